@@ -1,0 +1,128 @@
+//! The codes an agent can see.
+
+use serde::{Deserialize, Serialize};
+
+/// Declares the codes once, so that the enum, its text form and [`ErrorCode::ALL`] cannot differ.
+macro_rules! codes {
+    ($($(#[$doc:meta])* $variant:ident = $text:literal,)*) => {
+        /// What went wrong, as the agent's code, the trace and the person at the terminal see it.
+        ///
+        /// A code is a promise: never renamed, never reused. Each has a section in
+        /// `docs/errors.md` (the test `every_code_is_documented` fails otherwise).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum ErrorCode {
+            $($(#[$doc])* #[serde(rename = $text)] $variant,)*
+        }
+
+        impl ErrorCode {
+            /// Every code, in the order of `docs/errors.md`.
+            pub const ALL: &[ErrorCode] = &[$(ErrorCode::$variant,)*];
+
+            /// The code as it is written everywhere outside this program.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(ErrorCode::$variant => $text,)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The program is empty or blank.
+    CodeEmpty = "CODE_EMPTY",
+    /// The program has more bytes than `limits.code_bytes`.
+    CodeTooLarge = "CODE_TOO_LARGE",
+    /// The program is nested so deeply that compiling it would exhaust the stack.
+    CodeTooDeep = "CODE_TOO_DEEP",
+    /// The program is not UTF-8 text.
+    CodeNotUtf8 = "CODE_NOT_UTF8",
+    /// The program is not TypeScript.
+    SyntaxError = "SYNTAX_ERROR",
+    /// The program is TypeScript, but uses a part of it that pml does not run.
+    UnsupportedSyntax = "UNSUPPORTED_SYNTAX",
+    /// The program threw, and nothing caught it.
+    Exception = "EXCEPTION",
+    /// The program ran longer than its deadline.
+    Timeout = "TIMEOUT",
+    /// The program needed more memory than its limit.
+    MemoryLimit = "MEMORY_LIMIT",
+    /// The program recursed deeper than its stack.
+    StackOverflow = "STACK_OVERFLOW",
+    /// The program waits for something that can no longer happen.
+    Deadlock = "DEADLOCK",
+    /// The run was cancelled from outside.
+    Cancelled = "CANCELLED",
+    /// The result has no JSON form.
+    ResultNotJson = "RESULT_NOT_JSON",
+    /// The result has more bytes than `limits.result_bytes`.
+    ResultTooLarge = "RESULT_TOO_LARGE",
+    /// The result is nested deeper than JSON readers accept.
+    ResultTooDeep = "RESULT_TOO_DEEP",
+    /// No tool has that name.
+    ToolNotFound = "TOOL_NOT_FOUND",
+    /// The arguments of a tool call are not what the tool takes.
+    InvalidArguments = "INVALID_ARGUMENTS",
+    /// The tool ran and said that it failed.
+    ToolError = "TOOL_ERROR",
+    /// The program made more tool calls than one run may.
+    CallBudgetSpent = "CALL_BUDGET_SPENT",
+    /// The sandbox process ended without an answer.
+    WorkerCrashed = "WORKER_CRASHED",
+    /// The sandbox process did something that only a broken-out program would do.
+    SandboxViolation = "SANDBOX_VIOLATION",
+    /// No sandbox could be started, or this machine cannot make one that is strong enough.
+    SandboxUnavailable = "SANDBOX_UNAVAILABLE",
+    /// The configuration cannot be used.
+    ConfigInvalid = "CONFIG_INVALID",
+}
+
+impl ErrorCode {
+    /// May the same thing succeed if it is simply tried again later?
+    pub fn is_retryable(self) -> bool {
+        match self {
+            ErrorCode::WorkerCrashed | ErrorCode::SandboxUnavailable => true,
+            ErrorCode::CodeEmpty
+            | ErrorCode::CodeTooLarge
+            | ErrorCode::CodeTooDeep
+            | ErrorCode::CodeNotUtf8
+            | ErrorCode::SyntaxError
+            | ErrorCode::UnsupportedSyntax
+            | ErrorCode::Exception
+            | ErrorCode::Timeout
+            | ErrorCode::MemoryLimit
+            | ErrorCode::StackOverflow
+            | ErrorCode::Deadlock
+            | ErrorCode::Cancelled
+            | ErrorCode::ResultNotJson
+            | ErrorCode::ResultTooLarge
+            | ErrorCode::ResultTooDeep
+            | ErrorCode::ToolNotFound
+            | ErrorCode::InvalidArguments
+            | ErrorCode::ToolError
+            | ErrorCode::CallBudgetSpent
+            | ErrorCode::SandboxViolation
+            | ErrorCode::ConfigInvalid => false,
+        }
+    }
+}
+
+impl std::fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ErrorCode;
+
+    #[test]
+    fn text_and_serde_form_are_the_same() {
+        for code in ErrorCode::ALL {
+            let json = serde_json::to_string(code).unwrap();
+            assert_eq!(json, format!("\"{code}\""));
+            assert_eq!(serde_json::from_str::<ErrorCode>(&json).unwrap(), *code);
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Frames: how bytes between the host and a worker are cut into messages.
+//!
+//! A frame is a little-endian `u32` body length, a `u8` kind, a `u32` id and the body. The id ties
+//! a reply to its call and is 0 elsewhere. The body is JSON text that this module never looks at.
+//!
+//! **Invariant:** [`Decoder`] takes any bytes. It never panics, and it never holds more memory than
+//! it was given bytes: a header that promises a large body reserves nothing.
+
+use thiserror::Error;
+
+/// Length of the header in front of each body.
+pub const HEADER_BYTES: usize = 9;
+
+/// What a frame is, and so which way it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// Host → worker: the program to run, once.
+    Init = 1,
+    /// Host → worker: what a call returned; the body is the value itself.
+    RpcResult = 2,
+    /// Host → worker: why a call failed.
+    RpcError = 3,
+    /// Host → worker: the names of all tools.
+    Names = 4,
+    /// Worker → host: the jail is closed, send a program.
+    Ready = 16,
+    /// Worker → host: call a tool.
+    RpcCall = 17,
+    /// Worker → host: a line of console output.
+    Log = 18,
+    /// Worker → host: how far the program says it is.
+    Progress = 19,
+    /// Worker → host: the program enumerates `mcp`, send the names.
+    NamesRequest = 20,
+    /// Worker → host: the result, just before [`Kind::ExecutionComplete`].
+    Value = 21,
+    /// Worker → host: the run is over. Nothing follows.
+    ExecutionComplete = 22,
+}
+
+impl Kind {
+    fn from_byte(byte: u8) -> Option<Kind> {
+        [
+            Kind::Init,
+            Kind::RpcResult,
+            Kind::RpcError,
+            Kind::Names,
+            Kind::Ready,
+            Kind::RpcCall,
+            Kind::Log,
+            Kind::Progress,
+            Kind::NamesRequest,
+            Kind::Value,
+            Kind::ExecutionComplete,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// One message, cut out of the stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    pub kind: Kind,
+    /// The call this frame belongs to, or 0.
+    pub id: u32,
+    pub body: Vec<u8>,
+}
+
+/// Why a stream of bytes is not a stream of frames. There is no way back from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum FrameError {
+    #[error("frame kind {0} is unknown")]
+    UnknownKind(u8),
+    #[error("frame body of {len} bytes is over the limit of {max}")]
+    TooLarge { len: u32, max: u32 },
+}
+
+/// Writes one frame behind what `out` holds, so that several frames leave in one write.
+///
+/// # Panics
+///
+/// If the body is 4 GiB or more; callers cap it long before.
+pub fn encode(out: &mut Vec<u8>, kind: Kind, id: u32, body: &[u8]) {
+    let len = u32::try_from(body.len()).expect("a frame body is shorter than 4 GiB");
+    out.reserve(HEADER_BYTES + body.len());
+    out.extend_from_slice(&len.to_le_bytes());
+    out.push(kind as u8);
+    out.extend_from_slice(&id.to_le_bytes());
+    out.extend_from_slice(body);
+}
+
+/// Cuts a stream of bytes into frames.
+#[derive(Debug)]
+pub struct Decoder {
+    buffer: Vec<u8>,
+    /// Where the first byte not yet handed out stands in `buffer`.
+    start: usize,
+    max_body: u32,
+}
+
+impl Decoder {
+    /// A decoder that refuses bodies of more than `max_body` bytes.
+    pub fn new(max_body: u32) -> Decoder {
+        Decoder { buffer: Vec::new(), start: 0, max_body }
+    }
+
+    /// Where the next bytes of the stream are to be appended.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        if self.start > 0 {
+            self.buffer.drain(..self.start);
+            self.start = 0;
+        }
+        &mut self.buffer
+    }
+
+    /// The next whole frame, or `None` until more bytes are there.
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
+        let pending = &self.buffer[self.start..];
+        let Some((header, rest)) = pending.split_first_chunk::<HEADER_BYTES>() else {
+            return Ok(None);
+        };
+        let [l0, l1, l2, l3, kind, i0, i1, i2, i3] = *header;
+        let len = u32::from_le_bytes([l0, l1, l2, l3]);
+        let kind = Kind::from_byte(kind).ok_or(FrameError::UnknownKind(kind))?;
+        if len > self.max_body {
+            return Err(FrameError::TooLarge { len, max: self.max_body });
+        }
+        let Some(body) = rest.get(..len as usize) else {
+            return Ok(None);
+        };
+        let frame = Frame { kind, id: u32::from_le_bytes([i0, i1, i2, i3]), body: body.to_vec() };
+        self.start += HEADER_BYTES + len as usize;
+        Ok(Some(frame))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const KINDS: [Kind; 11] = [
+        Kind::Init,
+        Kind::RpcResult,
+        Kind::RpcError,
+        Kind::Names,
+        Kind::Ready,
+        Kind::RpcCall,
+        Kind::Log,
+        Kind::Progress,
+        Kind::NamesRequest,
+        Kind::Value,
+        Kind::ExecutionComplete,
+    ];
+
+    fn frames() -> impl Strategy<Value = Vec<Frame>> {
+        let frame = (prop::sample::select(&KINDS[..]), any::<u32>(), prop::collection::vec(any::<u8>(), 0..200))
+            .prop_map(|(kind, id, body)| Frame { kind, id, body });
+        prop::collection::vec(frame, 0..20)
+    }
+
+    /// Feeds `bytes` in pieces of `step` and returns all frames up to the first error.
+    fn decode(bytes: &[u8], step: usize, max_body: u32) -> (Vec<Frame>, Option<FrameError>) {
+        let mut decoder = Decoder::new(max_body);
+        let mut frames = Vec::new();
+        for piece in bytes.chunks(step) {
+            decoder.buffer().extend_from_slice(piece);
+            assert!(decoder.buffer.capacity() <= 2 * bytes.len() + 16);
+            loop {
+                match decoder.next_frame() {
+                    Ok(Some(frame)) => frames.push(frame),
+                    Ok(None) => break,
+                    Err(err) => return (frames, Some(err)),
+                }
+            }
+        }
+        (frames, None)
+    }
+
+    proptest! {
+        #[test]
+        fn frames_survive_any_cut_of_the_stream(frames in frames(), step in 1_usize..64) {
+            let mut bytes = Vec::new();
+            for frame in &frames {
+                encode(&mut bytes, frame.kind, frame.id, &frame.body);
+            }
+            prop_assert_eq!(decode(&bytes, step, 1024), (frames, None));
+        }
+
+        #[test]
+        fn hostile_bytes_give_frames_or_an_error(
+            bytes in prop::collection::vec(any::<u8>(), 0..2000),
+            step in 1_usize..64,
+        ) {
+            let (frames, _) = decode(&bytes, step, 1024);
+            prop_assert!(frames.iter().all(|frame| frame.body.len() <= 1024));
+        }
+
+        #[test]
+        fn the_cut_of_the_stream_does_not_change_what_is_read(
+            bytes in prop::collection::vec(any::<u8>(), 0..500),
+            step in 1_usize..64,
+        ) {
+            prop_assert_eq!(decode(&bytes, step, 256), decode(&bytes, bytes.len().max(1), 256));
+        }
+    }
+
+    #[test]
+    fn a_promised_body_reserves_nothing() {
+        let mut decoder = Decoder::new(u32::MAX);
+        decoder.buffer().extend_from_slice(&u32::MAX.to_le_bytes());
+        decoder.buffer().extend_from_slice(&[Kind::Log as u8, 0, 0, 0, 0]);
+        assert_eq!(decoder.next_frame(), Ok(None));
+        assert!(decoder.buffer.capacity() < 64);
+    }
+
+    #[test]
+    fn bad_headers_are_errors() {
+        let (_, err) = decode(&[0, 0, 0, 0, 99, 0, 0, 0, 0], 1, 10);
+        assert_eq!(err, Some(FrameError::UnknownKind(99)));
+        let (_, err) = decode(&[11, 0, 0, 0, Kind::Log as u8, 0, 0, 0, 0], 1, 10);
+        assert_eq!(err, Some(FrameError::TooLarge { len: 11, max: 10 }));
+    }
+}

@@ -1,0 +1,21 @@
+//! Plain data that crosses a process or network boundary.
+//!
+//! * [`frame`]: how bytes between the host and a worker are cut into messages.
+//! * [`message`]: what those messages say.
+//! * [`id`]: names of things: executions, calls, tools.
+//! * [`error`]: the codes an agent can see.
+//! * [`hardening`]: what a worker reports about its jail.
+//! * [`json`]: checks on JSON text that is passed on unparsed.
+//!
+//! **Invariant:** this crate does no I/O and knows no clock, so jailed code may depend on it.
+
+pub mod error;
+pub mod frame;
+pub mod hardening;
+pub mod id;
+pub mod json;
+pub mod message;
+
+pub use error::ErrorCode;
+pub use frame::{Decoder, Frame, FrameError, Kind};
+pub use id::{CallId, ExecutionId, ToolId};

@@ -1,0 +1,173 @@
+//! What the frames between host and worker say.
+//!
+//! One type per [`Kind`](crate::Kind) that has a JSON object as its body. The bodies of
+//! `RpcResult`, `Names` and `Value` are values as they are, passed through unparsed; `NamesRequest`
+//! has none.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::{error::ErrorCode, hardening::HardeningReport, id::ToolId};
+
+/// Version of the frames. Host and worker are one binary, so a mismatch means a broken install.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// `Init`: everything a run needs. Its size does not depend on how many tools there are.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Init {
+    /// What to call the program in messages, such as `agent.ts`.
+    pub name: String,
+    /// The program, TypeScript, as the agent wrote it.
+    pub code: String,
+    /// The value of the global `args`.
+    pub args: Box<RawValue>,
+    pub limits: Limits,
+}
+
+/// What one run may use. The host enforces all of it again, or from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Wall-clock time, from the moment `Init` arrives.
+    pub timeout_ms: u64,
+    /// Memory of the engine.
+    pub memory_bytes: usize,
+    /// Size of the result, and of the arguments of one call, as JSON.
+    pub result_bytes: usize,
+    /// All console output together.
+    pub log_bytes: usize,
+    /// How many branch decisions are recorded; 0 leaves the probes out of the program.
+    pub decisions: usize,
+}
+
+/// `Ready`: the jail is closed.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Ready {
+    pub version: u32,
+    pub hardening: HardeningReport,
+}
+
+/// `RpcCall`: call a tool. The frame's id is the call's.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RpcCall<'a> {
+    /// `server:tool` as the program wrote it; not yet a [`ToolId`].
+    pub target: String,
+    #[serde(borrow)]
+    pub args: &'a RawValue,
+}
+
+/// `RpcError`: why a call failed, as the program's `ToolError` shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallError {
+    pub code: ErrorCode,
+    pub message: String,
+    pub retryable: bool,
+    /// What else the tool said, as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<serde_json::Value>,
+}
+
+impl CallError {
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> CallError {
+        CallError { code, message: message.into(), retryable: code.is_retryable(), data: None }
+    }
+}
+
+/// How loud a line of console output is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    Debug,
+    Info,
+    Log,
+    Warn,
+    Error,
+}
+
+impl LogLevel {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LogLevel::Debug => "debug",
+            LogLevel::Info => "info",
+            LogLevel::Log => "log",
+            LogLevel::Warn => "warn",
+            LogLevel::Error => "error",
+        }
+    }
+}
+
+/// `Log`: one console call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Log {
+    pub level: LogLevel,
+    pub text: String,
+}
+
+/// What a line of console output takes from `log_bytes`: its text and a little for being a line,
+/// so that a flood of empty lines ends too.
+pub fn log_cost(text: &str) -> usize {
+    text.len() + 16
+}
+
+/// `Progress`: what the program said with `progress()`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    pub progress: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// `ExecutionComplete`: how the run ended. On success a `Value` frame came before it.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct ExecutionComplete {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorReport>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<Decision>,
+}
+
+/// Why a run failed, told in the agent's own lines.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorReport {
+    pub code: ErrorCode,
+    pub message: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// Calls that led there, one per line, with lines and columns of the agent's TypeScript.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<String>,
+    /// The line of the program and those around it, with a mark under the column.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame: Option<String>,
+    /// The tool whose failure was not caught.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<ToolId>,
+}
+
+impl ErrorReport {
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> ErrorReport {
+        ErrorReport { code, message: message.into(), hint: None, stack: None, frame: None, tool: None }
+    }
+
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> ErrorReport {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// One branch that the program took.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Decision {
+    /// The branch, `d1`, `d2`, … in source order.
+    pub node_id: String,
+    /// `true` or `false`, or the case that was entered.
+    pub outcome: String,
+    /// The condition as written, shortened.
+    pub condition: String,
+}

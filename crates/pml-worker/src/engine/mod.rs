@@ -1,0 +1,405 @@
+//! One JavaScript realm, and the run of one program in it.
+//!
+//! [`Session::new`] builds the realm before the jail closes; [`Session::run`] takes one program
+//! through it. In between, [`Session::rehearse`] runs a tiny program, so that the pages a run
+//! writes to are the worker's own before anybody waits for it.
+
+mod inspect;
+mod natives;
+mod raw;
+mod report;
+mod timers;
+mod to_json;
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    iter,
+    rc::Rc,
+    time::Duration,
+};
+
+use pml_wire::{
+    ErrorCode, Frame, Kind,
+    message::{CallError, Decision, ErrorReport, ExecutionComplete, Init, Limits},
+};
+use rquickjs::{
+    Context, Ctx, Function, Module, Promise, Runtime, Value,
+    loader::{ImportAttributes, Loader, Resolver},
+    module::{Declarations, Declared, Exports, ModuleDef},
+    promise::PromiseState,
+};
+
+use self::{inspect::Helpers, report::Reporter, timers::Timers, to_json::Intrinsics};
+use crate::{
+    channel::{self, Channel, Wait},
+    clock::Moment,
+    last_words, memory,
+    transpile::{self, Branch, ENGINE_FILE, MODULE_EXPORTS, Probes},
+};
+
+/// Stack of the engine. A JavaScript call takes 0.6 KiB of it or more.
+const STACK_BYTES: usize = 4 * 1024 * 1024;
+/// How often a program that never pauses is asked whether its host still lives.
+const HOST_CHECK: Duration = Duration::from_millis(100);
+
+/// What is shared between the loop that drives a run and the functions a program calls.
+#[derive(Debug)]
+struct State<'js> {
+    channel: RefCell<Channel>,
+    limits: Cell<Limits>,
+    /// When the run began.
+    started: Cell<Moment>,
+    last_call: Cell<u32>,
+    pending: RefCell<HashMap<u32, PendingCall<'js>>>,
+    timers: RefCell<Timers<'js>>,
+    log_left: Cell<usize>,
+    logs_dropped: Cell<usize>,
+    branches: RefCell<Vec<Branch>>,
+    decisions: RefCell<Vec<Decision>>,
+    warnings: RefCell<Vec<String>>,
+    /// Answers that arrived while the program waited for something else.
+    early: RefCell<Vec<Frame>>,
+    random: Cell<u64>,
+}
+
+/// A call that the host has not answered.
+#[derive(Debug)]
+struct PendingCall<'js> {
+    target: String,
+    resolve: Function<'js>,
+    reject: Function<'js>,
+    /// `callTool` is answered with an envelope and never rejects.
+    envelope: bool,
+}
+
+/// What the prelude gives back.
+#[derive(Clone, Debug)]
+struct Prelude<'js> {
+    make_tool_error: Function<'js>,
+    make_success: Function<'js>,
+    make_failure: Function<'js>,
+    genuine: Function<'js>,
+    helpers: Helpers<'js>,
+    intrinsics: Intrinsics<'js>,
+}
+
+/// The moment after which the engine stops, shared with its interrupt handler.
+#[derive(Debug, Default)]
+struct Deadline {
+    at: Cell<Option<Moment>>,
+    passed: Cell<bool>,
+}
+
+/// A realm ready for one program.
+#[derive(Debug)]
+pub(crate) struct Session<'js> {
+    ctx: Ctx<'js>,
+    state: Rc<State<'js>>,
+    prelude: Prelude<'js>,
+    deadline: Rc<Deadline>,
+}
+
+/// Builds an engine and hands it to `run`, within which everything happens.
+pub(crate) fn with_session<T>(run: impl FnOnce(Session<'_>) -> T) -> rquickjs::Result<T> {
+    let runtime = Runtime::new_with_alloc(memory::Limited)?;
+    runtime.set_max_stack_size(STACK_BYTES);
+    runtime.set_loader(OnlyPml, OnlyPml);
+    let deadline = Rc::new(Deadline::default());
+    runtime.set_interrupt_handler(Some(interrupt_handler(Rc::clone(&deadline))));
+    let context = Context::full(&runtime)?;
+    natives::track_rejections(&runtime);
+    context.with(|ctx| Session::new(ctx, deadline).map(run))
+}
+
+/// Says `true` when the engine shall stop.
+fn interrupt_handler(deadline: Rc<Deadline>) -> Box<dyn FnMut() -> bool> {
+    let mut asked = Moment::now();
+    Box::new(move || {
+        let now = Moment::now();
+        if now.since(asked) > HOST_CHECK {
+            asked = now;
+            if channel::host_is_gone() {
+                last_words::leave();
+            }
+        }
+        let passed = deadline.at.get().is_some_and(|at| now > at);
+        deadline.passed.set(deadline.passed.get() || passed);
+        passed
+    })
+}
+
+impl<'js> Session<'js> {
+    fn new(ctx: Ctx<'js>, deadline: Rc<Deadline>) -> rquickjs::Result<Session<'js>> {
+        let state = Rc::new(State {
+            channel: RefCell::new(Channel::new()),
+            limits: Cell::new(REHEARSAL_LIMITS),
+            started: Cell::new(Moment::now()),
+            last_call: Cell::new(0),
+            pending: RefCell::default(),
+            timers: RefCell::default(),
+            log_left: Cell::new(0),
+            logs_dropped: Cell::new(0),
+            branches: RefCell::default(),
+            decisions: RefCell::default(),
+            warnings: RefCell::default(),
+            early: RefCell::default(),
+            random: Cell::new(1),
+        });
+        let prelude = natives::install(&ctx, &state)?;
+        Ok(Session { ctx, state, prelude, deadline })
+    }
+
+    /// Runs a small program through every stage, without telling anybody.
+    pub(crate) fn rehearse(&self) {
+        let outcome = self.execute("if (args) { await 0 } return { ok: [1, \"a\"] }", "rehearsal.ts", "null");
+        debug_assert!(outcome.is_ok(), "{outcome:?}");
+        self.state.decisions.borrow_mut().clear();
+        self.state.branches.borrow_mut().clear();
+    }
+
+    /// The socket, for the words before and around a run.
+    pub(crate) fn channel(&self) -> std::cell::RefMut<'_, Channel> {
+        self.state.channel.borrow_mut()
+    }
+
+    /// Draws a new seed. Workers forked from one process would all draw the same numbers.
+    pub(crate) fn reseed(&self) {
+        self.state.random.set(u64::from_le_bytes(natives::random_bytes()) | 1);
+    }
+
+    /// Runs the program of `init` and tells the host how it ended.
+    pub(crate) fn run(&self, init: &Init) {
+        let Limits { timeout_ms, memory_bytes, log_bytes, .. } = init.limits;
+        let started = Moment::now();
+        self.state.started.set(started);
+        self.state.limits.set(init.limits);
+        self.state.log_left.set(log_bytes);
+        self.deadline.at.set(Some(started.after(Duration::from_millis(timeout_ms))));
+        memory::set_limit(memory_bytes);
+
+        let outcome = self.execute(&init.code, &init.name, init.args.get());
+
+        // What is said about the end must not be cut short by what ended the run.
+        self.deadline.at.set(None);
+        let mut complete = ExecutionComplete {
+            error: None,
+            warnings: self.state.warnings.take(),
+            decisions: self.state.decisions.take(),
+        };
+        let mut channel = self.state.channel.borrow_mut();
+        match outcome {
+            Ok(success) => {
+                channel.send(Kind::Value, 0, &success.json.text);
+                complete.warnings.extend(success.json.warnings);
+                complete.warnings.extend(success.rejections);
+            }
+            Err(failure) => complete.error = Some(*failure),
+        }
+        if self.state.logs_dropped.get() > 0 {
+            let dropped = self.state.logs_dropped.get();
+            complete.warnings.push(format!("{dropped} console lines over the limit of {log_bytes} bytes were dropped"));
+        }
+        channel.send_json(Kind::ExecutionComplete, &complete);
+        channel.flush();
+    }
+
+    fn execute(&self, code: &str, name: &str, args: &str) -> Result<Success, Box<ErrorReport>> {
+        let probes = match self.state.limits.get().decisions {
+            0 => Probes::Omit,
+            _ => Probes::Insert,
+        };
+        last_words::compiling(true);
+        let program = transpile::compile(code, name, probes)?;
+        last_words::compiling(false);
+        let reporter = Reporter::new(self, &program.source);
+
+        let main = self.start(&program, args).map_err(|_| reporter.exception(self.ctx.catch()))?;
+        self.state.branches.replace(program.branches);
+        self.drive(&main, &reporter)?;
+
+        match main.result::<Value<'js>>() {
+            Some(Ok(value)) => {
+                let limit = self.state.limits.get().result_bytes;
+                let json = to_json::to_json(&value, &self.prelude.intrinsics, limit)
+                    .map_err(|failure| reporter.result_failure(failure))?;
+                Ok(Success {
+                    json,
+                    rejections: reporter.unhandled(&natives::take_rejections(&self.ctx), main.as_value()),
+                })
+            }
+            Some(Err(_)) => Err(reporter.exception(self.ctx.catch())),
+            // The result promise is what the loop waits for.
+            None => Err(reporter.deadlock()),
+        }
+    }
+
+    /// Makes the module and calls its default export.
+    fn start(&self, program: &transpile::Program, args: &str) -> rquickjs::Result<Promise<'js>> {
+        let globals = self.ctx.globals();
+        globals.set("args", self.ctx.json_parse(args)?)?;
+        if let Some(name) = &program.probe_name {
+            globals.set(name.as_str(), natives::probe(&self.ctx, &self.state)?)?;
+        }
+        let module = Module::declare(self.ctx.clone(), ENGINE_FILE, program.javascript.as_str())?;
+        let (module, loaded) = module.eval()?;
+        // Nothing in the module waits, so it is there at once; an error in it is thrown here.
+        while let Some(job) = raw::run_job(&self.ctx) {
+            job.map_err(|exception| self.ctx.throw(exception))?;
+        }
+        loaded.finish::<()>()?;
+        module.get::<_, Function<'js>>("default")?.call(())
+    }
+
+    /// Turns the event loop until `main` is settled.
+    fn drive(&self, main: &Promise<'js>, reporter: &Reporter<'_, 'js>) -> Result<(), Box<ErrorReport>> {
+        loop {
+            self.run_jobs(reporter)?;
+            if main.state() != PromiseState::Pending {
+                return Ok(());
+            }
+            let callback = self.state.timers.borrow_mut().take_due(Moment::now());
+            if let Some(callback) = callback {
+                if callback.call::<_, ()>(()).is_err() {
+                    return Err(reporter.exception(self.ctx.catch()));
+                }
+                continue;
+            }
+            let next_timer = self.state.timers.borrow().next_due();
+            let waiting_for_host = !self.state.pending.borrow().is_empty();
+            if next_timer.is_none() && !waiting_for_host {
+                return Err(reporter.deadlock());
+            }
+            self.exchange(next_timer);
+            if self.deadline_has_passed() {
+                return Err(reporter.timeout(None));
+            }
+        }
+    }
+
+    fn run_jobs(&self, reporter: &Reporter<'_, 'js>) -> Result<(), Box<ErrorReport>> {
+        let mut count = 0_u32;
+        while let Some(job) = raw::run_job(&self.ctx) {
+            job.map_err(|exception| reporter.exception(exception))?;
+            count = count.wrapping_add(1);
+            // Short jobs may each end before the engine looks at the clock.
+            if count.is_multiple_of(256) && self.deadline_has_passed() {
+                return Err(reporter.timeout(None));
+            }
+        }
+        Ok(())
+    }
+
+    fn deadline_has_passed(&self) -> bool {
+        self.deadline.passed.get() || self.deadline.at.get().is_some_and(|at| Moment::now() > at)
+    }
+
+    /// Sends what is waiting, then receives until something came or a timer or the deadline is due.
+    fn exchange(&self, next_timer: Option<Moment>) {
+        let mut channel = self.state.channel.borrow_mut();
+        channel.flush();
+        let mut frames = self.state.early.take();
+        if frames.is_empty() {
+            let until = [next_timer, self.deadline.at.get()].into_iter().flatten().min();
+            if channel.wait(until.map(|until| until.since(Moment::now()))) == Wait::TimedOut {
+                return;
+            }
+        }
+        frames.extend(iter::from_fn(|| channel.next_frame()));
+        drop(channel); // settling a promise runs the program, which may send
+        for frame in frames {
+            self.answer(frame);
+        }
+    }
+
+    /// Settles the promise of a call.
+    fn answer(&self, frame: Frame) {
+        let Some(call) = self.state.pending.borrow_mut().remove(&frame.id) else {
+            last_words::fail("the host answered a call that was not made");
+        };
+        let outcome = match frame.kind {
+            Kind::RpcResult => self.ctx.json_parse(frame.body).map_err(|_| {
+                self.ctx.catch();
+                CallError::new(ErrorCode::ToolError, "the result does not fit into the sandbox's memory")
+            }),
+            Kind::RpcError => match serde_json::from_slice(&frame.body) {
+                Ok(error) => Err(error),
+                Err(err) => last_words::fail(&format!("the host sent a call error that is none: {err}")),
+            },
+            kind => last_words::fail(&format!("the host sent {kind:?} out of turn")),
+        };
+        self.settle(&call, outcome);
+    }
+
+    /// Resolves or rejects. What cannot be done for lack of memory shows as a run that stops.
+    fn settle(&self, call: &PendingCall<'js>, outcome: Result<Value<'js>, CallError>) {
+        let settled =
+            natives::settlement(&self.ctx, &self.prelude, call, outcome).and_then(|settlement| match settlement {
+                Ok(value) => call.resolve.call::<_, ()>((value,)),
+                Err(error) => call.reject.call::<_, ()>((error,)),
+            });
+        if settled.is_err() {
+            self.ctx.catch();
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Success {
+    json: to_json::Json,
+    rejections: Vec<String>,
+}
+
+const REHEARSAL_LIMITS: Limits =
+    Limits { timeout_ms: 0, memory_bytes: 0, result_bytes: 1024, log_bytes: 0, decisions: 1 };
+
+/// The one module there is.
+struct OnlyPml;
+
+impl Resolver for OnlyPml {
+    fn resolve<'js>(
+        &mut self,
+        ctx: &Ctx<'js>,
+        _base: &str,
+        name: &str,
+        _attributes: Option<ImportAttributes<'js>>,
+    ) -> rquickjs::Result<String> {
+        if name == "pml" {
+            return Ok(name.to_owned());
+        }
+        let name: String = name.chars().take(100).collect();
+        let message = format!("`{name}` cannot be imported; only \"pml\" can");
+        Err(rquickjs::Exception::throw_type(ctx, &message))
+    }
+}
+
+impl Loader for OnlyPml {
+    fn load<'js>(
+        &mut self,
+        ctx: &Ctx<'js>,
+        name: &str,
+        _attributes: Option<ImportAttributes<'js>>,
+    ) -> rquickjs::Result<Module<'js, Declared>> {
+        Module::declare_def::<OnlyPml, _>(ctx.clone(), name)
+    }
+}
+
+impl ModuleDef for OnlyPml {
+    fn declare(declarations: &Declarations<'_>) -> rquickjs::Result<()> {
+        declarations.declare("default")?;
+        for name in MODULE_EXPORTS {
+            declarations.declare(name)?;
+        }
+        Ok(())
+    }
+
+    fn evaluate<'js>(ctx: &Ctx<'js>, exports: &Exports<'js>) -> rquickjs::Result<()> {
+        let stored = ctx.userdata::<natives::ModuleObject<'js>>();
+        let object = &stored.expect("stored when the realm was built").0;
+        exports.export("default", object.clone())?;
+        for name in MODULE_EXPORTS {
+            exports.export(name, object.get::<_, Value<'js>>(name)?)?;
+        }
+        Ok(())
+    }
+}

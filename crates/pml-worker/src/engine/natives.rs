@@ -1,0 +1,521 @@
+//! The functions that the prelude builds on, and what a program's calls become.
+//!
+//! None of these is reachable from a program: the prelude gets them as an argument and keeps them
+//! in its closure. So they trust the types of what they are given, but not the values.
+
+use std::{
+    cell::{OnceCell, RefCell},
+    rc::Rc,
+};
+
+use pml_wire::{
+    ErrorCode, Kind,
+    message::{CallError, Decision, Log, LogLevel, Progress, log_cost},
+};
+use rquickjs::{
+    Array, ArrayBuffer, Ctx, Exception, Function, JsLifetime, Object, Result, Runtime, Value, function::Opt,
+};
+use url::{Url, form_urlencoded, quirks};
+
+use super::{
+    PendingCall, Prelude, State,
+    inspect::{self, Helpers},
+    raw,
+    to_json::{self, Failure, Intrinsics},
+};
+use crate::clock::Moment;
+
+const PRELUDE: &str = include_str!("prelude.js");
+/// Most warnings about the arguments of calls.
+const MAX_WARNINGS: usize = 20;
+/// Most rejections that are kept.
+const MAX_REJECTIONS: usize = 100;
+/// Longest message of one `progress()`.
+const PROGRESS_BYTES: usize = 1000;
+
+/// The object behind `import … from "pml"`, kept where the module can find it.
+#[derive(Debug)]
+pub(super) struct ModuleObject<'js>(pub(super) Object<'js>);
+
+/// Promises that were rejected while nobody listened, with the reason.
+#[derive(Debug, Default)]
+struct Rejections<'js>(RefCell<Vec<(Value<'js>, Value<'js>)>>);
+
+// SAFETY: both have exactly the lifetime of the values they hold.
+#[expect(unsafe_code, reason = "the trait is a promise about lifetimes")]
+unsafe impl<'js> JsLifetime<'js> for ModuleObject<'js> {
+    type Changed<'to> = ModuleObject<'to>;
+}
+// SAFETY: see above.
+#[expect(unsafe_code, reason = "the trait is a promise about lifetimes")]
+unsafe impl<'js> JsLifetime<'js> for Rejections<'js> {
+    type Changed<'to> = Rejections<'to>;
+}
+
+/// Keeps a list of rejected promises that nobody listens to. Before the realm is entered.
+pub(super) fn track_rejections(runtime: &Runtime) {
+    runtime.set_host_promise_rejection_tracker(Some(Box::new(|ctx, promise, reason, is_handled| {
+        let Some(rejections) = ctx.userdata::<Rejections<'_>>() else { return };
+        let mut list = rejections.0.borrow_mut();
+        if is_handled {
+            list.retain(|(other, _)| !raw::is_same(other, &promise));
+        } else if list.len() < MAX_REJECTIONS {
+            list.push((promise, reason));
+        }
+    })));
+}
+
+/// The rejections nobody has listened to until now.
+pub(super) fn take_rejections<'js>(ctx: &Ctx<'js>) -> Vec<(Value<'js>, Value<'js>)> {
+    let rejections = ctx.userdata::<Rejections<'js>>();
+    rejections.map(|rejections| rejections.0.take()).unwrap_or_default()
+}
+
+/// Evaluates the prelude and keeps what it gives back.
+pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Prelude<'js>> {
+    let native = Object::new(ctx.clone())?;
+    let late = Late::default();
+    bridge(ctx, &native, state, &late)?;
+    console(ctx, &native, state, &late)?;
+    time_and_chance(ctx, &native, state)?;
+    text(ctx, &native)?;
+    urls(ctx, &native)?;
+    kinds(ctx, &native)?;
+
+    let mut options = rquickjs::context::EvalOptions::default();
+    options.filename = Some("prelude.js".to_owned());
+    let prelude: Function<'js> = ctx.eval_with_options(PRELUDE, options)?;
+    let object: Object<'js> = prelude.call((native,))?;
+    let class_of = |code: &str| -> Result<_> { Ok(raw::class_id(&ctx.eval::<Value<'js>, _>(code)?)) };
+    let intrinsics = Intrinsics {
+        object_prototype: ctx.eval("Object.prototype")?,
+        array_prototype: ctx.eval("Array.prototype")?,
+        is_array: object.get("isArray")?,
+        boxed: [class_of("Object(1)")?, class_of("Object('')")?, class_of("Object(true)")?, class_of("Object(1n)")?],
+    };
+    let helpers = Helpers { entries: object.get("entries")?, describe: object.get("describe")? };
+    let prelude = Prelude {
+        make_tool_error: object.get("makeToolError")?,
+        make_success: object.get("makeSuccess")?,
+        make_failure: object.get("makeFailure")?,
+        genuine: object.get("genuine")?,
+        helpers,
+        intrinsics,
+    };
+    ctx.store_userdata(Rejections::default()).map_err(|_| rquickjs::Error::Unknown)?;
+    ctx.store_userdata(ModuleObject(object.get("pml")?)).map_err(|_| rquickjs::Error::Unknown)?;
+    Ok(late.get_or_init(|| prelude).clone())
+}
+
+/// The prelude, for natives that are made before it.
+type Late<'js> = Rc<OnceCell<Prelude<'js>>>;
+
+fn given<'a, 'js>(late: &'a Late<'js>) -> &'a Prelude<'js> {
+    late.get().expect("the prelude is evaluated before any program runs")
+}
+
+/// Calls, names and progress: everything that goes to the host.
+fn bridge<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>, late: &Late<'js>) -> Result<()> {
+    let (shared, prelude) = (Rc::clone(state), Rc::clone(late));
+    let call = move |ctx: Ctx<'js>, target: Value<'js>, args: Value<'js>, envelope: bool| {
+        call(&ctx, &shared, given(&prelude), &target, &args, envelope)
+    };
+    native.set("call", Function::new(ctx.clone(), call)?)?;
+
+    let shared = Rc::clone(state);
+    let names = move |ctx: Ctx<'js>| -> Result<Value<'js>> {
+        let mut channel = shared.channel.borrow_mut();
+        channel.send(Kind::NamesRequest, 0, b"");
+        channel.flush();
+        loop {
+            let frame = channel.receive();
+            if frame.kind == Kind::Names {
+                drop(channel);
+                return ctx.json_parse(frame.body);
+            }
+            shared.early.borrow_mut().push(frame);
+        }
+    };
+    native.set("names", Function::new(ctx.clone(), names)?)?;
+
+    let shared = Rc::clone(state);
+    let progress = move |value: f64, total: Opt<Option<f64>>, message: Opt<Value<'js>>| {
+        let message = message.0.filter(Value::is_string).and_then(|message| raw::text(&message));
+        let message = message.map(|(mut text, _)| {
+            text.truncate(text.floor_char_boundary(PROGRESS_BYTES));
+            text
+        });
+        let progress = Progress {
+            progress: if value.is_finite() { value } else { 0.0 },
+            total: total.0.flatten().filter(|total| total.is_finite()),
+            message,
+        };
+        shared.channel.borrow_mut().send_json(Kind::Progress, &progress);
+        // Progress is worth nothing late.
+        shared.channel.borrow_mut().flush();
+    };
+    native.set("progress", Function::new(ctx.clone(), progress)?)
+}
+
+/// Sends a call to the host and gives the promise of its answer.
+fn call<'js>(
+    ctx: &Ctx<'js>,
+    state: &State<'js>,
+    prelude: &Prelude<'js>,
+    target: &Value<'js>,
+    args: &Value<'js>,
+    envelope: bool,
+) -> Result<Value<'js>> {
+    let (target, _) = raw::text(target).ok_or(rquickjs::Error::Exception)?;
+    let (promise, resolve, reject) = ctx.promise()?;
+    let call = PendingCall { target, resolve, reject, envelope };
+
+    let args = if args.is_undefined() {
+        Ok(b"{}".to_vec())
+    } else {
+        to_json::to_json(args, &prelude.intrinsics, state.limits.get().result_bytes).map(|json| {
+            let mut warnings = state.warnings.borrow_mut();
+            for warning in json.warnings {
+                if warnings.len() < MAX_WARNINGS {
+                    warnings.push(format!("arguments of `{}`: {warning}", call.target));
+                }
+            }
+            json.text
+        })
+    };
+    let args = match args {
+        Ok(args) => args,
+        Err(Failure::Threw { exception, .. }) => return Err(ctx.throw(exception)),
+        Err(Failure::Cycle { path }) => return refuse(ctx, prelude, call, promise, format!("{path} contains itself")),
+        Err(Failure::TooDeep { path }) => {
+            return refuse(ctx, prelude, call, promise, format!("{path} is nested too deeply"));
+        }
+        Err(Failure::TooLarge { limit }) => {
+            return refuse(ctx, prelude, call, promise, format!("they are over the limit of {limit} bytes"));
+        }
+    };
+
+    let id = state.last_call.get() + 1;
+    state.last_call.set(id);
+    let mut body = br#"{"target":"#.to_vec();
+    // Cannot fail: strings serialize, and the sink is a Vec.
+    let _ = serde_json::to_writer(&mut body, &call.target);
+    body.extend_from_slice(br#","args":"#);
+    body.extend_from_slice(&args);
+    body.push(b'}');
+    state.pending.borrow_mut().insert(id, call);
+    state.channel.borrow_mut().send(Kind::RpcCall, id, &body);
+    Ok(promise.into_value())
+}
+
+/// Answers a call that cannot be sent.
+fn refuse<'js>(
+    ctx: &Ctx<'js>,
+    prelude: &Prelude<'js>,
+    call: PendingCall<'js>,
+    promise: rquickjs::Promise<'js>,
+    why: String,
+) -> Result<Value<'js>> {
+    let error = CallError::new(ErrorCode::InvalidArguments, format!("the arguments have no JSON form: {why}"));
+    match settlement(ctx, prelude, &call, Err(error))? {
+        Ok(value) => call.resolve.call::<_, ()>((value,))?,
+        Err(error) => call.reject.call::<_, ()>((error,))?,
+    }
+    Ok(promise.into_value())
+}
+
+/// What to resolve (`Ok`) or reject (`Err`) a call's promise with.
+pub(super) fn settlement<'js>(
+    ctx: &Ctx<'js>,
+    prelude: &Prelude<'js>,
+    call: &PendingCall<'js>,
+    outcome: std::result::Result<Value<'js>, CallError>,
+) -> Result<std::result::Result<Value<'js>, Value<'js>>> {
+    let error = match outcome {
+        Ok(value) if call.envelope => return Ok(Ok(prelude.make_success.call((value,))?)),
+        Ok(value) => return Ok(Ok(value)),
+        Err(error) => error,
+    };
+    let data = match error.data {
+        Some(data) => ctx.json_parse(data.to_string())?,
+        None => Value::new_undefined(ctx.clone()),
+    };
+    let make = if call.envelope { &prelude.make_failure } else { &prelude.make_tool_error };
+    let made = make.call((error.code.as_str(), error.message, call.target.as_str(), error.retryable, data))?;
+    Ok(if call.envelope { Ok(made) } else { Err(made) })
+}
+
+/// Makes the function that branch probes call.
+pub(super) fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Function<'js>> {
+    let state = Rc::clone(state);
+    let probe = move |branch: usize, value: Value<'js>| {
+        let mut decisions = state.decisions.borrow_mut();
+        if decisions.len() < state.limits.get().decisions
+            && let Some(taken) = state.branches.borrow().get(branch)
+        {
+            let outcome = match taken.cases.is_empty() {
+                true => is_truthy(&value).to_string(),
+                false => match value.as_int().and_then(|case| taken.cases.get(usize::try_from(case).ok()?)) {
+                    Some(case) => case.clone(),
+                    None => return value,
+                },
+            };
+            decisions.push(Decision {
+                node_id: format!("d{}", branch + 1),
+                outcome,
+                condition: taken.condition.clone(),
+            });
+        }
+        value
+    };
+    Function::new(ctx.clone(), probe)
+}
+
+fn is_truthy(value: &Value<'_>) -> bool {
+    match value.as_bool() {
+        Some(flag) => flag,
+        None if value.is_undefined() || value.is_null() => false,
+        None if value.is_number() => value.as_number().is_some_and(|number| number != 0.0 && !number.is_nan()),
+        None if value.is_string() => raw::text(value).is_some_and(|(text, _)| !text.is_empty()),
+        None if value.is_big_int() => raw::text(value).is_some_and(|(text, _)| text != "0"),
+        None => true,
+    }
+}
+
+fn console<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>, late: &Late<'js>) -> Result<()> {
+    let (state, late) = (Rc::clone(state), Rc::clone(late));
+    let log = move |level: u8, args: Array<'js>, indent: usize| {
+        if state.log_left.get() == 0 {
+            state.logs_dropped.set(state.logs_dropped.get() + 1);
+            return;
+        }
+        let args: Vec<Value<'js>> = args.iter().filter_map(std::result::Result::ok).collect();
+        let mut text = inspect::format_args(&args, &given(&late).helpers);
+        if indent > 0 {
+            let margin = "  ".repeat(indent.min(20));
+            text = format!("{margin}{}", text.replace('\n', &format!("\n{margin}")));
+        }
+        let Some(left) = state.log_left.get().checked_sub(log_cost(&text)) else {
+            state.log_left.set(0);
+            state.logs_dropped.set(state.logs_dropped.get() + 1);
+            return;
+        };
+        state.log_left.set(left);
+        let level = match level {
+            0 => LogLevel::Debug,
+            1 => LogLevel::Info,
+            2 => LogLevel::Log,
+            3 => LogLevel::Warn,
+            _ => LogLevel::Error,
+        };
+        state.channel.borrow_mut().send_json(Kind::Log, &Log { level, text });
+    };
+    native.set("log", Function::new(ctx.clone(), log)?)
+}
+
+fn time_and_chance<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>) -> Result<()> {
+    let shared = Rc::clone(state);
+    let set_timer = move |ctx: Ctx<'js>, callback: Function<'js>, delay_ms: f64, repeats: bool| {
+        let id = shared.timers.borrow_mut().add(callback, delay_ms, repeats);
+        id.ok_or_else(|| Exception::throw_range(&ctx, "too many timers are waiting"))
+    };
+    native.set("setTimer", Function::new(ctx.clone(), set_timer)?)?;
+
+    let shared = Rc::clone(state);
+    let clear_timer = move |id: f64| shared.timers.borrow_mut().remove(id as u32);
+    native.set("clearTimer", Function::new(ctx.clone(), clear_timer)?)?;
+
+    let shared = Rc::clone(state);
+    let now = move || Moment::now().since(shared.started.get()).as_secs_f64() * 1000.0;
+    native.set("now", Function::new(ctx.clone(), now)?)?;
+
+    // xorshift64*, as the engine itself has it: fast and good enough for dice.
+    let shared = Rc::clone(state);
+    let random = move || {
+        let mut bits = shared.random.get();
+        bits ^= bits >> 12;
+        bits ^= bits << 25;
+        bits ^= bits >> 27;
+        shared.random.set(bits);
+        (bits.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1_u64 << 53) as f64
+    };
+    native.set("random", Function::new(ctx.clone(), random)?)?;
+
+    let fill = |ctx: Ctx<'js>, length: usize| {
+        let mut bytes = vec![0_u8; length.min(65_536)];
+        fill_random(&mut bytes);
+        ArrayBuffer::new(ctx, bytes)
+    };
+    native.set("randomBytes", Function::new(ctx.clone(), fill)?)?;
+
+    let uuid = || {
+        let mut bytes: [u8; 16] = random_bytes();
+        bytes[6] = bytes[6] & 0x0f | 0x40;
+        bytes[8] = bytes[8] & 0x3f | 0x80;
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    };
+    native.set("randomUuid", Function::new(ctx.clone(), uuid)?)
+}
+
+/// Bytes from the kernel.
+pub(super) fn random_bytes<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    fill_random(&mut bytes);
+    bytes
+}
+
+fn fill_random(bytes: &mut [u8]) {
+    getrandom::fill(bytes).expect("the kernel gives random bytes, and the jail lets it");
+}
+
+fn text<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> Result<()> {
+    let encode = |ctx: Ctx<'js>, text: Value<'js>| {
+        let (text, _) = raw::text(&text).unwrap_or_default();
+        ArrayBuffer::new(ctx, text.into_bytes())
+    };
+    native.set("utf8Encode", Function::new(ctx.clone(), encode)?)?;
+
+    let decode =
+        |ctx: Ctx<'js>, encoding: String, rest: ArrayBuffer<'js>, more: ArrayBuffer<'js>, fatal: bool, stream: bool| {
+            let mut bytes = raw::bytes(&rest);
+            bytes.extend(raw::bytes(&more));
+            let (text, used) = match encoding.as_str() {
+                "utf-8" => decode_utf8(&bytes, stream),
+                "utf-16le" => decode_utf16(&bytes, stream),
+                _ => (Some(bytes.iter().map(|byte| windows_1252(*byte)).collect()), bytes.len()),
+            };
+            let (text, used) = match text {
+                Some(text) => (text, used),
+                None if fatal => return Err(Exception::throw_type(&ctx, &format!("the bytes are not {encoding}"))),
+                None if encoding == "utf-8" => (String::from_utf8_lossy(&bytes[..used]).into_owned(), used),
+                None => {
+                    let units = bytes[..used].chunks(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
+                    (char::decode_utf16(units).map(|unit| unit.unwrap_or('\u{fffd}')).collect(), used)
+                }
+            };
+            let answer = Array::new(ctx.clone())?;
+            answer.set(0, text)?;
+            answer.set(1, ArrayBuffer::new(ctx, bytes[used..].to_vec())?)?;
+            Ok(answer)
+        };
+    native.set("decode", Function::new(ctx.clone(), decode)?)?;
+
+    let quote = |text: String| {
+        let short: String = text.chars().take(100).collect();
+        format!("{short:?}")
+    };
+    native.set("quote", Function::new(ctx.clone(), quote)?)
+}
+
+/// The text, if it is sound, and how many bytes belong to it; an unfinished end waits for more.
+fn decode_utf8(bytes: &[u8], stream: bool) -> (Option<String>, usize) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => (Some(text.to_owned()), bytes.len()),
+        Err(err) if stream && err.error_len().is_none() => {
+            let used = err.valid_up_to();
+            (Some(String::from_utf8_lossy(&bytes[..used]).into_owned()), used)
+        }
+        Err(_) => {
+            let unfinished = match bytes.utf8_chunks().last() {
+                Some(chunk) if stream && chunk.invalid().len() < 4 && bytes.ends_with(chunk.invalid()) => {
+                    let is_start = std::str::from_utf8(chunk.invalid()).is_err_and(|err| err.error_len().is_none());
+                    if is_start { chunk.invalid().len() } else { 0 }
+                }
+                _ => 0,
+            };
+            (None, bytes.len() - unfinished)
+        }
+    }
+}
+
+fn decode_utf16(bytes: &[u8], stream: bool) -> (Option<String>, usize) {
+    let mut used = bytes.len() - bytes.len() % 2;
+    let is_high = |at: usize| (0xd8..0xdc).contains(&bytes[at + 1]);
+    if stream && used >= 2 && is_high(used - 2) {
+        used -= 2;
+    }
+    let units = bytes[..used].chunks(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
+    (char::decode_utf16(units).collect::<std::result::Result<String, _>>().ok(), used)
+}
+
+/// What `latin1` means on the web.
+fn windows_1252(byte: u8) -> char {
+    const HIGH: [char; 32] = [
+        '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}', '\u{90}', '‘',
+        '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',
+    ];
+    match byte {
+        0x80..0xa0 => HIGH[usize::from(byte - 0x80)],
+        _ => char::from(byte),
+    }
+}
+
+fn urls<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> Result<()> {
+    let parse = |url: String, base: Opt<Option<String>>| -> Option<Vec<String>> {
+        let base = match base.0.flatten() {
+            Some(base) => Some(Url::parse(&base).ok()?),
+            None => None,
+        };
+        let url = Url::options().base_url(base.as_ref()).parse(&url).ok()?;
+        Some(url_parts(&url))
+    };
+    native.set("parseUrl", Function::new(ctx.clone(), parse)?)?;
+
+    let set = |href: String, field: String, value: String| -> Option<Vec<String>> {
+        let mut url = Url::parse(&href).ok()?;
+        match field.as_str() {
+            "href" => quirks::set_href(&mut url, &value).ok()?,
+            "protocol" => quirks::set_protocol(&mut url, &value).ok()?,
+            "username" => quirks::set_username(&mut url, &value).ok()?,
+            "password" => quirks::set_password(&mut url, &value).ok()?,
+            "host" => quirks::set_host(&mut url, &value).ok()?,
+            "hostname" => quirks::set_hostname(&mut url, &value).ok()?,
+            "port" => quirks::set_port(&mut url, &value).ok()?,
+            "pathname" => quirks::set_pathname(&mut url, &value),
+            "search" => quirks::set_search(&mut url, &value),
+            _ => quirks::set_hash(&mut url, &value),
+        }
+        Some(url_parts(&url))
+    };
+    native.set("setUrl", Function::new(ctx.clone(), set)?)?;
+
+    let parse_query = |query: String| -> Vec<Vec<String>> {
+        form_urlencoded::parse(query.as_bytes())
+            .map(|(name, value)| vec![name.into_owned(), value.into_owned()])
+            .collect()
+    };
+    native.set("parseQuery", Function::new(ctx.clone(), parse_query)?)?;
+
+    let format_query = |pairs: Vec<Vec<String>>| {
+        let pairs = pairs.iter().filter_map(|pair| Some((pair.first()?, pair.get(1)?)));
+        form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
+    };
+    native.set("formatQuery", Function::new(ctx.clone(), format_query)?)
+}
+
+/// In the order of the prelude's list of fields.
+fn url_parts(url: &Url) -> Vec<String> {
+    vec![
+        quirks::href(url).to_owned(),
+        quirks::origin(url),
+        quirks::protocol(url).to_owned(),
+        quirks::username(url).to_owned(),
+        quirks::password(url).to_owned(),
+        quirks::host(url).to_owned(),
+        quirks::hostname(url).to_owned(),
+        quirks::port(url).to_owned(),
+        quirks::pathname(url).to_owned(),
+        quirks::search(url).to_owned(),
+        quirks::hash(url).to_owned(),
+    ]
+}
+
+/// Questions about what kind of object something is.
+fn kinds<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> Result<()> {
+    native.set("isRegex", Function::new(ctx.clone(), |value: Value<'js>| raw::is_regex(&value))?)?;
+    native.set("isError", Function::new(ctx.clone(), |value: Value<'js>| value.is_error())?)?;
+    let plain = raw::class_id(native);
+    let is_exotic = move |value: Value<'js>| raw::class_id(&value) != plain;
+    native.set("isExotic", Function::new(ctx.clone(), is_exotic)?)
+}

@@ -1,0 +1,538 @@
+// The globals that the engine lacks, and the way to tools.
+//
+// Evaluated once, before any program, as a function of `native`: an object of Rust functions that
+// exists only in this closure. What a program can reach from here is exactly what is put on
+// `globalThis` or in the "pml" module at the end.
+//
+// A program may replace any intrinsic. So the path of a tool call looks none up at run time: what
+// it needs is taken here, while the realm is still ours, and called through `uncurry`. Elsewhere
+// (iterating URL parameters, say) a program that breaks an intrinsic breaks only its own use of it.
+(function prelude(native) {
+  "use strict";
+
+  const { Array, ArrayBuffer, DataView, Date, DOMException, Error, Map, Object, Proxy, Reflect } = globalThis;
+  const { RangeError, RegExp, Set, String, Symbol, TypeError, Uint8Array, WeakMap } = globalThis;
+  const { apply, construct, defineProperty, getPrototypeOf, ownKeys } = Reflect;
+  const { create, freeze, getOwnPropertyDescriptor } = Object;
+  const isArray = Array.isArray;
+  const isView = ArrayBuffer.isView;
+  const uncurry = (method) => (self, ...args) => apply(method, self, args);
+  const getter = (prototype, name) => uncurry(getOwnPropertyDescriptor(prototype, name).get);
+
+  const push = uncurry(Array.prototype.push);
+  const splice = uncurry(Array.prototype.splice);
+  const sort = uncurry(Array.prototype.sort);
+  const slice = uncurry(Array.prototype.slice);
+  const dateValue = uncurry(Date.prototype.getTime);
+  const dateText = uncurry(Date.prototype.toISOString);
+  const mapGet = uncurry(Map.prototype.get);
+  const mapSet = uncurry(Map.prototype.set);
+  const mapEach = uncurry(Map.prototype.forEach);
+  const setAdd = uncurry(Set.prototype.add);
+  const setEach = uncurry(Set.prototype.forEach);
+  const weakGet = uncurry(WeakMap.prototype.get);
+  const weakSet = uncurry(WeakMap.prototype.set);
+  const bufferSlice = uncurry(ArrayBuffer.prototype.slice);
+  const bufferLength = getter(ArrayBuffer.prototype, "byteLength");
+  const TypedArray = getPrototypeOf(Uint8Array);
+  const viewBuffer = getter(TypedArray.prototype, "buffer");
+  const viewOffset = getter(TypedArray.prototype, "byteOffset");
+  const viewBytes = getter(TypedArray.prototype, "byteLength");
+  const viewTag = getter(TypedArray.prototype, Symbol.toStringTag);
+  const dataBuffer = getter(DataView.prototype, "buffer");
+  const dataOffset = getter(DataView.prototype, "byteOffset");
+  const dataBytes = getter(DataView.prototype, "byteLength");
+  const charCode = uncurry(String.prototype.charCodeAt);
+  const substring = uncurry(String.prototype.slice);
+  const indexOf = uncurry(String.prototype.indexOf);
+  const lower = uncurry(String.prototype.toLowerCase);
+  const trim = uncurry(String.prototype.trim);
+  const regexFlags = getter(RegExp.prototype, "flags");
+  const regexSource = getter(RegExp.prototype, "source");
+  const { iterator: symbolIterator, toStringTag: symbolTag } = Symbol;
+
+  /// A property like those of the standard library: writable, not enumerable.
+  const hide = (target, name, value) =>
+    defineProperty(target, name, { __proto__: null, value, writable: true, enumerable: false, configurable: true });
+  const tag = (constructor, name) =>
+    defineProperty(constructor.prototype, symbolTag, { __proto__: null, value: name, configurable: true });
+  const text = (value) => `${value}`;
+
+  // ── Tools ──────────────────────────────────────────────────────────────────────────────────
+
+  class ToolError extends Error {
+    constructor(message, details = {}) {
+      super(message);
+      this.code = details.code;
+      this.tool = details.tool;
+      this.retryable = details.retryable === true;
+      if (details.data !== undefined) this.data = details.data;
+    }
+  }
+  hide(ToolError.prototype, "name", "ToolError");
+
+  // The errors that the host really sent, with what it said. A program can make or change a
+  // ToolError, but not this record, so reports tell the truth.
+  const genuine = new WeakMap();
+  const makeToolError = (code, message, tool, retryable, data) => {
+    const error = new ToolError(message, { code, tool, retryable, data });
+    weakSet(genuine, error, freeze({ __proto__: null, code, tool }));
+    return error;
+  };
+  const makeSuccess = (result) => ({ success: true, result });
+  const makeFailure = (code, message, tool, retryable, data) => {
+    const error = { code, message, tool, retryable };
+    if (data !== undefined) error.data = data;
+    return { success: false, error };
+  };
+
+  // Names that JavaScript itself asks for. A server or tool called so is reached by `callTool`.
+  const reserved = { __proto__: null };
+  for (const name of ["then", "catch", "finally", "toJSON", "toString", "valueOf", "constructor", "prototype", "__proto__",
+    "hasOwnProperty", "inspect", "length", "name", "call", "apply", "bind", "asymmetricMatch", "nodeType", "$$typeof"]) reserved[name] = true;
+
+  /// An object without content of its own, whose properties come from `find` and names from `list`.
+  const view = (find, list, label) => {
+    const cache = { __proto__: null };
+    const lookup = (name) => {
+      if (typeof name !== "string" || reserved[name]) return undefined;
+      return (cache[name] ??= find(name));
+    };
+    const listed = (name) => {
+      const names = list();
+      for (let i = 0; i < names.length; i++) if (names[i] === name) return true;
+      return false;
+    };
+    const refuse = () => { throw new TypeError(`${label} is read-only`); };
+    return new Proxy({ __proto__: null }, {
+      __proto__: null,
+      get: (_, name) => (name === symbolTag ? label : lookup(name)),
+      has: (_, name) => listed(name),
+      ownKeys: () => list(),
+      getOwnPropertyDescriptor: (_, name) =>
+        listed(name) ? { value: lookup(name), enumerable: true, configurable: true, writable: false } : undefined,
+      getPrototypeOf: () => null,
+      set: refuse, defineProperty: refuse, deleteProperty: refuse, setPrototypeOf: refuse, preventExtensions: refuse,
+    });
+  };
+
+  // Asked of the host on first use: most programs never enumerate, and pay nothing.
+  let known;
+  const names = () => (known ??= native.names());
+  const serverNames = () => {
+    const all = [];
+    for (const server of ownKeys(names())) if (!reserved[server]) push(all, server);
+    return all;
+  };
+  const toolNames = (server) => {
+    const tools = getOwnPropertyDescriptor(names(), server)?.value;
+    const all = [];
+    if (tools) for (let i = 0; i < tools.length; i++) if (!reserved[tools[i]]) push(all, tools[i]);
+    return all;
+  };
+  const makeTool = (server, tool) => {
+    const target = `${server}:${tool}`;
+    const call = (args) => native.call(target, args, false);
+    hide(call, "name", tool);
+    return freeze(call);
+  };
+  const mcp = view(
+    (server) => view((tool) => makeTool(server, tool), () => toolNames(server), `mcp.${server}`),
+    serverNames,
+    "mcp",
+  );
+
+  const callTool = (name, args) => {
+    if (typeof name !== "string") throw new TypeError("callTool takes a tool name, `server:tool`, and its arguments");
+    return native.call(name, args, true);
+  };
+  const callToolsBatch = async (calls) => {
+    if (!isArray(calls)) throw new TypeError("callToolsBatch takes an array of { name, args }");
+    const running = [];
+    for (let i = 0; i < calls.length; i++) {
+      const { name, args } = calls[i] ?? {};
+      push(running, callTool(name, args));
+    }
+    const answers = [];
+    for (let i = 0; i < running.length; i++) push(answers, await running[i]);
+    return answers;
+  };
+  const progress = (value, total, message) => {
+    if (typeof value !== "number" || value !== value) throw new TypeError("progress takes a number, and optionally a total and a message");
+    native.progress(value, typeof total === "number" ? total : undefined, message === undefined ? undefined : text(message));
+  };
+  const pml = freeze({ __proto__: null, callTool, callToolsBatch, progress, ToolError });
+
+  // ── Console ────────────────────────────────────────────────────────────────────────────────
+
+  const console = {};
+  const counts = new Map();
+  const clocks = new Map();
+  let indent = 0;
+  const log = (level, args) => native.log(level, args, indent);
+  for (const [name, level] of [["log", 2], ["info", 1], ["debug", 0], ["warn", 3], ["error", 4], ["dir", 2], ["table", 2]]) {
+    hide(console, name, { [name]: (...args) => log(level, name === "dir" || name === "table" ? [args[0]] : args) }[name]);
+  }
+  hide(console, "trace", (...args) => { const trace = new Error(); hide(trace, "name", "Trace"); log(0, [...args, trace]); });
+  hide(console, "assert", (condition, ...args) => { if (!condition) log(4, ["Assertion failed:", ...args]); });
+  hide(console, "group", (...args) => { if (args.length) log(2, args); indent++; });
+  hide(console, "groupCollapsed", console.group);
+  hide(console, "groupEnd", () => { if (indent > 0) indent--; });
+  hide(console, "count", (label = "default") => {
+    const count = (mapGet(counts, text(label)) ?? 0) + 1;
+    mapSet(counts, text(label), count);
+    log(2, [`${label}: ${count}`]);
+  });
+  hide(console, "countReset", (label = "default") => { mapSet(counts, text(label), 0); });
+  hide(console, "time", (label = "default") => { mapSet(clocks, text(label), native.now()); });
+  hide(console, "timeLog", (label = "default", ...args) => {
+    const start = mapGet(clocks, text(label));
+    if (start === undefined) log(3, [`console.time("${label}") was not called`]);
+    else log(2, [`${label}: ${native.now() - start} ms`, ...args]);
+  });
+  hide(console, "timeEnd", (label = "default") => { console.timeLog(label); mapSet(clocks, text(label), undefined); });
+  defineProperty(console, symbolTag, { __proto__: null, value: "console", configurable: true });
+
+  // ── Timers ─────────────────────────────────────────────────────────────────────────────────
+
+  const timer = (name, repeat) => (callback, delay, ...args) => {
+    if (typeof callback !== "function") throw new TypeError(`${name} takes a function`);
+    return native.setTimer(args.length ? () => apply(callback, undefined, args) : callback, +delay || 0, repeat);
+  };
+  const setTimeout = timer("setTimeout", false);
+  const setInterval = timer("setInterval", true);
+  const clearTimer = (id) => { if (typeof id === "number") native.clearTimer(id); };
+
+  // ── Bytes and text ─────────────────────────────────────────────────────────────────────────
+
+  /// The bytes behind a buffer or view, copied.
+  const bytesOf = (value, what) => {
+    if (isView(value)) {
+      if (viewTag(value) !== undefined) return bufferSlice(viewBuffer(value), viewOffset(value), viewOffset(value) + viewBytes(value));
+      return bufferSlice(dataBuffer(value), dataOffset(value), dataOffset(value) + dataBytes(value));
+    }
+    try { return bufferSlice(value, 0); } catch { throw new TypeError(`${what} takes an ArrayBuffer or a view of one`); }
+  };
+
+  class TextEncoder {
+    get encoding() { return "utf-8"; }
+    encode(input = "") { return new Uint8Array(native.utf8Encode(text(input))); }
+    encodeInto(input, target) {
+      // Whole characters only, as many as fit.
+      let read = 0, written = 0;
+      const source = text(input), room = viewBytes(target);
+      while (read < source.length) {
+        const unit = charCode(source, read);
+        const pair = unit >= 0xd800 && unit < 0xdc00 && read + 1 < source.length;
+        const bytes = new Uint8Array(native.utf8Encode(substring(source, read, read + (pair ? 2 : 1))));
+        if (written + bytes.length > room) break;
+        for (let i = 0; i < bytes.length; i++) target[written++] = bytes[i];
+        read += pair ? 2 : 1;
+      }
+      return { read, written };
+    }
+  }
+  tag(TextEncoder, "TextEncoder");
+
+  const encodings = { __proto__: null, "utf-8": "utf-8", utf8: "utf-8", "unicode-1-1-utf-8": "utf-8", "utf-16le": "utf-16le", "utf-16": "utf-16le",
+    latin1: "windows-1252", "iso-8859-1": "windows-1252", ascii: "windows-1252", "us-ascii": "windows-1252", "windows-1252": "windows-1252" };
+  class TextDecoder {
+    #encoding; #fatal; #ignoreBOM; #rest = new ArrayBuffer(0); #started = false;
+    constructor(label = "utf-8", options = {}) {
+      this.#encoding = encodings[lower(trim(text(label)))];
+      if (this.#encoding === undefined) throw new RangeError(`the encoding "${label}" is not supported; use utf-8, utf-16le or latin1`);
+      this.#fatal = !!options.fatal;
+      this.#ignoreBOM = !!options.ignoreBOM;
+    }
+    get encoding() { return this.#encoding; }
+    get fatal() { return this.#fatal; }
+    get ignoreBOM() { return this.#ignoreBOM; }
+    decode(input, options = {}) {
+      const stream = !!options.stream;
+      const bytes = input === undefined ? new ArrayBuffer(0) : bytesOf(input, "decode");
+      const [output, rest] = native.decode(this.#encoding, this.#rest, bytes, this.#fatal, stream);
+      this.#rest = rest;
+      const bom = !this.#ignoreBOM && !this.#started && charCode(output, 0) === 0xfeff;
+      this.#started = stream && (this.#started || output.length > 0);
+      return bom ? substring(output, 1) : output;
+    }
+  }
+  tag(TextDecoder, "TextDecoder");
+
+  // ── Events and cancelling ──────────────────────────────────────────────────────────────────
+
+  class Event {
+    #type; #prevented = false;
+    constructor(type, options = {}) { this.#type = text(type); this.cancelable = !!options.cancelable; this.target = null; }
+    get type() { return this.#type; }
+    get defaultPrevented() { return this.#prevented; }
+    preventDefault() { if (this.cancelable) this.#prevented = true; }
+  }
+  tag(Event, "Event");
+  class EventTarget {
+    #listeners = [];
+    addEventListener(type, callback, options) {
+      if (callback == null) return;
+      const entry = { type: text(type), callback, once: !!(options && options.once) };
+      for (const other of this.#listeners) if (other.type === entry.type && other.callback === callback) return;
+      push(this.#listeners, entry);
+    }
+    removeEventListener(type, callback) {
+      for (let i = 0; i < this.#listeners.length; i++) {
+        if (this.#listeners[i].type === text(type) && this.#listeners[i].callback === callback) { splice(this.#listeners, i, 1); return; }
+      }
+    }
+    dispatchEvent(event) {
+      event.target = this;
+      const handler = this[`on${event.type}`];
+      if (typeof handler === "function") this.#deliver(handler, event);
+      for (const entry of slice(this.#listeners)) {
+        if (entry.type !== event.type) continue;
+        if (entry.once) this.removeEventListener(entry.type, entry.callback);
+        this.#deliver(typeof entry.callback === "function" ? entry.callback : (e) => entry.callback.handleEvent(e), event);
+      }
+      return !event.defaultPrevented;
+    }
+    #deliver(callback, event) {
+      // One listener's failure is not another's.
+      try { apply(callback, this, [event]); } catch (error) { log(4, ["in an event listener:", error]); }
+    }
+  }
+  tag(EventTarget, "EventTarget");
+
+  let makingSignal = false;
+  let abortSignal;
+  class AbortSignal extends EventTarget {
+    #aborted = false; #reason = undefined;
+    constructor() {
+      if (!makingSignal) throw new TypeError("an AbortSignal is made by an AbortController");
+      super();
+      this.onabort = null;
+    }
+    get aborted() { return this.#aborted; }
+    get reason() { return this.#reason; }
+    throwIfAborted() { if (this.#aborted) throw this.#reason; }
+    static {
+      abortSignal = (signal, reason) => {
+        if (signal.#aborted) return;
+        signal.#aborted = true;
+        signal.#reason = reason === undefined ? new DOMException("the operation was aborted", "AbortError") : reason;
+        signal.dispatchEvent(new Event("abort"));
+      };
+    }
+    static abort(reason) { const signal = makeSignal(); abortSignal(signal, reason); return signal; }
+    static timeout(delay) {
+      const signal = makeSignal();
+      setTimeout(() => abortSignal(signal, new DOMException("the operation timed out", "TimeoutError")), delay);
+      return signal;
+    }
+    static any(signals) {
+      const signal = makeSignal();
+      for (const other of [...signals]) {
+        if (other.aborted) { abortSignal(signal, other.reason); break; }
+        other.addEventListener("abort", () => abortSignal(signal, other.reason), { once: true });
+      }
+      return signal;
+    }
+  }
+  tag(AbortSignal, "AbortSignal");
+  const makeSignal = () => { makingSignal = true; try { return new AbortSignal(); } finally { makingSignal = false; } };
+  class AbortController {
+    #signal = makeSignal();
+    get signal() { return this.#signal; }
+    abort(reason) { abortSignal(this.#signal, reason); }
+  }
+  tag(AbortController, "AbortController");
+
+  // ── URL ────────────────────────────────────────────────────────────────────────────────────
+
+  let bindParams;
+  class URLSearchParams {
+    #pairs = []; #changed = null;
+    static { bindParams = (params, changed) => { params.#changed = changed; return params; }; }
+    constructor(init = "") {
+      if (init !== null && typeof init === "object") {
+        if (init instanceof URLSearchParams) this.#pairs = slice(init.#pairs);
+        else if (init[symbolIterator] !== undefined) for (const [name, value] of init) push(this.#pairs, [text(name), text(value)]);
+        else for (const name of ownKeys(init)) if (typeof name === "string") push(this.#pairs, [name, text(init[name])]);
+      } else {
+        const query = text(init);
+        this.#pairs = native.parseQuery(charCode(query, 0) === 63 ? substring(query, 1) : query);
+      }
+    }
+    #touch() { if (this.#changed) this.#changed(this.toString()); }
+    get size() { return this.#pairs.length; }
+    append(name, value) { push(this.#pairs, [text(name), text(value)]); this.#touch(); }
+    delete(name, value) {
+      const kept = [];
+      for (const pair of this.#pairs) if (pair[0] !== text(name) || (value !== undefined && pair[1] !== text(value))) push(kept, pair);
+      this.#pairs = kept;
+      this.#touch();
+    }
+    get(name) { for (const pair of this.#pairs) if (pair[0] === text(name)) return pair[1]; return null; }
+    getAll(name) { const all = []; for (const pair of this.#pairs) if (pair[0] === text(name)) push(all, pair[1]); return all; }
+    has(name, value) { for (const pair of this.#pairs) if (pair[0] === text(name) && (value === undefined || pair[1] === text(value))) return true; return false; }
+    set(name, value) {
+      const kept = [];
+      let done = false;
+      for (const pair of this.#pairs) {
+        if (pair[0] !== text(name)) push(kept, pair);
+        else if (!done) { done = true; push(kept, [pair[0], text(value)]); }
+      }
+      if (!done) push(kept, [text(name), text(value)]);
+      this.#pairs = kept;
+      this.#touch();
+    }
+    sort() { sort(this.#pairs, (a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0)); this.#touch(); }
+    forEach(callback, self) { for (const [name, value] of this.#pairs) apply(callback, self, [value, name, this]); }
+    *entries() { for (const [name, value] of this.#pairs) yield [name, value]; }
+    *keys() { for (const pair of this.#pairs) yield pair[0]; }
+    *values() { for (const pair of this.#pairs) yield pair[1]; }
+    [symbolIterator]() { return this.entries(); }
+    toString() { return native.formatQuery(this.#pairs); }
+  }
+  tag(URLSearchParams, "URLSearchParams");
+
+  class URL {
+    #parts; #params;
+    constructor(url, base) {
+      this.#parts = native.parseUrl(text(url), base === undefined ? undefined : text(base));
+      if (this.#parts === undefined) throw new TypeError(`${native.quote(text(url))} is not a valid URL`);
+    }
+    static canParse(url, base) { return native.parseUrl(text(url), base === undefined ? undefined : text(base)) !== undefined; }
+    static parse(url, base) { return URL.canParse(url, base) ? new URL(url, base) : null; }
+    static {
+      const fields = ["href", "origin", "protocol", "username", "password", "host", "hostname", "port", "pathname", "search", "hash"];
+      for (let i = 0; i < fields.length; i++) {
+        const field = fields[i];
+        defineProperty(this.prototype, field, {
+          __proto__: null, enumerable: true, configurable: true,
+          get() { return this.#parts[i]; },
+          set: field === "origin" ? undefined : function (value) {
+            const parts = native.setUrl(this.#parts[0], field, text(value));
+            if (parts === undefined) { if (field === "href") throw new TypeError(`${native.quote(text(value))} is not a valid URL`); return; }
+            this.#parts = parts;
+            if (field === "href" || field === "search") this.#params = undefined;
+          },
+        });
+      }
+    }
+    get searchParams() {
+      return (this.#params ??= bindParams(new URLSearchParams(this.#parts[9]), (query) => {
+        this.#parts = native.setUrl(this.#parts[0], "search", query) ?? this.#parts;
+      }));
+    }
+    toString() { return this.#parts[0]; }
+    toJSON() { return this.#parts[0]; }
+  }
+  tag(URL, "URL");
+
+  // ── structuredClone ────────────────────────────────────────────────────────────────────────
+
+  const errors = { __proto__: null, Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError };
+  const brandCheck = (check) => (value) => { try { check(value); return true; } catch { return false; } };
+  const isDate = brandCheck(dateValue);
+  const isMap = brandCheck(getter(Map.prototype, "size"));
+  const isSet = brandCheck(getter(Set.prototype, "size"));
+  const isBuffer = brandCheck(bufferLength);
+  const isRegex = native.isRegex;
+  const isError = native.isError;
+  const refuseClone = (what) => { throw new DOMException(`${what} cannot be cloned`, "DataCloneError"); };
+  const clone = (value, seen) => {
+    if (typeof value === "function") refuseClone("a function");
+    if (typeof value === "symbol") refuseClone("a symbol");
+    if (typeof value !== "object" || value === null) return value;
+    const before = mapGet(seen, value);
+    if (before !== undefined) return before;
+    const keep = (copy) => { mapSet(seen, value, copy); return copy; };
+    if (isArray(value)) {
+      const copy = keep(new Array(value.length));
+      for (const key of ownKeys(value)) if (key !== "length" && typeof key === "string") put(copy, key, clone(value[key], seen));
+      return copy;
+    }
+    if (isDate(value)) return keep(new Date(dateValue(value)));
+    if (isRegex(value)) return keep(new RegExp(regexSource(value), regexFlags(value)));
+    if (isMap(value)) {
+      const copy = keep(new Map());
+      mapEach(value, (item, key) => { mapSet(copy, clone(key, seen), clone(item, seen)); });
+      return copy;
+    }
+    if (isSet(value)) {
+      const copy = keep(new Set());
+      setEach(value, (item) => { setAdd(copy, clone(item, seen)); });
+      return copy;
+    }
+    if (isBuffer(value)) return keep(bufferSlice(value, 0));
+    if (isView(value)) {
+      const name = viewTag(value);
+      const buffer = clone(name === undefined ? dataBuffer(value) : viewBuffer(value), seen);
+      if (name === undefined) return keep(new DataView(buffer, dataOffset(value), dataBytes(value)));
+      return keep(construct(views[name], [buffer, viewOffset(value), value.length]));
+    }
+    if (isError(value)) {
+      const copy = keep(new (errors[value.name] ?? Error)(value.message));
+      hide(copy, "stack", value.stack);
+      if ("cause" in value) hide(copy, "cause", clone(value.cause, seen));
+      return copy;
+    }
+    if (native.isExotic(value)) refuseClone("this kind of object");
+    const copy = keep({});
+    for (const key of ownKeys(value)) {
+      if (typeof key === "string" && getOwnPropertyDescriptor(value, key).enumerable) put(copy, key, clone(value[key], seen));
+    }
+    return copy;
+  };
+  const put = (target, key, value) =>
+    defineProperty(target, key, { __proto__: null, value, writable: true, enumerable: true, configurable: true });
+  const views = { __proto__: null };
+  for (const name of ["Int8Array", "Uint8Array", "Uint8ClampedArray", "Int16Array", "Uint16Array", "Int32Array", "Uint32Array",
+    "Float16Array", "Float32Array", "Float64Array", "BigInt64Array", "BigUint64Array"]) views[name] = globalThis[name];
+  const structuredClone = (value) => clone(value, new Map());
+
+  // ── Chance and time ────────────────────────────────────────────────────────────────────────
+
+  const crypto = {
+    getRandomValues(array) {
+      const kind = isView(array) ? viewTag(array) : undefined;
+      if (kind === undefined || indexOf(kind, "Float") === 0) throw new TypeError("getRandomValues takes an integer typed array");
+      const length = viewBytes(array);
+      if (length > 65536) throw new DOMException("at most 65536 bytes at a time", "QuotaExceededError");
+      const target = new Uint8Array(viewBuffer(array), viewOffset(array), length);
+      const random = new Uint8Array(native.randomBytes(length));
+      for (let i = 0; i < length; i++) target[i] = random[i];
+      return array;
+    },
+    randomUUID: () => native.randomUuid(),
+  };
+  defineProperty(crypto, symbolTag, { __proto__: null, value: "Crypto", configurable: true });
+  const performance = { now: () => native.now() };
+
+  // ── What a program sees ────────────────────────────────────────────────────────────────────
+
+  const globals = { mcp, pml, console, setTimeout, setInterval, clearTimeout: clearTimer, clearInterval: clearTimer,
+    TextEncoder, TextDecoder, Event, EventTarget, AbortSignal, AbortController, URL, URLSearchParams, structuredClone, crypto, performance };
+  for (const name of ownKeys(globals)) hide(globalThis, name, globals[name]);
+  // The engine's own is seeded before workers are forked, so all of them would draw the same.
+  hide(Math, "random", { random: () => native.random() }.random);
+
+  return {
+    pml,
+    makeToolError,
+    makeSuccess,
+    makeFailure,
+    genuine: (error) => weakGet(genuine, error),
+    isArray,
+    /// The text of a date or regular expression, for printing.
+    describe: (value) => {
+      if (isRegex(value)) return `/${regexSource(value)}/${regexFlags(value)}`;
+      return dateValue(value) === dateValue(value) ? dateText(value) : "Invalid Date";
+    },
+    /// Flat keys and values of a Map, or values of a Set, for printing.
+    entries: (value) => {
+      const all = [];
+      if (isMap(value)) mapEach(value, (item, key) => { push(all, key); push(all, item); });
+      else setEach(value, (item) => { push(all, item); });
+      return all;
+    },
+  };
+})

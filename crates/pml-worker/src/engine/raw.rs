@@ -1,0 +1,128 @@
+//! The few engine calls that rquickjs does not offer, each behind a safe function.
+
+#![expect(unsafe_code, reason = "calls into the C engine")]
+
+use std::{mem::MaybeUninit, slice};
+
+use rquickjs::{ArrayBuffer, Ctx, Object, Value, qjs};
+
+/// The text of a string, number or bigint, without running any of the program's code.
+///
+/// Lone surrogates, which no UTF-8 text can hold, become U+FFFD; the flag says whether there were
+/// any. `None` means that the engine is out of memory.
+pub(crate) fn text(value: &Value<'_>) -> Option<(String, bool)> {
+    let ctx = value.ctx().as_raw().as_ptr();
+    let mut len = MaybeUninit::uninit();
+    // SAFETY: `value` is alive and belongs to `ctx`. On success the pointer is valid for `len`
+    // bytes until it is freed, which happens below, after the copy.
+    let bytes = unsafe {
+        let pointer = qjs::JS_ToCStringLen2(ctx, len.as_mut_ptr(), value.as_raw(), false);
+        if pointer.is_null() {
+            return None;
+        }
+        let bytes = slice::from_raw_parts(pointer.cast::<u8>(), len.assume_init() as usize).to_vec();
+        qjs::JS_FreeCString(ctx, pointer);
+        bytes
+    };
+    Some(match String::from_utf8(bytes) {
+        Ok(text) => (text, false),
+        Err(err) => (replace_surrogates(err.as_bytes()), true),
+    })
+}
+
+/// The engine writes a lone surrogate as the three bytes UTF-8 would need for it.
+fn replace_surrogates(mut bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    while let Some(chunk) = bytes.utf8_chunks().next() {
+        text.push_str(chunk.valid());
+        bytes = &bytes[chunk.valid().len()..];
+        if bytes.is_empty() {
+            break;
+        }
+        text.push('\u{fffd}');
+        let is_surrogate = bytes[0] == 0xed && bytes.len() >= 3;
+        bytes = &bytes[if is_surrogate { 3 } else { 1 }..];
+    }
+    text
+}
+
+/// A copy of an array buffer's bytes.
+pub(crate) fn bytes(buffer: &ArrayBuffer<'_>) -> Vec<u8> {
+    // SAFETY: the slice is copied before anything else can run and move or detach the buffer.
+    buffer.as_raw().map(|bytes| unsafe { bytes.as_ref() }.to_vec()).unwrap_or_default()
+}
+
+/// The engine's number for the kind of an object.
+pub(crate) fn class_id(value: &Value<'_>) -> qjs::JSClassID {
+    // SAFETY: takes any value.
+    unsafe { qjs::JS_GetClassID(value.as_raw()) }
+}
+
+pub(crate) fn is_map(value: &Value<'_>) -> bool {
+    // SAFETY: takes any value.
+    unsafe { qjs::JS_IsMap(value.as_raw()) }
+}
+
+pub(crate) fn is_set(value: &Value<'_>) -> bool {
+    // SAFETY: takes any value.
+    unsafe { qjs::JS_IsSet(value.as_raw()) }
+}
+
+pub(crate) fn is_date(value: &Value<'_>) -> bool {
+    // SAFETY: takes any value.
+    unsafe { qjs::JS_IsDate(value.as_raw()) }
+}
+
+pub(crate) fn is_regex(value: &Value<'_>) -> bool {
+    // SAFETY: takes any value.
+    unsafe { qjs::JS_IsRegExp(value.as_raw()) }
+}
+
+/// Are these the same object?
+pub(crate) fn is_same(left: &Value<'_>, right: &Value<'_>) -> bool {
+    // SAFETY: both are alive, and of the one context there is.
+    unsafe { qjs::JS_IsSameValue(left.ctx().as_raw().as_ptr(), left.as_raw(), right.as_raw()) }
+}
+
+/// An own property as it is: its value, or `None` if a getter would have to run to know.
+pub(crate) fn own_data<'js>(object: &Object<'js>, name: &Value<'js>) -> Option<Value<'js>> {
+    let ctx = object.ctx();
+    let pointer = ctx.as_raw().as_ptr();
+    let mut descriptor = MaybeUninit::<qjs::JSPropertyDescriptor>::uninit();
+    // SAFETY: `object` and `name` are alive, and the atom is freed after its one use. The
+    // descriptor is filled only when 1 is returned, and its three values are then ours to free;
+    // `from_raw` takes them over.
+    unsafe {
+        let atom = qjs::JS_ValueToAtom(pointer, name.as_raw());
+        let found = qjs::JS_GetOwnProperty(pointer, descriptor.as_mut_ptr(), object.as_value().as_raw(), atom);
+        qjs::JS_FreeAtom(pointer, atom);
+        if found != 1 {
+            if found < 0 {
+                ctx.catch();
+            }
+            return None;
+        }
+        let descriptor = descriptor.assume_init();
+        let value = Value::from_raw(ctx.clone(), descriptor.value);
+        drop(Value::from_raw(ctx.clone(), descriptor.getter));
+        drop(Value::from_raw(ctx.clone(), descriptor.setter));
+        let is_accessor = descriptor.flags & qjs::JS_PROP_GETSET as i32 != 0;
+        (!is_accessor).then_some(value)
+    }
+}
+
+/// Runs one waiting job. `None` when there was none, the exception when it failed for good.
+pub(crate) fn run_job<'js>(ctx: &Ctx<'js>) -> Option<Result<(), Value<'js>>> {
+    let mut job_ctx = MaybeUninit::uninit();
+    // SAFETY: the runtime is alive as long as `ctx` is. There is one context, so the exception of
+    // a failed job is pending on it.
+    let result = unsafe {
+        let runtime = qjs::JS_GetRuntime(ctx.as_raw().as_ptr());
+        qjs::JS_ExecutePendingJob(runtime, job_ctx.as_mut_ptr())
+    };
+    match result {
+        0 => None,
+        1.. => Some(Ok(())),
+        _ => Some(Err(ctx.catch())),
+    }
+}

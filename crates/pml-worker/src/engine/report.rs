@@ -1,0 +1,236 @@
+//! From what the engine throws to what the agent reads.
+
+use std::time::Duration;
+
+use pml_wire::{ErrorCode, ToolId, message::ErrorReport};
+use rquickjs::{Object, Value};
+
+use super::{Session, raw, to_json::Failure};
+use crate::{last_words, memory, transpile::Source};
+
+/// Longest message that is passed on.
+const MESSAGE_BYTES: usize = 8 * 1024;
+
+/// Names that programs expect from other places, and what to do here instead.
+const ABSENT: [(&[&str], &str); 4] = [
+    (
+        &["fetch", "XMLHttpRequest", "WebSocket", "EventSource", "Request", "Response", "Headers"],
+        "is not available here; call an MCP tool instead",
+    ),
+    (
+        &["require", "module", "exports", "__dirname", "__filename", "importScripts"],
+        "is not available here; there are no packages: call an MCP tool, or write the function yourself",
+    ),
+    (
+        &[
+            "process",
+            "Deno",
+            "Bun",
+            "Buffer",
+            "global",
+            "window",
+            "self",
+            "document",
+            "navigator",
+            "localStorage",
+            "Worker",
+        ],
+        "is not available here; programs see `mcp`, `pml`, `args` and standard JavaScript, and reach files, network and processes through MCP tools",
+    ),
+    (&["Intl", "WebAssembly", "Temporal"], "is not available in this engine"),
+];
+
+/// Makes reports about one program.
+pub(super) struct Reporter<'a, 'js> {
+    session: &'a Session<'js>,
+    source: &'a Source,
+}
+
+impl<'a, 'js> Reporter<'a, 'js> {
+    pub(super) fn new(session: &'a Session<'js>, source: &'a Source) -> Reporter<'a, 'js> {
+        Reporter { session, source }
+    }
+
+    /// The program threw, was stopped, or ran out of something.
+    pub(super) fn exception(&self, exception: Value<'js>) -> Box<ErrorReport> {
+        if self.session.deadline.passed.get() && is_interruption(&exception) {
+            return self.timeout(exception.as_object());
+        }
+        let object = exception.as_object();
+        let message = self.message(&exception);
+        if exception.is_null() || message == "out of memory" && memory::is_exhausted() {
+            return Box::new(self.locate(last_words::out_of_memory(), object));
+        }
+        if let Some(report) = object.and_then(|object| self.tool_error(object, &message)) {
+            return Box::new(report);
+        }
+        let name = object.and_then(|object| self.text_of(object, "name"));
+        if name.as_deref() == Some("RangeError") && message.contains("call stack size exceeded") {
+            let report = ErrorReport::new(ErrorCode::StackOverflow, "the program recursed too deeply")
+                .with_hint("end the recursion earlier, or use a loop");
+            return Box::new(self.locate(report, object));
+        }
+        let code = match &name {
+            // The compiler accepted the program but the engine did not, as with a bad regex.
+            Some(name) if name == "SyntaxError" && self.has_no_position(object) => ErrorCode::SyntaxError,
+            _ => ErrorCode::Exception,
+        };
+        let full = match name {
+            Some(name) if object.is_some_and(|object| object.is_error()) => format!("{name}: {message}"),
+            _ => format!("thrown: {message}"),
+        };
+        let mut report = ErrorReport::new(code, full);
+        report.hint = absent_hint(&message);
+        Box::new(self.locate(report, object))
+    }
+
+    /// The deadline has passed; `interrupted` is the engine's error, if it was at work.
+    pub(super) fn timeout(&self, interrupted: Option<&Object<'js>>) -> Box<ErrorReport> {
+        let limit = Duration::from_millis(self.session.state.limits.get().timeout_ms);
+        let pending = self.session.state.pending.borrow();
+        let mut targets: Vec<_> = pending.values().map(|call| call.target.as_str()).collect();
+        targets.sort_unstable();
+        targets.dedup();
+        targets.truncate(5);
+        let (message, hint) = match (interrupted, targets.is_empty()) {
+            (Some(_), _) | (None, true) => (
+                format!("the program ran longer than {limit:?}"),
+                "look for a loop that never ends, or raise the limit with --timeout or limits.timeout_ms",
+            ),
+            (None, false) => (
+                format!("the program ran longer than {limit:?}, waiting for `{}`", targets.join("`, `")),
+                "make fewer or smaller calls, or raise the limit with --timeout or limits.timeout_ms",
+            ),
+        };
+        Box::new(self.locate(ErrorReport::new(ErrorCode::Timeout, message).with_hint(hint), interrupted))
+    }
+
+    /// Nothing is left that could settle the result.
+    pub(super) fn deadlock(&self) -> Box<ErrorReport> {
+        let report =
+            ErrorReport::new(ErrorCode::Deadlock, "the program waits for a promise that nothing is left to settle");
+        Box::new(report.with_hint("every promise that is awaited needs a timer, a tool call or code that resolves it"))
+    }
+
+    /// The result has no JSON form.
+    pub(super) fn result_failure(&self, failure: Failure<'js>) -> Box<ErrorReport> {
+        Box::new(match failure {
+            Failure::Threw { exception, path } => {
+                let report = self.exception(exception);
+                if report.code != ErrorCode::Exception {
+                    return report; // out of time or memory, which says more
+                }
+                ErrorReport {
+                    code: ErrorCode::ResultNotJson,
+                    message: format!("reading the result at {path} threw: {}", report.message),
+                    ..*report
+                }
+            }
+            Failure::Cycle { path } => {
+                ErrorReport::new(ErrorCode::ResultNotJson, format!("the result contains itself at {path}"))
+                    .with_hint("return only the parts that are needed")
+            }
+            Failure::TooDeep { path } => ErrorReport::new(
+                ErrorCode::ResultTooDeep,
+                format!("the result is nested more than {} levels deep at {path}", pml_wire::json::MAX_DEPTH),
+            )
+            .with_hint("return a flatter value"),
+            Failure::TooLarge { limit } => ErrorReport::new(
+                ErrorCode::ResultTooLarge,
+                format!("the result is over the limit of {limit} bytes as JSON"),
+            )
+            .with_hint("filter or summarise in the program and return less, or raise limits.result_bytes"),
+        })
+    }
+
+    /// Warnings about promises that were rejected while nobody listened.
+    pub(super) fn unhandled(&self, rejections: &[(Value<'js>, Value<'js>)], main: &Value<'js>) -> Vec<String> {
+        let others = rejections.iter().filter(|(promise, _)| !raw::is_same(promise, main));
+        others
+            .take(10)
+            .map(|(_, reason)| {
+                let report = self.exception(reason.clone());
+                let place = report.stack.as_deref().and_then(|stack| stack.lines().next());
+                let place = place.map(|place| format!(" {place}")).unwrap_or_default();
+                format!("unhandled rejection: {}{place}", report.message)
+            })
+            .collect()
+    }
+
+    /// A failed call that the program let through keeps the call's own code.
+    fn tool_error(&self, object: &Object<'js>, message: &str) -> Option<ErrorReport> {
+        let genuine: Option<Object<'js>> = self.session.prelude.genuine.call((object.clone(),)).ok()?;
+        let genuine = genuine?;
+        let code = self.text_of(&genuine, "code")?;
+        let code = ErrorCode::ALL.iter().find(|other| other.as_str() == code)?;
+        let tool = self.text_of(&genuine, "tool")?;
+        let report = ErrorReport {
+            tool: tool.parse::<ToolId>().ok(),
+            ..ErrorReport::new(*code, format!("`{tool}`: {message}"))
+        };
+        Some(self.locate(report, Some(object)))
+    }
+
+    /// Adds stack and code frame from an error object.
+    fn locate(&self, mut report: ErrorReport, object: Option<&Object<'js>>) -> ErrorReport {
+        let stack = object.and_then(|object| self.text_of(object, "stack"));
+        let (stack, position) = self.source.remap_stack(&stack.unwrap_or_default());
+        report.stack = stack;
+        report.frame = position.map(|position| self.source.frame(position));
+        report
+    }
+
+    fn has_no_position(&self, object: Option<&Object<'js>>) -> bool {
+        let stack = object.and_then(|object| self.text_of(object, "stack"));
+        self.source.remap_stack(&stack.unwrap_or_default()).1.is_none()
+    }
+
+    fn message(&self, exception: &Value<'js>) -> String {
+        let mut message = match exception.as_object() {
+            Some(object) if object.is_error() => self.text_of(object, "message").unwrap_or_default(),
+            _ => super::inspect::format_args(std::slice::from_ref(exception), &self.session.prelude.helpers),
+        };
+        if message.len() > MESSAGE_BYTES {
+            message.truncate(message.floor_char_boundary(MESSAGE_BYTES));
+            message.push('…');
+        }
+        message
+    }
+
+    /// A text property. A getter may run and fail; then there is no text.
+    fn text_of(&self, object: &Object<'js>, name: &str) -> Option<String> {
+        match object.get::<_, Value<'js>>(name) {
+            Ok(value) if value.is_string() => raw::text(&value).map(|(text, _)| text),
+            Ok(_) => None,
+            Err(_) => {
+                self.session.ctx.catch();
+                None
+            }
+        }
+    }
+}
+
+/// Did the interrupt handler stop the engine with this?
+fn is_interruption(exception: &Value<'_>) -> bool {
+    exception.is_uncatchable_error()
+}
+
+/// What to do instead of using a global that other places have.
+fn absent_hint(message: &str) -> Option<String> {
+    let name = message.strip_suffix(" is not defined")?.trim_matches('\'');
+    ABSENT.iter().find(|(names, _)| names.contains(&name)).map(|(_, advice)| format!("{name} {advice}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::absent_hint;
+
+    #[test]
+    fn known_absent_globals_get_a_hint() {
+        let fetch = "fetch is not available here; call an MCP tool instead";
+        assert_eq!(absent_hint("fetch is not defined").as_deref(), Some(fetch));
+        assert_eq!(absent_hint("'fetch' is not defined").as_deref(), Some(fetch));
+        assert_eq!(absent_hint("foo is not defined"), None);
+        assert_eq!(absent_hint("fetch failed"), None);
+    }
+}

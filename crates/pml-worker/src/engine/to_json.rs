@@ -1,0 +1,306 @@
+//! JavaScript values to JSON text, natively.
+//!
+//! The output is what `JSON.stringify` would give, with these differences: a bigint becomes a
+//! decimal string, a lone surrogate becomes U+FFFD, a `toJSON` planted on `Object.prototype` or
+//! `Array.prototype` is ignored, and whatever gets lost on the way is named in a warning.
+//!
+//! **Invariant:** each property is read once, and what was read is what is written: a getter or a
+//! proxy cannot show one value to a check and another to the host.
+
+use rquickjs::{Atom, Ctx, Function, Object, Value, function::This, object::Filter};
+
+use super::raw;
+
+/// Most warnings about one value; the rest is counted.
+const MAX_WARNINGS: usize = 10;
+
+/// What the walk needs to know of the realm as it was before any program ran.
+#[derive(Clone, Debug)]
+pub(crate) struct Intrinsics<'js> {
+    pub(crate) object_prototype: Object<'js>,
+    pub(crate) array_prototype: Object<'js>,
+    pub(crate) is_array: Function<'js>,
+    /// The engine's class numbers of boxed primitives.
+    pub(crate) boxed: [rquickjs::qjs::JSClassID; 4],
+}
+
+/// JSON text, and what was lost in making it.
+#[derive(Debug)]
+pub(crate) struct Json {
+    pub(crate) text: Vec<u8>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Why a value has no JSON text.
+#[derive(Debug)]
+pub(crate) enum Failure<'js> {
+    /// The value at the path contains itself.
+    Cycle { path: String },
+    /// Reading the path threw.
+    Threw { path: String, exception: Value<'js> },
+    /// The value at the path is nested too deeply.
+    TooDeep { path: String },
+    /// The text would be longer than this.
+    TooLarge { limit: usize },
+}
+
+/// Writes `value`. `undefined` and functions at the top become `null`.
+pub(crate) fn to_json<'js>(
+    value: &Value<'js>,
+    intrinsics: &Intrinsics<'js>,
+    limit: usize,
+) -> Result<Json, Failure<'js>> {
+    let mut writer = Writer {
+        ctx: value.ctx().clone(),
+        intrinsics,
+        limit,
+        out: Vec::new(),
+        path: Vec::new(),
+        open: Vec::new(),
+        warnings: Vec::new(),
+        more_warnings: 0,
+    };
+    if !writer.value(value.clone())? {
+        writer.out.extend_from_slice(b"null");
+    }
+    if writer.more_warnings > 0 {
+        writer.warnings.push(format!("and {} more values were changed or dropped", writer.more_warnings));
+    }
+    Ok(Json { text: writer.out, warnings: writer.warnings })
+}
+
+enum Step<'js> {
+    Key(Atom<'js>),
+    Index(usize),
+}
+
+struct Writer<'a, 'js> {
+    ctx: Ctx<'js>,
+    intrinsics: &'a Intrinsics<'js>,
+    limit: usize,
+    out: Vec<u8>,
+    path: Vec<Step<'js>>,
+    /// The objects around the current value, outermost first.
+    open: Vec<Object<'js>>,
+    warnings: Vec<String>,
+    more_warnings: usize,
+}
+
+impl<'js> Writer<'_, 'js> {
+    /// Writes one value. `false` means that it has no JSON form and nothing was written.
+    fn value(&mut self, value: Value<'js>) -> Result<bool, Failure<'js>> {
+        if self.out.len() > self.limit {
+            return Err(Failure::TooLarge { limit: self.limit });
+        }
+        if let Some(number) = value.as_int() {
+            self.out.extend_from_slice(number.to_string().as_bytes());
+        } else if let Some(number) = value.as_float() {
+            self.float(number);
+        } else if value.is_string() {
+            self.string(&value)?;
+        } else if let Some(flag) = value.as_bool() {
+            self.out.extend_from_slice(if flag { b"true" } else { b"false" });
+        } else if value.is_null() {
+            self.out.extend_from_slice(b"null");
+        } else if value.is_big_int() {
+            self.string(&value)?;
+        } else if value.is_symbol() {
+            self.warn("a symbol was dropped");
+            return Ok(false);
+        } else if let Some(object) = value.as_object() {
+            return self.object(object.clone());
+        } else {
+            return Ok(false); // undefined
+        }
+        Ok(true)
+    }
+
+    fn float(&mut self, number: f64) {
+        if !number.is_finite() {
+            self.warn(&format!("{number} became null"));
+            self.out.extend_from_slice(b"null");
+        } else if number.fract() == 0.0 && number.abs() < 1e15 {
+            self.out.extend_from_slice((number as i64).to_string().as_bytes());
+        } else {
+            // Cannot fail: the number is finite and the sink is a Vec.
+            let _ = serde_json::to_writer(&mut self.out, &number);
+        }
+    }
+
+    fn string(&mut self, value: &Value<'js>) -> Result<(), Failure<'js>> {
+        let (text, replaced) = raw::text(value).ok_or_else(|| self.threw())?;
+        if replaced {
+            self.warn("a lone surrogate became U+FFFD");
+        }
+        self.quote(&text);
+        Ok(())
+    }
+
+    fn quote(&mut self, text: &str) {
+        // Cannot fail: strings serialize, and the sink is a Vec.
+        let _ = serde_json::to_writer(&mut self.out, text);
+    }
+
+    fn object(&mut self, mut object: Object<'js>) -> Result<bool, Failure<'js>> {
+        if let Some(replacement) = self.call_to_json(&object)? {
+            match replacement.try_into_object() {
+                Ok(other) => object = other,
+                Err(primitive) => return self.value(primitive),
+            }
+        }
+        if object.is_function() {
+            self.warn("a function was dropped");
+            return Ok(false);
+        }
+        if let Some(primitive) = self.unbox(&object)? {
+            return self.value(primitive);
+        }
+        if self.open.iter().any(|outer| raw::is_same(outer, &object)) {
+            return Err(Failure::Cycle { path: self.path() });
+        }
+        if self.open.len() >= pml_wire::json::MAX_DEPTH {
+            return Err(Failure::TooDeep { path: self.path() });
+        }
+        let is_array = object.is_array()
+            || object.is_proxy() && self.intrinsics.is_array.call((object.clone(),)).map_err(|_| self.threw())?;
+
+        self.open.push(object.clone());
+        if is_array {
+            self.array(&object)?;
+        } else {
+            self.warn_if_empty(&object);
+            self.members(&object)?;
+        }
+        self.open.pop();
+        Ok(true)
+    }
+
+    fn array(&mut self, array: &Object<'js>) -> Result<(), Failure<'js>> {
+        let length: f64 = array.get("length").map_err(|_| self.threw())?;
+        self.out.push(b'[');
+        for index in 0..length.max(0.0) as usize {
+            if index > 0 {
+                self.out.push(b',');
+            }
+            self.path.push(Step::Index(index));
+            let item: Value<'js> = array.get(index as f64).map_err(|_| self.threw())?;
+            if !self.value(item)? {
+                self.out.extend_from_slice(b"null");
+            }
+            self.path.pop();
+        }
+        self.out.push(b']');
+        Ok(())
+    }
+
+    fn members(&mut self, object: &Object<'js>) -> Result<(), Failure<'js>> {
+        self.out.push(b'{');
+        let mut first = true;
+        for key in object.own_keys::<Atom<'js>>(Filter::new().string().enum_only()) {
+            let key = key.map_err(|_| self.threw())?;
+            self.path.push(Step::Key(key.clone()));
+            let member: Value<'js> = object.get(key.clone()).map_err(|_| self.threw())?;
+            let start = self.out.len();
+            if !first {
+                self.out.push(b',');
+            }
+            let name = key.to_value().map_err(|_| self.threw())?;
+            self.string(&name)?;
+            self.out.push(b':');
+            if self.value(member)? {
+                first = false;
+            } else {
+                self.out.truncate(start);
+            }
+            self.path.pop();
+        }
+        self.out.push(b'}');
+        Ok(())
+    }
+
+    /// What the object's own `toJSON` makes of it, if it has one.
+    fn call_to_json(&mut self, object: &Object<'js>) -> Result<Option<Value<'js>>, Failure<'js>> {
+        let method: Value<'js> = object.get("toJSON").map_err(|_| self.threw())?;
+        let Some(method) = method.into_function() else {
+            return Ok(None);
+        };
+        let Intrinsics { object_prototype, array_prototype, .. } = self.intrinsics;
+        for prototype in [object_prototype, array_prototype] {
+            let planted: Value<'js> = prototype.get("toJSON").map_err(|_| self.threw())?;
+            if raw::is_same(&planted, &method) {
+                self.warn("a toJSON on a built-in prototype was ignored");
+                return Ok(None);
+            }
+        }
+        let key = match self.path.last() {
+            Some(Step::Key(key)) => key.to_string().unwrap_or_default(),
+            Some(Step::Index(index)) => index.to_string(),
+            None => String::new(),
+        };
+        method.call((This(object.clone()), key)).map(Some).map_err(|_| self.threw())
+    }
+
+    /// The primitive in a `new Number(1)` and the like.
+    fn unbox(&mut self, object: &Object<'js>) -> Result<Option<Value<'js>>, Failure<'js>> {
+        if !self.intrinsics.boxed.contains(&raw::class_id(object)) {
+            return Ok(None);
+        }
+        let value_of: Function<'js> = object.get("valueOf").map_err(|_| self.threw())?;
+        let primitive: Value<'js> = value_of.call((This(object.clone()),)).map_err(|_| self.threw())?;
+        Ok((!primitive.is_object()).then_some(primitive))
+    }
+
+    /// Some objects have all their content where JSON does not look.
+    fn warn_if_empty(&mut self, object: &Object<'js>) {
+        if raw::is_map(object) {
+            self.warn("a Map has no JSON form: use Object.fromEntries(map)");
+        } else if raw::is_set(object) {
+            self.warn("a Set has no JSON form: use [...set]");
+        } else if object.is_promise() {
+            self.warn("a Promise has no JSON form: await it");
+        } else if object.is_error() {
+            self.warn("an Error keeps its message to itself: use error.message");
+        }
+    }
+
+    fn warn(&mut self, what: &str) {
+        if self.warnings.len() < MAX_WARNINGS {
+            let path = self.path();
+            self.warnings.push(format!("{path}: {what}"));
+        } else {
+            self.more_warnings += 1;
+        }
+    }
+
+    fn threw(&self) -> Failure<'js> {
+        Failure::Threw { path: self.path(), exception: self.ctx.catch() }
+    }
+
+    /// The current place, `$.a[0]["odd name"]`.
+    fn path(&self) -> String {
+        let mut path = "$".to_owned();
+        for step in &self.path {
+            match step {
+                Step::Index(index) => path.push_str(&format!("[{index}]")),
+                Step::Key(key) => {
+                    let name = key.to_value().ok().and_then(|name| raw::text(&name));
+                    let name = name.map_or_else(|| "?".to_owned(), |(name, _)| name);
+                    let plain = !name.is_empty()
+                        && !name.starts_with(|first: char| first.is_ascii_digit())
+                        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '$');
+                    if plain {
+                        path.push('.');
+                        path.push_str(&name);
+                    } else {
+                        path.push_str(&format!("[{:?}]", name.chars().take(40).collect::<String>()));
+                    }
+                }
+            }
+            if path.len() > 300 {
+                path.push('…');
+                break;
+            }
+        }
+        path
+    }
+}

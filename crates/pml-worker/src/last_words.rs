@@ -1,0 +1,105 @@
+//! What a worker says when it dies of something no code can handle.
+//!
+//! Compiling deeply nested code overflows the stack; a full heap can make the engine abort. Both
+//! end in a signal. The handler writes a frame that was prepared beforehand, so the agent reads
+//! what happened instead of "the worker crashed". Any other fatal signal takes its usual course,
+//! and the host sees it in the exit status.
+
+#![expect(unsafe_code, reason = "signal handlers and exit without destructors")]
+
+use std::{
+    mem, ptr,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
+use pml_wire::{
+    ErrorCode, Kind, frame,
+    message::{ErrorReport, ExecutionComplete},
+};
+
+use crate::{channel::SOCKET, memory};
+
+static COMPILING: AtomicBool = AtomicBool::new(false);
+static PREPARED: OnceLock<Prepared> = OnceLock::new();
+
+struct Prepared {
+    too_deep: Vec<u8>,
+    out_of_memory: Vec<u8>,
+}
+
+/// Says whether the compiler is at work, which is when a stack overflow means deep nesting.
+pub(crate) fn compiling(yes: bool) {
+    COMPILING.store(yes, Relaxed);
+}
+
+/// Ends the process without running anything. The jail forbids most of what an ordinary exit does.
+pub(crate) fn leave() -> ! {
+    // SAFETY: `_exit` has no requirements and does not return.
+    unsafe { libc::_exit(0) }
+}
+
+/// Ends the process with a reason on standard error, for the host to show.
+pub(crate) fn fail(reason: &str) -> ! {
+    let line = format!("{reason}\n");
+    // SAFETY: `line` is valid for reads of its length. A failed write changes nothing here.
+    unsafe {
+        libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len());
+        libc::_exit(101)
+    }
+}
+
+/// Prepares the frames, and installs the handlers on a stack of their own.
+pub(crate) fn install() {
+    std::panic::set_hook(Box::new(|panic| fail(&panic.to_string())));
+
+    let hint = "split the expression or the data over several statements";
+    let too_deep = ErrorReport::new(ErrorCode::CodeTooDeep, "the code is nested too deeply to compile").with_hint(hint);
+    PREPARED.get_or_init(|| Prepared { too_deep: prepare(too_deep), out_of_memory: prepare(out_of_memory()) });
+
+    const STACK_BYTES: usize = 64 * 1024;
+    let stack = Box::leak(vec![0_u8; STACK_BYTES].into_boxed_slice());
+    let stack = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: STACK_BYTES };
+    // SAFETY: the stack lives for ever. A zeroed `sigaction` is a valid one, `sa_mask` empty. The
+    // handler calls only async-signal-safe functions.
+    unsafe {
+        libc::sigaltstack(&raw const stack, ptr::null_mut());
+        let mut action: libc::sigaction = mem::zeroed();
+        action.sa_sigaction = handle as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        // Reset on entry: when the handler returns, the signal strikes again and kills.
+        action.sa_flags = libc::SA_ONSTACK | libc::SA_RESETHAND;
+        for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT] {
+            libc::sigaction(signal, &raw const action, ptr::null_mut());
+        }
+    }
+}
+
+/// The one wording of an exhausted heap.
+pub(crate) fn out_of_memory() -> ErrorReport {
+    ErrorReport::new(ErrorCode::MemoryLimit, "the program ran out of memory")
+        .with_hint("process the data in smaller pieces, or raise the limit with --memory or limits.memory_mb")
+}
+
+fn prepare(error: ErrorReport) -> Vec<u8> {
+    let complete = ExecutionComplete { error: Some(error), ..ExecutionComplete::default() };
+    let mut bytes = Vec::new();
+    let body = serde_json::to_vec(&complete).expect("plain data serializes");
+    frame::encode(&mut bytes, Kind::ExecutionComplete, 0, &body);
+    bytes
+}
+
+extern "C" fn handle(signal: libc::c_int) {
+    let Some(prepared) = PREPARED.get() else { return };
+    let words = match signal {
+        libc::SIGABRT if memory::is_exhausted() => &prepared.out_of_memory,
+        libc::SIGSEGV | libc::SIGBUS if COMPILING.load(Relaxed) => &prepared.too_deep,
+        _ => return,
+    };
+    // SAFETY: `words` is valid for reads of its length; `write` and `_exit` are async-signal-safe.
+    unsafe {
+        libc::write(SOCKET, words.as_ptr().cast(), words.len());
+        libc::_exit(0)
+    }
+}

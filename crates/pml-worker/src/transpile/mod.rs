@@ -1,0 +1,229 @@
+//! TypeScript in, one JavaScript module out.
+//!
+//! The module's default export is an async function whose body is the program, so that top-level
+//! `await`, `return` and `import` work together. The wrapping is done on the syntax tree: the
+//! agent's text is never pasted into ours, so no text of theirs can end our function early.
+//!
+//! **Invariant:** this runs inside the jail. Deep nesting may exhaust the stack here; see
+//! [`crate::overflow`] for how that becomes an answer.
+
+mod module;
+mod probe;
+mod source;
+
+use oxc::{
+    allocator::Allocator,
+    codegen::{Codegen, CodegenOptions, CommentOptions},
+    diagnostics::{Diagnostics, OxcDiagnostic},
+    parser::{ParseOptions, Parser, ParserReturn},
+    semantic::SemanticBuilder,
+    span::SourceType,
+    transformer::{TransformOptions, Transformer},
+};
+use pml_wire::{ErrorCode, message::ErrorReport};
+
+pub(crate) use self::{
+    probe::Branch,
+    source::{Source, nearest},
+};
+
+/// What `import … from "pml"` can name.
+pub(crate) const MODULE_EXPORTS: [&str; 4] = ["callTool", "callToolsBatch", "progress", "ToolError"];
+
+/// The name the engine knows the program by.
+pub(crate) const ENGINE_FILE: &str = "agent.ts";
+
+/// A program ready for the engine.
+#[derive(Debug)]
+pub(crate) struct Program {
+    /// The text of the module.
+    pub(crate) javascript: String,
+    /// The agent's text, and the way back to it.
+    pub(crate) source: Source,
+    /// The branches that carry a probe; a probe names one by its index.
+    pub(crate) branches: Vec<Branch>,
+    /// The global variable that the probes call, if there are any.
+    pub(crate) probe_name: Option<String>,
+}
+
+/// Whether branches are to be recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Probes {
+    Insert,
+    Omit,
+}
+
+/// Compiles `code`, or says what is wrong with it in the agent's own lines.
+pub(crate) fn compile(code: &str, name: &str, probes: Probes) -> Result<Program, Box<ErrorReport>> {
+    let source = Source::new(code.strip_prefix('\u{feff}').unwrap_or(code), name);
+    if source.text().trim().is_empty() {
+        let report = ErrorReport::new(ErrorCode::CodeEmpty, "there is no code to run");
+        return Err(Box::new(report.with_hint("send at least one statement, such as `return 1`")));
+    }
+
+    let allocator = Allocator::default();
+    let text = allocator.alloc_str(source.text());
+    let parsed = parse(&allocator, text, SourceType::ts());
+    if !parsed.diagnostics.is_empty() {
+        return Err(Box::new(explain(&allocator, &source, text, &parsed.diagnostics)));
+    }
+    let mut program = parsed.program;
+
+    let semantic = SemanticBuilder::new()
+        .with_check_syntax_error(true)
+        .with_enum_eval(true)
+        .with_excess_capacity(2.0)
+        .build(&program);
+    if semantic.diagnostics.has_errors() {
+        return Err(Box::new(explain(&allocator, &source, text, &semantic.diagnostics)));
+    }
+    module::refuse_decorators(&program, &source)?;
+
+    let scoping = semantic.semantic.into_scoping();
+    let transformed = Transformer::new(&allocator, ENGINE_FILE.as_ref(), &TransformOptions::default())
+        .build_with_scoping(scoping, &mut program);
+    if transformed.diagnostics.has_errors() {
+        return Err(Box::new(explain(&allocator, &source, text, &transformed.diagnostics)));
+    }
+
+    let (branches, probe_name) = match probes {
+        Probes::Insert => probe::insert(&allocator, &mut program, text),
+        Probes::Omit => (Vec::new(), None),
+    };
+    module::wrap(&allocator, &mut program, &source)?;
+
+    let options = CodegenOptions {
+        source_map_path: Some(ENGINE_FILE.into()),
+        comments: CommentOptions::disabled(),
+        ..CodegenOptions::default()
+    };
+    let output = Codegen::new().with_options(options).build(&program);
+    let map = output.map.map(oxc_sourcemap::SourceMap::into_owned);
+    Ok(Program { javascript: output.code, source: source.with_map(map), branches, probe_name })
+}
+
+fn parse<'a>(allocator: &'a Allocator, text: &'a str, kind: SourceType) -> ParserReturn<'a> {
+    let options = ParseOptions { allow_return_outside_function: true, ..ParseOptions::default() };
+    Parser::new(allocator, text, kind.with_module(true)).with_options(options).parse()
+}
+
+/// Turns the first diagnostic into a report.
+fn explain(allocator: &Allocator, source: &Source, text: &str, diagnostics: &Diagnostics) -> ErrorReport {
+    // JSX reads as broken generics or comparisons to a TypeScript parser, with baffling messages.
+    // If the text is sound as TSX, JSX is what it is.
+    let tsx = parse(allocator, allocator.alloc_str(text), SourceType::tsx());
+    if tsx.diagnostics.is_empty()
+        && let Some(offset) = module::first_jsx(&tsx.program)
+    {
+        return ErrorReport {
+            hint: Some("build the text with a template string instead".to_owned()),
+            ..source.report(ErrorCode::UnsupportedSyntax, "JSX is not supported", offset)
+        };
+    }
+
+    let first = diagnostics.iter().next();
+    let message = first.map_or_else(|| "the code cannot be parsed".into(), OxcDiagnostic::to_string);
+    let offset = first.and_then(|first| first.labels.first()).map_or(0, |label| label.offset());
+    ErrorReport {
+        hint: first.and_then(|first| first.help.as_ref()).map(ToString::to_string),
+        ..source.report(ErrorCode::SyntaxError, message, offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn javascript(code: &str) -> String {
+        compile(code, "agent.ts", Probes::Omit).unwrap().javascript
+    }
+
+    fn error(code: &str) -> ErrorReport {
+        *compile(code, "agent.ts", Probes::Omit).unwrap_err()
+    }
+
+    #[test]
+    fn the_program_becomes_the_body_of_a_default_export() {
+        let table = [
+            ("return 1", "export default async () => {\n\treturn 1;\n};\n"),
+            ("1 + 1", "export default async () => {\n\treturn 1 + 1;\n};\n"),
+            ("const x: number = 1; x", "export default async () => {\n\tconst x = 1;\n\treturn x;\n};\n"),
+            ("export default 5", "export default async () => {\n\treturn 5;\n};\n"),
+            ("export const a = 1; a", "export default async () => {\n\tconst a = 1;\n\treturn a;\n};\n"),
+            ("export function f() {}", "export default async () => {\n\tfunction f() {}\n};\n"),
+            ("const a = 1; export { a }", "export default async () => {\n\tconst a = 1;\n};\n"),
+            ("'use strict'; 1", "export default async () => {\n\t\"use strict\";\n\treturn 1;\n};\n"),
+            ("// nothing", "export default async () => {};\n"),
+            ("import type { T } from 'x'; interface I {} type A = I", "export default async () => {};\n"),
+            ("import { T } from 'x'; const a: T = 1", "export default async () => {\n\tconst a = 1;\n};\n"),
+            (
+                "import { callTool } from 'pml'; return await callTool('a:b')",
+                "import { callTool } from \"pml\";\nexport default async () => {\n\treturn await callTool(\"a:b\");\n};\n",
+            ),
+        ];
+        for (code, expected) in table {
+            assert_eq!(javascript(code), expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn what_is_refused_says_why_and_where() {
+        let table = [
+            ("", ErrorCode::CodeEmpty, "no code", None),
+            (" \n\t", ErrorCode::CodeEmpty, "no code", None),
+            ("return )", ErrorCode::SyntaxError, "", Some("agent.ts:1:8")),
+            ("let a = 1;\nlet a = 2", ErrorCode::SyntaxError, "`a`", Some("agent.ts:1:5")),
+            ("const a = <div>hi</div>", ErrorCode::UnsupportedSyntax, "JSX", Some("agent.ts:1:11")),
+            ("\n@d class A {}", ErrorCode::UnsupportedSyntax, "decorators", Some("agent.ts:2:1")),
+            ("import fs from 'node:fs'; fs.x()", ErrorCode::UnsupportedSyntax, "`node:fs`", Some("agent.ts:1:1")),
+            ("import 'x'", ErrorCode::UnsupportedSyntax, "`x`", Some("agent.ts:1:1")),
+            (
+                "import { calTool } from 'pml'; calTool()",
+                ErrorCode::UnsupportedSyntax,
+                "`calTool`",
+                Some("agent.ts:1:10"),
+            ),
+            ("export * from 'x'", ErrorCode::UnsupportedSyntax, "`export", Some("agent.ts:1:1")),
+            ("export { a } from 'x'", ErrorCode::UnsupportedSyntax, "`export", Some("agent.ts:1:1")),
+            ("a\0b", ErrorCode::SyntaxError, "", Some("agent.ts:1:")),
+            ("}); evil(); (() => {", ErrorCode::SyntaxError, "", Some("agent.ts:1:1")),
+        ];
+        for (code, expected, message, position) in table {
+            let report = error(code);
+            assert_eq!(report.code, expected, "{code}: {report:?}");
+            assert!(report.message.contains(message), "{code}: {report:?}");
+            match position {
+                Some(position) => assert!(report.frame.as_deref().unwrap().starts_with(position), "{code}: {report:?}"),
+                None => assert_eq!(report.frame, None, "{code}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_misspelt_import_names_the_nearest_export() {
+        let report = error("import { calTool } from 'pml'; calTool()");
+        assert!(report.hint.unwrap().contains("did you mean `callTool`"));
+    }
+
+    #[test]
+    fn typescript_only_syntax_is_compiled_away() {
+        let table = [
+            "enum E { A, B = 'b' } return E.A",
+            "const enum E { A } return E.A",
+            "namespace N { export const x = 1 } return N.x",
+            "class P { constructor(private readonly x: number) {} get() { return this.x } }",
+            "const x = { a: 1 } satisfies Record<string, number>; return x",
+            "function id<T extends object>(x: T): T { return x } return id({})",
+            "const x = <number>(1 as unknown); return x!",
+            "abstract class A<T> { abstract f(): T; declare y: string; override toString() { return '' } }",
+            "function f(this: Date, a?: number): asserts a is number {}",
+            "let x: typeof import('y'); type T = keyof typeof x",
+        ];
+        for code in table {
+            let javascript = javascript(code);
+            let again = Allocator::default();
+            let parsed = parse(&again, &javascript, SourceType::mjs());
+            assert!(parsed.diagnostics.is_empty(), "{code} became {javascript}");
+        }
+    }
+}

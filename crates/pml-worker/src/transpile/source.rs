@@ -1,0 +1,243 @@
+//! The agent's text, and the way back to it from what the engine says.
+
+use std::fmt::Write as _;
+
+use oxc_sourcemap::SourceMap;
+use pml_wire::{ErrorCode, message::ErrorReport};
+
+use super::ENGINE_FILE;
+
+/// Lines shown above and below the one that failed.
+const CONTEXT_LINES: usize = 2;
+/// Longest part of a line that is shown.
+const LINE_CHARS: usize = 120;
+/// Most stack frames that are shown.
+const STACK_FRAMES: usize = 20;
+
+/// A place in the agent's text, counted from 1, columns in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+}
+
+/// The agent's text, what to call it, and how the engine's lines map back to it.
+#[derive(Debug)]
+pub(crate) struct Source {
+    text: String,
+    name: String,
+    map: Option<SourceMap<'static>>,
+}
+
+impl Source {
+    pub(super) fn new(text: &str, name: &str) -> Source {
+        Source { text: text.to_owned(), name: name.to_owned(), map: None }
+    }
+
+    pub(super) fn with_map(self, map: Option<SourceMap<'static>>) -> Source {
+        Source { map, ..self }
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// An error at a byte offset of the text.
+    pub(super) fn report(&self, code: ErrorCode, message: impl Into<String>, offset: u32) -> ErrorReport {
+        let position = self.position(offset as usize);
+        ErrorReport { frame: Some(self.frame(position)), ..ErrorReport::new(code, message) }
+    }
+
+    fn position(&self, offset: usize) -> Position {
+        let mut offset = offset.min(self.text.len());
+        while !self.text.is_char_boundary(offset) {
+            offset -= 1;
+        }
+        let before = &self.text[..offset];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        Position { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
+    }
+
+    /// Where a line and column of the engine, counted from 1, stand in the agent's text.
+    fn original(&self, line: u32, column: u32) -> Option<Position> {
+        let map = self.map.as_ref()?;
+        let table = map.generate_lookup_table();
+        let token = map.lookup_token(&table, line.checked_sub(1)?, column.checked_sub(1)?)?;
+        token.get_source_id()?;
+        let line = token.get_src_line() as usize;
+        // The map counts UTF-16 units, people count characters.
+        let text = self.text.lines().nth(line).unwrap_or_default();
+        let mut units = token.get_src_col() as usize;
+        let mut column = 1;
+        for character in text.chars() {
+            if units < character.len_utf16() {
+                break;
+            }
+            units -= character.len_utf16();
+            column += 1;
+        }
+        Some(Position { line: line + 1, column })
+    }
+
+    /// Rewrites an engine's stack in the agent's lines, and gives the innermost place.
+    ///
+    /// Frames that are not the agent's code (the engine's own functions, our prelude) are left
+    /// out. The text may be anything: a program can set `stack` as it likes.
+    pub(crate) fn remap_stack(&self, stack: &str) -> (Option<String>, Option<Position>) {
+        let mut lines = String::new();
+        let mut innermost = None;
+        for frame in stack.lines().filter_map(StackFrame::parse).take(STACK_FRAMES) {
+            let Some(position) = self.original(frame.line, frame.column) else {
+                continue;
+            };
+            innermost.get_or_insert(position);
+            if !lines.is_empty() {
+                lines.push('\n');
+            }
+            let Position { line, column } = position;
+            let place = format!("{}:{line}:{column}", self.name);
+            let _ = match frame.function {
+                Some(function) => write!(lines, "at {function} ({place})"),
+                None => write!(lines, "at {place}"),
+            };
+        }
+        ((!lines.is_empty()).then_some(lines), innermost)
+    }
+
+    /// The line at `position` and those around it, with a mark under the column.
+    pub(crate) fn frame(&self, position: Position) -> String {
+        let Position { line, column } = position;
+        let mut frame = format!("{}:{line}:{column}", self.name);
+        let first = line.saturating_sub(CONTEXT_LINES).max(1);
+        let last = line + CONTEXT_LINES;
+        let width = last.to_string().len();
+        // A long line is shown from here on, so that the column is in view.
+        let skip = column.saturating_sub(LINE_CHARS / 2);
+        let skip = if column <= LINE_CHARS { 0 } else { skip };
+        for (index, text) in self.text.lines().enumerate().take(last).skip(first - 1) {
+            let number = index + 1;
+            let mark = if number == line { '>' } else { ' ' };
+            let mut shown: String = text.chars().skip(skip).take(LINE_CHARS).collect();
+            // Tabs and control characters would move the mark or the terminal.
+            shown = shown.replace(|character: char| character.is_control(), " ");
+            let _ = write!(frame, "\n{mark} {number:>width$} | {}", shown.trim_end());
+            if number == line {
+                let indent = " ".repeat((column - 1).saturating_sub(skip));
+                let _ = write!(frame, "\n  {:width$} | {indent}^", "");
+            }
+        }
+        frame
+    }
+}
+
+/// One line of an engine's stack that is about the program.
+#[derive(Debug, PartialEq, Eq)]
+struct StackFrame<'a> {
+    function: Option<&'a str>,
+    line: u32,
+    column: u32,
+}
+
+impl StackFrame<'_> {
+    /// Reads `at f (agent.ts:1:2)` or `at agent.ts:1:2`.
+    fn parse(text: &str) -> Option<StackFrame<'_>> {
+        let text = text.trim().strip_prefix("at ")?;
+        let (function, place) = match text.strip_suffix(')').and_then(|text| text.rsplit_once(" (")) {
+            Some((function, place)) => (Some(function), place),
+            None => (None, text),
+        };
+        let place = place.strip_prefix(ENGINE_FILE)?.strip_prefix(':')?;
+        let (line, column) = place.split_once(':')?;
+        Some(StackFrame {
+            // The wrapping function is ours; the agent knows no name for the top level.
+            function: function.filter(|name| !matches!(*name, "<anonymous>" | "default" | "")),
+            line: line.parse().ok()?,
+            column: column.parse().ok()?,
+        })
+    }
+}
+
+/// The candidate that `name` is most likely a slip of, if one is near enough.
+pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    candidates
+        .map(|candidate| (edit_distance(name, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= candidate.chars().count().max(3) / 3)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein distance.
+fn edit_distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, a) in left.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in right.iter().enumerate() {
+            let substituted = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_marks_the_column() {
+        let source = Source::new("one\ntwo\n\tthree()\nfour\nfive\nsix", "x.ts");
+        let frame = source.frame(Position { line: 3, column: 2 });
+        let expected = "x.ts:3:2\n  1 | one\n  2 | two\n> 3 |  three()\n    |  ^\n  4 | four\n  5 | five";
+        assert_eq!(frame, expected);
+    }
+
+    #[test]
+    fn a_long_line_is_cut_around_the_column() {
+        let text = format!("{}HERE{}", "a".repeat(5000), "b".repeat(5000));
+        let source = Source::new(&text, "x.ts");
+        let frame = source.frame(source.position(5000));
+        let lines: Vec<_> = frame.lines().collect();
+        let column = lines[2].find('^').unwrap();
+        assert_eq!(&lines[1][column..column + 4], "HERE");
+        assert!(lines[1].len() < 150);
+    }
+
+    #[test]
+    fn offsets_become_positions() {
+        let source = Source::new("é\nab", "x.ts");
+        let table = [(0, (1, 1)), (1, (1, 1)), (2, (1, 2)), (3, (2, 1)), (99, (2, 3))];
+        for (offset, (line, column)) in table {
+            assert_eq!(source.position(offset), Position { line, column }, "{offset}");
+        }
+    }
+
+    #[test]
+    fn only_frames_of_the_program_are_read() {
+        let frame = |function, line, column| Some(StackFrame { function, line, column });
+        let table = [
+            ("    at f (agent.ts:1:2)", frame(Some("f"), 1, 2)),
+            ("    at <anonymous> (agent.ts:1:2)", frame(None, 1, 2)),
+            ("at agent.ts:3:4", frame(None, 3, 4)),
+            ("    at map (native)", None),
+            ("    at g (prelude.js:1:2)", None),
+            ("at agent.ts:99999999999:4", None),
+            ("Error: agent.ts:1:2", None),
+            ("", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(StackFrame::parse(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn nearest_is_near_or_nothing() {
+        let names = ["callTool", "callToolsBatch", "progress"];
+        let table = [("calTool", Some("callTool")), ("progres", Some("progress")), ("fetch", None)];
+        for (name, expected) in table {
+            assert_eq!(nearest(name, names.into_iter()), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The life of one worker: lock, say `Ready`, run one program, leave.
+
+use pml_wire::{
+    Kind,
+    hardening::HardeningReport,
+    message::{Init, PROTOCOL_VERSION, Ready},
+};
+
+use crate::{
+    engine::Session,
+    harden::{self, WorkerLimits},
+    last_words,
+};
+
+/// Serves one run on standard input, in a process that [`harden::prepare`] has prepared.
+pub(crate) fn serve(session: &Session<'_>, prepared: &HardeningReport, limits: WorkerLimits) -> ! {
+    session.reseed();
+    session.rehearse();
+    let hardening = harden::lock(prepared, limits);
+    let ready = Ready { version: PROTOCOL_VERSION, hardening };
+    session.channel().send_json(Kind::Ready, &ready);
+    session.channel().flush();
+
+    let frame = session.channel().receive();
+    if frame.kind != Kind::Init {
+        last_words::fail(&format!("expected a program, got {:?}", frame.kind));
+    }
+    match serde_json::from_slice::<Init>(&frame.body) {
+        Ok(init) => session.run(&init),
+        Err(err) => last_words::fail(&format!("the program cannot be read: {err}")),
+    }
+    last_words::leave()
+}

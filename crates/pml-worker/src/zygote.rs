@@ -1,0 +1,136 @@
+//! The process that workers are forked from.
+//!
+//! Executing the pml binary anew for each worker would pay for its relocations, the engine and the
+//! prelude each time, in time and in private memory. So one process does all of that once, closes
+//! what children inherit, and then forks a worker for each request of the host. It has one thread
+//! and never sees a program.
+//!
+//! Requests come over standard input, a socket: the limits, with the worker's socket and standard
+//! error attached. The answer is the worker's process id, or a negated errno.
+//! Workers are the host's own children (`CLONE_PARENT`), so the host reaps them and reads their
+//! exit status itself.
+//!
+//! When the host dies, the socket closes and this process ends. That takes down process 1 of the
+//! workers' PID namespace, and with it, by the kernel's hand, every worker.
+
+#![expect(unsafe_code, reason = "fork and descriptor passing")]
+
+use std::{io, mem, os::fd::RawFd, ptr};
+
+use pml_wire::hardening::{HardeningReport, Layer};
+
+use crate::{
+    engine::{self, Session},
+    harden::{self, WorkerLimits},
+    last_words, worker,
+};
+
+/// The host's end of the request socket, until the fork.
+const CONTROL: RawFd = 0;
+
+/// What a request brings.
+struct Request {
+    limits: WorkerLimits,
+    socket: RawFd,
+    stderr: RawFd,
+}
+
+pub(crate) fn run() -> ! {
+    last_words::install();
+    let report = harden::prepare(true);
+    let has_namespaces = report.layers.iter().any(|layer| layer.layer == Layer::Namespaces && layer.enforced);
+    if has_namespaces && let Err(err) = fork_init() {
+        last_words::fail(&format!("the PID namespace has no first process: {err}"));
+    }
+    match engine::with_session(|session| serve(&session, &report)) {
+        Ok(never) => never,
+        Err(err) => last_words::fail(&format!("the engine does not start: {err}")),
+    }
+}
+
+/// Forks a worker for each request, until the host closes the socket.
+fn serve(session: &Session<'_>, report: &HardeningReport) -> ! {
+    while let Some(request) = receive() {
+        // SAFETY: the process has one thread, so the child may do anything. The flags make the
+        // child a sibling: its parent is the host.
+        let pid = unsafe { libc::syscall(libc::SYS_clone, libc::CLONE_PARENT | libc::SIGCHLD, 0, 0, 0, 0) };
+        if pid == 0 {
+            take_descriptors(&request);
+            worker::serve(session, report, request.limits);
+        }
+        let answer = match pid {
+            -1 => -io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO),
+            pid => i32::try_from(pid).unwrap_or(-libc::EIO),
+        };
+        // SAFETY: the descriptors came with the request and belong to the child now. The answer is
+        // four bytes; if the host does not take them it is gone, which the next receive notices.
+        unsafe {
+            libc::close(request.socket);
+            libc::close(request.stderr);
+            libc::send(CONTROL, (&raw const answer).cast(), mem::size_of_val(&answer), libc::MSG_NOSIGNAL);
+        }
+    }
+    last_words::leave()
+}
+
+/// Makes the request's socket and pipe standard input and error, and closes all else.
+fn take_descriptors(request: &Request) {
+    // SAFETY: all are descriptors of this process, and nothing else in it uses them.
+    unsafe {
+        libc::dup2(request.socket, libc::STDIN_FILENO);
+        libc::dup2(request.stderr, libc::STDERR_FILENO);
+        libc::close(libc::STDOUT_FILENO);
+        libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0);
+    }
+}
+
+/// Forks process 1 of the PID namespace, which does nothing but die with this process.
+fn fork_init() -> io::Result<()> {
+    // SAFETY: the process has one thread. The child makes system calls only.
+    unsafe {
+        match libc::fork() {
+            -1 => Err(io::Error::last_os_error()),
+            0 => {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0);
+                loop {
+                    libc::pause();
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The next request, or `None` when the host is gone.
+fn receive() -> Option<Request> {
+    const FD_BYTES: u32 = (2 * size_of::<RawFd>()) as u32;
+    let mut bytes = [0_u8; WorkerLimits::BYTES];
+    let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    let mut ancillary = [0_u64; 8];
+    // SAFETY: a zeroed `msghdr` is valid; the pointers put into it outlive the calls. `u64`s are
+    // aligned for `cmsghdr`, and there is room for two descriptors.
+    unsafe {
+        let mut message: libc::msghdr = mem::zeroed();
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = ancillary.as_mut_ptr().cast();
+        message.msg_controllen = mem::size_of_val(&ancillary) as _;
+        let received = loop {
+            let received = libc::recvmsg(CONTROL, &raw mut message, libc::MSG_CMSG_CLOEXEC);
+            if received >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+                break received;
+            }
+        };
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        let complete = received == WorkerLimits::BYTES as isize
+            && !header.is_null()
+            && (*header).cmsg_type == libc::SCM_RIGHTS
+            && (*header).cmsg_len as u32 == libc::CMSG_LEN(FD_BYTES);
+        if !complete {
+            return None;
+        }
+        let [socket, stderr] = ptr::read_unaligned(libc::CMSG_DATA(header).cast::<[RawFd; 2]>());
+        Some(Request { limits: WorkerLimits::from_bytes(bytes), socket, stderr })
+    }
+}

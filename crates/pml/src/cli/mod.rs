@@ -1,0 +1,167 @@
+//! Commands, their output and exit codes.
+//!
+//! Data goes to stdout, everything else to stderr. Exit code 0 is success, 1 means that the
+//! program (or what was asked about) failed, 2 a mistake in the command line or configuration.
+
+mod demo;
+mod doctor;
+mod print;
+mod run;
+
+use std::{
+    future::Future,
+    io::{self, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use clap::{Parser, Subcommand};
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+use crate::{
+    config::{self, Config},
+    error::Error,
+    execution::Budget,
+    sandbox::{self, Mode, Options, Pool, WorkerLimits},
+};
+
+/// Exit code of a mistake in the command line or configuration.
+const USAGE: u8 = 2;
+
+/// An MCP gateway with code mode: agents send TypeScript, pml runs it in a jail.
+#[derive(Debug, Parser)]
+#[command(name = "pml", version, subcommand_required = true, arg_required_else_help = true)]
+struct Args {
+    /// Configuration file [default: $PML_CONFIG, ./pml.toml, ~/.config/pml/pml.toml]
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// What to log to stderr: error, warn, info, debug, trace [default: $PML_LOG, warn]
+    #[arg(long, global = true, value_name = "LEVEL")]
+    log: Option<String>,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a TypeScript program in the sandbox
+    Run(run::Args),
+    /// Show what the sandbox does, on a program that comes with pml
+    Demo,
+    /// Check that pml can work on this machine
+    Doctor {
+        #[command(subcommand)]
+        what: doctor::What,
+    },
+}
+
+/// The host's entry point.
+pub fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(err) => {
+            // clap prints help to stdout and mistakes to stderr; a closed pipe is no reason to panic.
+            let _ = err.print();
+            return if err.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
+    if let Err(err) = start_log(args.log.as_deref()) {
+        return fail(&err, USAGE);
+    }
+    let config = match Config::load(args.config.as_deref()) {
+        Ok(config) => config,
+        Err(err) => return fail(&err, USAGE),
+    };
+    // One thread: these commands run one program, and a second thread would only have to be woken.
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(err) => {
+            let _ = writeln!(io::stderr(), "error: the runtime does not start: {err}");
+            return ExitCode::FAILURE;
+        }
+    };
+    runtime.block_on(async {
+        match args.command {
+            Command::Run(args) => run::run(args, config).await,
+            Command::Demo => demo::run(config).await,
+            Command::Doctor { what } => doctor::run(what, config).await,
+        }
+    })
+}
+
+fn start_log(level: Option<&str>) -> Result<(), Error> {
+    let filter = level.map(str::to_owned).or_else(config::log_filter).unwrap_or_else(|| "warn".to_owned());
+    let filter = EnvFilter::builder().parse(&filter).map_err(|err| {
+        let message = format!("`{filter}` is no log level: {err}");
+        let hint = "use error, warn, info, debug or trace";
+        Error::new(pml_wire::ErrorCode::ConfigInvalid, message).with_hint(hint)
+    })?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false).init();
+    Ok(())
+}
+
+/// Says what is wrong with the command or its configuration.
+fn fail(err: &Error, code: u8) -> ExitCode {
+    let mut stderr = io::stderr().lock();
+    // If stderr is closed there is nobody to tell.
+    let _ = writeln!(stderr, "error[{}]: {err}", err.code);
+    if let Some(hint) = &err.hint {
+        let _ = writeln!(stderr, "hint: {hint}");
+    }
+    ExitCode::from(code)
+}
+
+/// Runs `work` with a pool, and leaves no process behind.
+///
+/// The token given to `work` is cancelled by Ctrl-C or SIGTERM; a second one cuts the waiting
+/// short.
+async fn with_pool<F: Future>(
+    config: &Config,
+    mode: Mode,
+    work: impl FnOnce(Pool, CancellationToken) -> F,
+) -> F::Output {
+    let shutdown = CancellationToken::new();
+    let interrupt = CancellationToken::new();
+    let (pool, keeper) = Pool::start(pool_options(config, mode), shutdown.clone());
+    let keeper = tokio::spawn(keeper);
+    let signals = tokio::spawn(cancel_on_signal(interrupt.clone()));
+    let output = work(pool, interrupt).await;
+    signals.abort();
+    shutdown.cancel();
+    if let Err(err) = keeper.await {
+        tracing::error!(error = %err, "the sandbox pool did not end as it should");
+    }
+    output
+}
+
+async fn cancel_on_signal(interrupt: CancellationToken) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut int), Ok(mut term)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else {
+        return; // the signals keep their usual effect, and the workers die with us
+    };
+    tokio::select! {
+        _ = int.recv() => {}
+        _ = term.recv() => {}
+    }
+    interrupt.cancel();
+}
+
+fn pool_options(config: &Config, mode: Mode) -> Options {
+    let Budget { timeout, memory_bytes, result_bytes, .. } = config.limits;
+    Options {
+        program: sandbox::this_program(),
+        mode,
+        warm_workers: config.sandbox.warm_workers,
+        allow_weak: config.sandbox.allow_weak,
+        limits: WorkerLimits {
+            memory_bytes: memory_bytes as u64,
+            // Whole seconds, and some for the start: the engine and the host stop it long before.
+            cpu_seconds: timeout.as_secs() + 2,
+        },
+        // A result or arguments at their limit, and a little around them.
+        max_frame_bytes: u32::try_from(result_bytes + 64 * 1024).unwrap_or(u32::MAX),
+    }
+}

@@ -1,0 +1,98 @@
+//! Outcomes for people.
+
+use std::{
+    io::{self, Write},
+    time::Duration,
+};
+
+use pml_wire::message::{ErrorReport, Log, LogLevel};
+
+use crate::execution::Outcome;
+
+/// A line of console output, as it comes.
+pub(super) fn log(log: &Log) {
+    let mark = match log.level {
+        LogLevel::Debug => "debug: ",
+        LogLevel::Info | LogLevel::Log => "",
+        LogLevel::Warn => "warn: ",
+        LogLevel::Error => "error: ",
+    };
+    let _ = writeln!(io::stderr(), "{mark}{}", visible(&log.text));
+}
+
+/// The result to stdout; what else there is to say to stderr.
+pub(super) fn outcome(outcome: &Outcome) -> io::Result<()> {
+    let mut stderr = io::stderr().lock();
+    if let Ok(value) = &outcome.result {
+        let mut stdout = io::stdout().lock();
+        let value: serde_json::Value = serde_json::from_str(value.get())?;
+        match value {
+            // A text is for reading; its quotes and escapes are not.
+            serde_json::Value::String(text) => writeln!(stdout, "{}", visible(&text))?,
+            value => writeln!(stdout, "{}", serde_json::to_string_pretty(&value)?)?,
+        }
+        stdout.flush()?;
+    }
+    for warning in &outcome.warnings {
+        writeln!(stderr, "warning: {}", visible(warning))?;
+    }
+    if let Err(report) = &outcome.result {
+        error(&mut stderr, report)?;
+        let done: Vec<_> =
+            outcome.calls.iter().filter(|call| call.error.is_none()).map(|call| call.tool.as_str()).collect();
+        if !done.is_empty() {
+            writeln!(stderr, "calls that had succeeded: {}", done.join(", "))?;
+        }
+    }
+    let verdict = if outcome.result.is_ok() { "done" } else { "failed" };
+    let calls = match outcome.calls.len() {
+        0 => String::new(),
+        1 => ", 1 tool call".to_owned(),
+        count => format!(", {count} tool calls"),
+    };
+    writeln!(stderr, "{verdict} in {}{calls}", duration(outcome.duration))
+}
+
+fn error(stderr: &mut impl Write, report: &ErrorReport) -> io::Result<()> {
+    writeln!(stderr, "error[{}]: {}", report.code, visible(&report.message))?;
+    if let Some(frame) = &report.frame {
+        writeln!(stderr, "  --> {}", frame.replace('\n', "\n  "))?;
+    }
+    // The innermost line is in the frame already.
+    if let Some(stack) = report.stack.as_deref().filter(|stack| stack.lines().count() > 1) {
+        for line in stack.lines() {
+            writeln!(stderr, "    {}", visible(line))?;
+        }
+    }
+    if let Some(hint) = &report.hint {
+        writeln!(stderr, "hint: {}", visible(hint))?;
+    }
+    Ok(())
+}
+
+pub(super) fn duration(duration: Duration) -> String {
+    match duration.as_secs_f64() {
+        seconds if seconds < 1.0 => format!("{:.1} ms", seconds * 1e3),
+        seconds => format!("{seconds:.2} s"),
+    }
+}
+
+/// What a program prints must not drive the terminal.
+fn visible(text: &str) -> String {
+    let is_harmful = |c: char| c.is_control() && c != '\n' && c != '\t';
+    match text.contains(is_harmful) {
+        true => text.chars().map(|c| if is_harmful(c) { '\u{fffd}' } else { c }).collect(),
+        false => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::visible;
+
+    #[test]
+    fn control_sequences_are_shown_not_obeyed() {
+        assert_eq!(visible("a\n\tb"), "a\n\tb");
+        assert_eq!(visible("\x1b[2Jx\r"), "\u{fffd}[2Jx\u{fffd}");
+    }
+}

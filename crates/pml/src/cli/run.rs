@@ -1,0 +1,209 @@
+//! `pml run`: one program, one sandbox.
+
+use std::{
+    fs,
+    io::{self, IsTerminal, Read, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+
+use pml_wire::{
+    ErrorCode, ExecutionId,
+    message::{CallError, ErrorReport},
+};
+use serde_json::value::RawValue;
+
+use super::{USAGE, fail, print, with_pool};
+use crate::{
+    config::Config,
+    error::Error,
+    execution::{self, CallHandler, Event, HandlerFuture, Outcome, Request, ToolCall},
+    sandbox::Mode,
+};
+
+/// Longest program that is read at all; `limits.code_bytes` is checked afterwards.
+const READ_BYTES: u64 = 64 * 1024 * 1024;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The program; `-` or nothing reads standard input
+    file: Option<PathBuf>,
+
+    /// The program itself, instead of a file
+    #[arg(short, long, value_name = "CODE", conflicts_with = "file", allow_hyphen_values = true)]
+    eval: Option<String>,
+
+    /// Value of the global `args`, as JSON
+    #[arg(long, value_name = "JSON", default_value = "null", hide_default_value = true, allow_hyphen_values = true)]
+    args: String,
+
+    /// Wall-clock limit, such as 500ms, 30s or 2m [default: limits.timeout_ms, 30s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+
+    /// Memory limit in MiB [default: limits.memory_mb, 64]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1024))]
+    memory: Option<u64>,
+
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(args: Args, mut config: Config) -> ExitCode {
+    if let Some(timeout) = args.timeout {
+        config.limits.timeout = timeout;
+    }
+    if let Some(megabytes) = args.memory {
+        config.limits.memory_bytes = megabytes as usize * 1024 * 1024;
+    }
+    let program_args = match RawValue::from_string(args.args.trim().to_owned()) {
+        Ok(value) => value,
+        Err(err) => {
+            let message = format!("the value of --args is not JSON: {err}");
+            let hint = "quote it for the shell, as in --args '{\"name\": \"value\"}'";
+            return fail(&Error::new(ErrorCode::InvalidArguments, message).with_hint(hint), USAGE);
+        }
+    };
+    let (name, bytes) = match read_program(&args) {
+        Ok(program) => program,
+        Err(err) => return fail(&err, USAGE),
+    };
+    let outcome = match String::from_utf8(bytes) {
+        Ok(code) => {
+            let request = Request { code, name, args: program_args };
+            execute(request, &config, args.json).await
+        }
+        Err(err) => not_text(&name, err.utf8_error()),
+    };
+    let printed = match args.json {
+        true => print_json(&outcome),
+        false => print::outcome(&outcome),
+    };
+    match printed {
+        Ok(()) if outcome.result.is_ok() => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+async fn execute(request: Request, config: &Config, quiet: bool) -> Outcome {
+    let listener = |event: Event<'_>| match event {
+        Event::Log(log) if !quiet => print::log(log),
+        _ => {}
+    };
+    // One program needs one worker, and executing it is faster than preparing to fork it.
+    with_pool(config, Mode::Subprocess, async |pool, interrupt| {
+        execution::run(&pool, request, config.limits, &NoServers, &listener, &interrupt).await
+    })
+    .await
+}
+
+fn print_json(outcome: &Outcome) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    serde_json::to_writer(&mut stdout, outcome)?;
+    stdout.write_all(b"\n")?;
+    stdout.flush()
+}
+
+/// The program's name for messages, and its bytes.
+fn read_program(args: &Args) -> Result<(String, Vec<u8>), Error> {
+    if let Some(code) = &args.eval {
+        return Ok(("agent.ts".to_owned(), code.clone().into_bytes()));
+    }
+    let file = args.file.as_deref().filter(|file| *file != Path::new("-"));
+    let usage = |message: String| Error::new(ErrorCode::ConfigInvalid, message);
+    let Some(file) = file else {
+        if args.file.is_none() && io::stdin().is_terminal() {
+            let hint = "name a file, pass the code with -e, or pipe it in";
+            return Err(usage("there is no program to run".to_owned()).with_hint(hint));
+        }
+        let mut bytes = Vec::new();
+        let read = io::stdin().lock().take(READ_BYTES).read_to_end(&mut bytes);
+        read.map_err(|err| usage(format!("standard input cannot be read: {err}")).caused_by(err))?;
+        return Ok(("stdin.ts".to_owned(), bytes));
+    };
+    let unreadable = |err: io::Error| usage(format!("`{}` cannot be read: {err}", file.display())).caused_by(err);
+    let mut bytes = Vec::new();
+    fs::File::open(file).and_then(|file| file.take(READ_BYTES).read_to_end(&mut bytes)).map_err(unreadable)?;
+    let name = file.file_name().map_or_else(|| "agent.ts".into(), |name| name.to_string_lossy().into_owned());
+    Ok((name, bytes))
+}
+
+/// The answer to a program that is not UTF-8.
+fn not_text(name: &str, err: std::str::Utf8Error) -> Outcome {
+    let message = format!("`{name}` is not UTF-8 text: byte {} is wrong", err.valid_up_to());
+    let report = ErrorReport::new(ErrorCode::CodeNotUtf8, message).with_hint("save the file as UTF-8");
+    Outcome {
+        execution_id: ExecutionId::mint(),
+        result: Err(Box::new(report)),
+        logs: Vec::new(),
+        calls: Vec::new(),
+        warnings: Vec::new(),
+        decisions: Vec::new(),
+        duration: Duration::ZERO,
+    }
+}
+
+/// No server is configured, so no tool is found.
+struct NoServers;
+
+impl CallHandler for NoServers {
+    fn call(&self, call: ToolCall) -> HandlerFuture<'_> {
+        let message = format!("there is no tool `{}`: no MCP server is configured", call.tool);
+        Box::pin(std::future::ready(Err(CallError::new(ErrorCode::ToolNotFound, message))))
+    }
+
+    fn names(&self) -> Arc<str> {
+        "{}".into()
+    }
+}
+
+/// Reads `500ms`, `30s`, `2m` or `1h`.
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: f64 = digits.parse().map_err(|_| "write a number and a unit, such as 500ms, 30s or 2m".to_owned())?;
+    let seconds = match &text[digits.len()..] {
+        "ms" => number / 1e3,
+        "s" => number,
+        "m" => number * 60.0,
+        "h" => number * 3600.0,
+        "" => return Err(format!("add a unit, such as {text}s")),
+        unit => return Err(format!("`{unit}` is no unit of time; use ms, s, m or h")),
+    };
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(duration) if (Duration::from_millis(1)..=Duration::from_secs(3600)).contains(&duration) => Ok(duration),
+        _ => Err("it must be between 1ms and 1h".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_need_a_unit_and_a_bound() {
+        let table = [
+            ("500ms", Ok(Duration::from_millis(500))),
+            ("30s", Ok(Duration::from_secs(30))),
+            ("1.5s", Ok(Duration::from_millis(1500))),
+            ("2m", Ok(Duration::from_secs(120))),
+            ("1h", Ok(Duration::from_secs(3600))),
+            ("30", Err("add a unit")),
+            ("2d", Err("`d` is no unit")),
+            ("0s", Err("between")),
+            ("2h", Err("between")),
+            ("-1s", Err("between")),
+            ("s", Err("number")),
+            ("", Err("number")),
+        ];
+        for (text, expected) in table {
+            match (parse_duration(text), expected) {
+                (Ok(actual), Ok(expected)) => assert_eq!(actual, expected, "{text}"),
+                (Err(actual), Err(expected)) => assert!(actual.contains(expected), "{text}: {actual}"),
+                (actual, _) => panic!("{text}: {actual:?}"),
+            }
+        }
+    }
+}

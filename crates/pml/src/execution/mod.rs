@@ -1,0 +1,310 @@
+//! One run of one program, from request to outcome.
+//!
+//! The worker is treated as hostile: every frame is checked, sizes and ids are bounded, and the
+//! deadline is enforced by killing the process from here. Tool calls go to a [`CallHandler`]; this
+//! module counts them, limits how many run at once, and records how each ended.
+//!
+//! **Invariant:** [`run`] always returns an [`Outcome`], shortly after the deadline at the latest,
+//! and the worker process is on its way out by then.
+
+mod calls;
+mod outcome;
+
+use std::{pin::pin, time::Duration};
+
+use pml_wire::{
+    ErrorCode, ExecutionId, Frame, Kind, json,
+    message::{self, Decision, ErrorReport, ExecutionComplete, Init, Limits, Log, Progress, log_cost},
+};
+use serde_json::value::RawValue;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, debug, field, info_span};
+
+use self::calls::Calls;
+pub use self::{
+    calls::{CallHandler, HandlerFuture, ToolCall},
+    outcome::{CallRecord, Outcome},
+};
+use crate::sandbox::{Pool, Worker};
+
+/// After the deadline, how long the worker may take to report where it was.
+const GRACE: Duration = Duration::from_millis(40);
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// TypeScript.
+    pub code: String,
+    /// What to call the program in messages.
+    pub name: String,
+    /// The value of the global `args`.
+    pub args: Box<RawValue>,
+}
+
+/// What one run may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    pub timeout: Duration,
+    pub memory_bytes: usize,
+    pub code_bytes: usize,
+    pub result_bytes: usize,
+    pub log_bytes: usize,
+    /// Tool calls in all.
+    pub calls: u32,
+    /// Tool calls at the same time; more wait their turn.
+    pub calls_in_flight: usize,
+    /// Branch decisions that are recorded.
+    pub decisions: usize,
+}
+
+/// What can be followed while a run goes on.
+#[derive(Debug)]
+pub enum Event<'a> {
+    Log(&'a Log),
+    Progress(&'a Progress),
+    CallStarted(&'a ToolCall),
+    CallEnded(&'a CallRecord),
+}
+
+/// Runs a program and says how it went. Dropping the future kills the run.
+pub async fn run(
+    pool: &Pool,
+    request: Request,
+    budget: Budget,
+    handler: &dyn CallHandler,
+    listener: &(dyn Fn(Event<'_>) + Sync),
+    cancel: &CancellationToken,
+) -> Outcome {
+    let id = ExecutionId::mint();
+    let span = info_span!("execute", execution = %id, code = field::Empty, duration_ms = field::Empty);
+    let started = Instant::now();
+    let mut run = Run {
+        budget,
+        listener,
+        calls: Calls::new(id, budget, handler),
+        value: None,
+        logs: Vec::new(),
+        log_left: budget.log_bytes,
+        warnings: Vec::new(),
+        decisions: Vec::new(),
+    };
+    let result = run.execute(pool, request, cancel).instrument(span.clone()).await;
+
+    let duration = started.elapsed();
+    span.record("duration_ms", u64::try_from(duration.as_millis()).unwrap_or(u64::MAX));
+    if let Err(error) = &result {
+        span.record("code", error.code.as_str());
+    }
+    let (calls, unfinished) = run.calls.finish();
+    if !unfinished.is_empty() && result.is_ok() {
+        let (count, list) = (unfinished.len(), unfinished.join("`, `"));
+        let (noun, verb) = if count == 1 { ("call", "was") } else { ("calls", "were") };
+        run.warnings.push(format!("{count} tool {noun} {verb} not awaited: `{list}`"));
+    }
+    span.in_scope(|| debug!(calls = calls.len(), "execution ended"));
+    Outcome {
+        execution_id: id,
+        result,
+        logs: run.logs,
+        calls,
+        warnings: run.warnings,
+        decisions: run.decisions,
+        duration,
+    }
+}
+
+/// The state of one run.
+struct Run<'a> {
+    budget: Budget,
+    listener: &'a (dyn Fn(Event<'_>) + Sync),
+    calls: Calls<'a>,
+    value: Option<Box<RawValue>>,
+    logs: Vec<Log>,
+    log_left: usize,
+    warnings: Vec<String>,
+    decisions: Vec<Decision>,
+}
+
+type RunResult = Result<Box<RawValue>, Box<ErrorReport>>;
+
+impl Run<'_> {
+    async fn execute(&mut self, pool: &Pool, request: Request, cancel: &CancellationToken) -> RunResult {
+        let (size, limit) = (request.code.len(), self.budget.code_bytes);
+        if size > limit {
+            let message = format!("the code has {size} bytes, more than the limit of {limit}");
+            let report = ErrorReport::new(ErrorCode::CodeTooLarge, message);
+            return Err(Box::new(report.with_hint("pass data through `args` or a tool, not in the code")));
+        }
+        let mut worker = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(cancelled()),
+            worker = pool.lease() => worker.map_err(|err| Box::new(err.into()))?,
+        };
+        let init = Init {
+            name: request.name,
+            code: request.code,
+            args: request.args,
+            limits: Limits {
+                timeout_ms: u64::try_from(self.budget.timeout.as_millis()).unwrap_or(u64::MAX),
+                memory_bytes: self.budget.memory_bytes,
+                result_bytes: self.budget.result_bytes,
+                log_bytes: self.budget.log_bytes,
+                decisions: self.budget.decisions,
+            },
+        };
+        let body = serde_json::to_vec(&init).expect("plain data serializes");
+        let deadline = Instant::now() + self.budget.timeout;
+        if worker.send(Kind::Init, 0, &body).is_err() {
+            return Err(crashed(worker).await);
+        }
+        match self.drive(&mut worker, deadline, cancel).await {
+            Ok(result) => result,
+            Err(Stop::Closed) => Err(crashed(worker).await),
+            Err(Stop::Violation(what)) => Err(violation(&what)),
+            Err(Stop::Report(report)) => Err(report),
+        }
+    }
+
+    /// Moves frames both ways until the run is over.
+    async fn drive(
+        &mut self,
+        worker: &mut Worker,
+        deadline: Instant,
+        cancel: &CancellationToken,
+    ) -> Result<RunResult, Stop> {
+        let mut killed = pin!(sleep_until(deadline + GRACE));
+        loop {
+            while let Some(frame) = worker.next_frame()? {
+                if let Some(result) = self.take(worker, frame)? {
+                    return Ok(result);
+                }
+            }
+            self.calls.start_waiting(worker.unsent(), self.listener);
+            let (may_read, any_in_flight) = (self.calls.may_read(), self.calls.any_in_flight());
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => return Err(Stop::Report(cancelled())),
+                () = &mut killed => return Err(Stop::Report(self.timed_out())),
+                ended = self.calls.next(), if any_in_flight => {
+                    (self.listener)(Event::CallEnded(&ended.record));
+                    let (kind, body) = ended.answer();
+                    worker.send(kind, ended.record.id.0, body.as_bytes())?;
+                }
+                open = worker.exchange(may_read) => {
+                    if !open? {
+                        return Err(Stop::Closed);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Acts on one frame. The result of the run, once there is one.
+    fn take(&mut self, worker: &mut Worker, frame: Frame) -> Result<Option<RunResult>, Stop> {
+        match frame.kind {
+            Kind::RpcCall => {
+                let call: message::RpcCall<'_> = parse(&frame)?;
+                if json::depth(call.args.get()) > json::MAX_DEPTH {
+                    return Err(Stop::Violation("arguments nested too deeply".to_owned()));
+                }
+                self.calls.accept(frame.id, call.target, call.args.to_owned()).map_err(Stop::from)?;
+            }
+            Kind::Log => {
+                let log: Log = parse(&frame)?;
+                // The worker keeps to the limit by itself; one that does not is not believed.
+                if let Some(left) = self.log_left.checked_sub(log_cost(&log.text)) {
+                    self.log_left = left;
+                    (self.listener)(Event::Log(&log));
+                    self.logs.push(log);
+                }
+            }
+            Kind::Progress => (self.listener)(Event::Progress(&parse(&frame)?)),
+            Kind::NamesRequest => worker.send(Kind::Names, 0, self.calls.names().as_bytes())?,
+            Kind::Value => {
+                let value: Box<RawValue> = parse(&frame)?;
+                if json::depth(value.get()) > json::MAX_DEPTH {
+                    return Err(Stop::Violation("a result nested too deeply".to_owned()));
+                }
+                self.value = Some(value);
+            }
+            Kind::ExecutionComplete => {
+                let complete: ExecutionComplete = parse(&frame)?;
+                self.warnings = complete.warnings;
+                self.decisions = complete.decisions;
+                self.decisions.truncate(self.budget.decisions);
+                return match (complete.error, self.value.take()) {
+                    (Some(error), _) => Ok(Some(Err(Box::new(error)))),
+                    (None, Some(value)) => Ok(Some(Ok(value))),
+                    (None, None) => Err(Stop::Violation("an end without a result".to_owned())),
+                };
+            }
+            Kind::Init | Kind::RpcResult | Kind::RpcError | Kind::Names | Kind::Ready => {
+                return Err(Stop::Violation(format!("a {:?} frame", frame.kind)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The worker did not stop by itself, so there is no line to point at.
+    fn timed_out(&self) -> Box<ErrorReport> {
+        let message = format!("the program ran longer than {:?} and did not stop when told to", self.budget.timeout);
+        let hint = "look for one long operation, such as arithmetic on huge numbers";
+        Box::new(ErrorReport::new(ErrorCode::Timeout, message).with_hint(hint))
+    }
+}
+
+/// Why a run stopped before the worker said so.
+enum Stop {
+    /// The worker closed its end.
+    Closed,
+    /// The worker sent what ours never sends.
+    Violation(String),
+    Report(Box<ErrorReport>),
+}
+
+impl From<std::io::Error> for Stop {
+    fn from(_: std::io::Error) -> Stop {
+        Stop::Closed // a socket that cannot be written to has nobody at its other end
+    }
+}
+
+impl From<pml_wire::FrameError> for Stop {
+    fn from(err: pml_wire::FrameError) -> Stop {
+        Stop::Violation(err.to_string())
+    }
+}
+
+impl From<calls::Refused> for Stop {
+    fn from(refused: calls::Refused) -> Stop {
+        match refused {
+            calls::Refused::OutOfOrder(id) => Stop::Violation(format!("call id {id} out of order")),
+            calls::Refused::Flood(report) => Stop::Report(report),
+        }
+    }
+}
+
+fn parse<'a, T: serde::Deserialize<'a>>(frame: &'a Frame) -> Result<T, Stop> {
+    serde_json::from_slice(&frame.body).map_err(|err| Stop::Violation(format!("a bad {:?} frame: {err}", frame.kind)))
+}
+
+fn cancelled() -> Box<ErrorReport> {
+    Box::new(ErrorReport::new(ErrorCode::Cancelled, "the run was cancelled"))
+}
+
+fn violation(what: &str) -> Box<ErrorReport> {
+    tracing::error!(what, "sandbox violation");
+    let message = format!("the sandbox process was stopped for breaking the rules: {what}");
+    Box::new(ErrorReport::new(ErrorCode::SandboxViolation, message))
+}
+
+/// The worker is gone: finds out how.
+async fn crashed(worker: Worker) -> Box<ErrorReport> {
+    let ended = worker.end().await;
+    if ended.is_violation() {
+        return violation("a forbidden system call");
+    }
+    let message = format!("the sandbox process ended without an answer: {}", ended.describe());
+    let hint = "run the program again; if it happens every time, it has found a bug in the engine";
+    Box::new(ErrorReport::new(ErrorCode::WorkerCrashed, message).with_hint(hint))
+}

@@ -1,0 +1,122 @@
+//! What is known about a run when it is over.
+
+use std::time::Duration;
+
+use pml_wire::{
+    CallId, ExecutionId,
+    message::{CallError, Decision, ErrorReport, Log},
+};
+use serde::{Serialize, Serializer, ser::SerializeStruct};
+use serde_json::value::RawValue;
+
+/// How a run went. Serializes to the shape that `pml run --json` prints.
+#[derive(Debug)]
+pub struct Outcome {
+    pub execution_id: ExecutionId,
+    pub result: Result<Box<RawValue>, Box<ErrorReport>>,
+    pub logs: Vec<Log>,
+    pub calls: Vec<CallRecord>,
+    pub warnings: Vec<String>,
+    pub decisions: Vec<Decision>,
+    pub duration: Duration,
+}
+
+/// How one tool call went.
+#[derive(Clone, Debug)]
+pub struct CallRecord {
+    pub id: CallId,
+    /// `server:tool` as the program wrote it.
+    pub tool: String,
+    pub duration: Duration,
+    pub error: Option<CallError>,
+}
+
+/// Milliseconds with microseconds behind the point.
+fn millis(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
+}
+
+impl Serialize for Outcome {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let status = if self.result.is_ok() { "success" } else { "error" };
+        let mut object = serializer.serialize_struct("Outcome", 8)?;
+        object.serialize_field("execution_id", &self.execution_id)?;
+        object.serialize_field("status", status)?;
+        object.serialize_field("result", &self.result.as_ref().ok())?;
+        object.serialize_field("error", &self.result.as_ref().err().map(|report| ReportJson(report)))?;
+        object.serialize_field("logs", &self.logs)?;
+        object.serialize_field("calls", &self.calls)?;
+        object.serialize_field("warnings", &self.warnings)?;
+        object.serialize_field("duration_ms", &millis(self.duration))?;
+        object.end()
+    }
+}
+
+impl Serialize for CallRecord {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("CallRecord", 5)?;
+        object.serialize_field("id", &self.id)?;
+        object.serialize_field("tool", &self.tool)?;
+        object.serialize_field("success", &self.error.is_none())?;
+        object.serialize_field("duration_ms", &millis(self.duration))?;
+        object.serialize_field("error", &self.error)?;
+        object.end()
+    }
+}
+
+/// An error with every key present, and the hint on a line of its own in the message.
+struct ReportJson<'a>(&'a ErrorReport);
+
+impl Serialize for ReportJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let ReportJson(report) = self;
+        let message = match &report.hint {
+            Some(hint) => format!("{}\nhint: {hint}", report.message),
+            None => report.message.clone(),
+        };
+        let mut object = serializer.serialize_struct("Error", 5)?;
+        object.serialize_field("code", &report.code)?;
+        object.serialize_field("message", &message)?;
+        object.serialize_field("stack", &report.stack)?;
+        object.serialize_field("frame", &report.frame)?;
+        object.serialize_field("tool", &report.tool)?;
+        object.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pml_wire::ErrorCode;
+
+    use super::*;
+
+    #[test]
+    fn the_json_shape_has_every_key() {
+        let outcome = Outcome {
+            execution_id: ExecutionId::mint(),
+            result: Err(Box::new(ErrorReport::new(ErrorCode::Timeout, "too slow").with_hint("hurry"))),
+            logs: vec![],
+            calls: vec![CallRecord {
+                id: CallId(1),
+                tool: "a:b".to_owned(),
+                duration: Duration::from_micros(1500),
+                error: None,
+            }],
+            warnings: vec![],
+            decisions: vec![],
+            duration: Duration::from_millis(2),
+        };
+        let json = serde_json::to_value(&outcome).unwrap();
+        let expected = serde_json::json!({
+            "execution_id": outcome.execution_id.to_string(),
+            "status": "error",
+            "result": null,
+            "error": {"code": "TIMEOUT", "message": "too slow\nhint: hurry", "stack": null, "frame": null, "tool": null},
+            "logs": [],
+            "calls": [{"id": 1, "tool": "a:b", "success": true, "duration_ms": 1.5, "error": null}],
+            "warnings": [],
+            "duration_ms": 2.0,
+        });
+        assert_eq!(json, expected);
+    }
+}

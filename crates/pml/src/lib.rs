@@ -1,0 +1,16 @@
+//! The host: everything of pml that is not inside the jail.
+//!
+//! Modules in reading order; each may use only those below it (the test `modules_use_only_what_is_below_them`
+//! checks):
+//!
+//! * [`cli`]: commands, their output and exit codes.
+//! * [`config`]: `pml.toml`, as written and as checked.
+//! * [`execution`]: one run, from request to outcome.
+//! * [`sandbox`]: the pool of jailed processes.
+//! * [`error`]: an error as it crosses a boundary.
+
+pub mod cli;
+pub mod config;
+pub mod error;
+pub mod execution;
+pub mod sandbox;

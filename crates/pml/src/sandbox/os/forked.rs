@@ -1,0 +1,154 @@
+//! Workers forked from a prepared process, and reaped through pidfds.
+//!
+//! The other side of the conversation is `pml_worker`'s zygote; see there for why it exists.
+
+use std::{
+    io::{self, IoSlice},
+    mem::MaybeUninit,
+    os::fd::{AsFd, OwnedFd},
+    path::PathBuf,
+};
+
+use pml_worker::WorkerLimits;
+use rustix::{
+    net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg},
+    process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid},
+};
+use tokio::{
+    io::{AsyncReadExt, Interest, unix::AsyncFd},
+    net::UnixStream,
+    sync::Mutex,
+};
+use tracing::{debug, warn};
+
+use super::{Exit, Process, Spawned, single, socket_pair, stderr_pipe};
+
+/// Keeps the prepared process, and starts it anew should it die.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Nursery {
+    program: PathBuf,
+    zygote: Mutex<Option<Zygote>>,
+}
+
+#[derive(Debug)]
+struct Zygote {
+    control: UnixStream,
+    process: tokio::process::Child,
+}
+
+impl Nursery {
+    pub(super) fn new(program: PathBuf) -> Nursery {
+        Nursery { program, zygote: Mutex::new(None) }
+    }
+
+    pub(super) async fn spawn(&self, limits: WorkerLimits) -> io::Result<Spawned> {
+        let (socket, worker_socket) = socket_pair()?;
+        let (stderr, worker_stderr) = stderr_pipe()?;
+        let mut slot = self.zygote.lock().await;
+        let pid = match &mut *slot {
+            Some(zygote) => zygote.fork(limits, &worker_socket, &worker_stderr).await,
+            None => Err(io::ErrorKind::NotConnected.into()),
+        };
+        let pid = match pid {
+            Ok(pid) => pid,
+            Err(err) => {
+                if let Some(dead) = slot.take() {
+                    warn!(error = %err, "the process that workers are forked from is gone, starting another");
+                    dead.end().await;
+                }
+                let zygote = slot.insert(Zygote::start(&self.program)?);
+                zygote.fork(limits, &worker_socket, &worker_stderr).await?
+            }
+        };
+        drop(slot);
+        Ok(Spawned { socket, stderr, process: Process::Forked(Child::new(pid)?) })
+    }
+
+    pub(super) async fn close(&self) {
+        if let Some(zygote) = self.zygote.lock().await.take() {
+            zygote.end().await;
+        }
+    }
+}
+
+impl Zygote {
+    fn start(program: &std::path::Path) -> io::Result<Zygote> {
+        let (control, theirs) = socket_pair()?;
+        let process = single::command(program).stdin(theirs).spawn()?;
+        debug!(pid = process.id(), "started the process that workers are forked from");
+        Ok(Zygote { control, process })
+    }
+
+    /// Asks for a worker. One request at a time: the caller holds the lock.
+    async fn fork(&mut self, limits: WorkerLimits, socket: &OwnedFd, stderr: &OwnedFd) -> io::Result<Pid> {
+        let request = limits.to_bytes();
+        let sent = self
+            .control
+            .async_io(Interest::WRITABLE, || {
+                let descriptors = [socket.as_fd(), stderr.as_fd()];
+                let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+                let mut ancillary = SendAncillaryBuffer::new(&mut space);
+                ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+                Ok(sendmsg(&self.control, &[IoSlice::new(&request)], &mut ancillary, SendFlags::NOSIGNAL)?)
+            })
+            .await?;
+        if sent != request.len() {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        let mut answer = [0; 4];
+        self.control.read_exact(&mut answer).await?;
+        let answer = i32::from_ne_bytes(answer);
+        match Pid::from_raw(answer) {
+            Some(pid) if answer > 0 => Ok(pid),
+            _ => Err(io::Error::from_raw_os_error(-answer)),
+        }
+    }
+
+    /// Closes the control socket, upon which the process ends, and reaps it.
+    async fn end(mut self) {
+        drop(self.control);
+        if let Err(err) = self.process.wait().await {
+            warn!(error = %err, "the process that workers are forked from was not reaped");
+        }
+    }
+}
+
+/// A forked worker. It is a child of this process, though another one forked it.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Child {
+    pid: Pid,
+    pidfd: AsyncFd<OwnedFd>,
+}
+
+impl Child {
+    fn new(pid: Pid) -> io::Result<Child> {
+        // Even if the worker has died already: it stays a zombie until it is reaped here.
+        let pidfd = pidfd_open(pid, PidfdFlags::NONBLOCK)?;
+        #[expect(deprecated, reason = "its successor is unsafe, for types other than OwnedFd that close early")]
+        let pidfd = AsyncFd::with_interest(pidfd, Interest::READABLE)?;
+        Ok(Child { pid, pidfd })
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.pid.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    pub(super) fn kill(&self) {
+        // Fails only if the process is gone, which is what is wanted.
+        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+
+    pub(super) async fn wait(&self) -> io::Result<Exit> {
+        self.pidfd
+            .async_io(Interest::READABLE, |pidfd| {
+                let id = WaitId::PidFd(pidfd.as_fd());
+                let status = waitid(id, WaitIdOptions::EXITED | WaitIdOptions::NOHANG)?;
+                let status = status.ok_or(io::ErrorKind::WouldBlock)?;
+                Ok(match status.exit_status() {
+                    Some(code) => Exit::Code(code),
+                    None => Exit::Signal(status.terminating_signal().unwrap_or_default()),
+                })
+            })
+            .await
+    }
+}

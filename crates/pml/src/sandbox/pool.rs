@@ -1,0 +1,138 @@
+//! The pool: workers that are ready before anybody asks.
+
+use std::{
+    future::Future,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::{sync::Notify, time};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{debug, warn};
+
+use super::{Mode, Options, Worker, os::Spawner};
+use crate::error::Error;
+
+/// Pause after a worker could not be started, doubled each time.
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+const RETRY_LAST: Duration = Duration::from_secs(30);
+
+/// Hands out workers.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    options: Options,
+    spawner: Spawner,
+    idle: Mutex<Vec<Worker>>,
+    /// Told when a worker was taken, and when the pool became full.
+    taken: Notify,
+    filled: Notify,
+    reaper: TaskTracker,
+}
+
+impl Pool {
+    /// Builds the pool and the future that keeps it filled, which ends, and leaves no process
+    /// behind, some time after `shutdown`.
+    pub fn start(options: Options, shutdown: CancellationToken) -> (Pool, impl Future<Output = ()> + Send) {
+        let shared = Arc::new(Shared {
+            spawner: Spawner::new(options.program.clone(), options.mode),
+            options,
+            idle: Mutex::default(),
+            taken: Notify::new(),
+            filled: Notify::new(),
+            reaper: TaskTracker::new(),
+        });
+        let pool = Pool { shared: Arc::clone(&shared) };
+        (pool, shared.keep(shutdown))
+    }
+
+    /// A worker, ready for a program. Started on the spot when none is waiting.
+    pub async fn lease(&self) -> Result<Worker, Error> {
+        self.shared.taken.notify_one();
+        while let Some(worker) = self.shared.take_idle() {
+            if worker.is_waiting() {
+                return Ok(worker);
+            }
+            warn!(pid = worker.id(), "a waiting sandbox process has died");
+        }
+        self.shared.start_worker().await
+    }
+
+    /// How many workers are waiting.
+    pub fn idle(&self) -> usize {
+        self.shared.idle().len()
+    }
+
+    /// Waits until the pool is full.
+    pub async fn full(&self) {
+        loop {
+            let filled = self.shared.filled.notified();
+            if self.idle() >= self.shared.target() {
+                return;
+            }
+            filled.await;
+        }
+    }
+}
+
+impl Shared {
+    /// How many workers shall wait.
+    fn target(&self) -> usize {
+        match self.options.mode {
+            Mode::Worker => self.options.warm_workers.get(),
+            Mode::Subprocess => 0,
+        }
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Worker>> {
+        // A list of workers is sound whatever happened to a thread that held it.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_idle(&self) -> Option<Worker> {
+        self.idle().pop()
+    }
+
+    async fn start_worker(&self) -> Result<Worker, Error> {
+        Worker::start(&self.spawner, &self.options, &self.reaper).await
+    }
+
+    async fn keep(self: Arc<Shared>, shutdown: CancellationToken) {
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            () = self.refill() => {}
+        }
+        debug!("draining the sandbox pool");
+        self.idle().clear();
+        self.spawner.close().await;
+        self.reaper.close();
+        self.reaper.wait().await;
+    }
+
+    /// Starts workers whenever some are missing. Never returns.
+    async fn refill(&self) {
+        let mut pause = RETRY_FIRST;
+        loop {
+            if self.idle().len() >= self.target() {
+                self.filled.notify_waiters();
+                self.taken.notified().await;
+                continue;
+            }
+            match self.start_worker().await {
+                Ok(worker) => {
+                    self.idle().push(worker);
+                    pause = RETRY_FIRST;
+                }
+                Err(err) => {
+                    warn!(error = %err, "a sandbox process could not be started in advance");
+                    time::sleep(pause).await;
+                    pause = (pause * 2).min(RETRY_LAST);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! One leased worker: frames to it, frames from it, and its end.
+
+use std::{io, time::Duration};
+
+use pml_wire::{
+    Decoder, ErrorCode, Frame, FrameError, Kind, frame,
+    hardening::HardeningReport,
+    message::{PROTOCOL_VERSION, Ready},
+};
+use tokio::{
+    net::{UnixStream, unix::pipe},
+    time::timeout,
+};
+use tokio_util::task::TaskTracker;
+use tracing::warn;
+
+use super::{
+    Options, frame_log,
+    os::{Exit, Process, Spawned, Spawner},
+};
+use crate::error::Error;
+
+/// How long a worker may take to close its jail.
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How much of a dead worker's standard error is shown.
+const STDERR_BYTES: usize = 2000;
+
+/// A jailed process that waits for its one program.
+#[derive(Debug)]
+pub struct Worker {
+    socket: UnixStream,
+    stderr: pipe::Receiver,
+    decoder: Decoder,
+    /// Bytes on their way to the worker.
+    out: Vec<u8>,
+    hardening: HardeningReport,
+    /// Taken when the process is being reaped.
+    process: Option<Process>,
+    reaper: TaskTracker,
+}
+
+/// How a worker that broke off ended.
+#[derive(Debug)]
+pub struct Ended {
+    exit: io::Result<Exit>,
+    stderr: String,
+}
+
+impl Worker {
+    /// Starts a worker and waits until it has closed its jail, tightly enough.
+    pub(super) async fn start(spawner: &Spawner, options: &Options, reaper: &TaskTracker) -> Result<Worker, Error> {
+        let unavailable = |message: String| Error::new(ErrorCode::SandboxUnavailable, message);
+        let spawned = spawner.spawn(options.limits).await;
+        let Spawned { socket, stderr, process } =
+            spawned.map_err(|err| unavailable(format!("a sandbox process cannot be started: {err}")).caused_by(err))?;
+        let mut worker = Worker {
+            socket,
+            stderr,
+            decoder: Decoder::new(options.max_frame_bytes),
+            out: Vec::new(),
+            hardening: HardeningReport::default(),
+            process: Some(process),
+            reaper: reaper.clone(),
+        };
+        let frame = match timeout(READY_TIMEOUT, worker.receive()).await {
+            Ok(Ok(Some(frame))) if frame.kind == Kind::Ready => frame,
+            Ok(Ok(Some(frame))) => return Err(unavailable(format!("the sandbox process began with {:?}", frame.kind))),
+            Ok(Ok(None)) | Ok(Err(_)) => {
+                let ended = worker.end().await;
+                return Err(unavailable(format!("the sandbox process ended while starting: {}", ended.describe())));
+            }
+            Err(_) => return Err(unavailable(format!("the sandbox process was not ready within {READY_TIMEOUT:?}"))),
+        };
+        let ready: Ready = serde_json::from_slice(&frame.body)
+            .map_err(|err| unavailable("the sandbox process sent no report".to_owned()).caused_by(err))?;
+        if ready.version != PROTOCOL_VERSION {
+            let theirs = ready.version;
+            return Err(unavailable(format!("the sandbox process speaks version {theirs}, not {PROTOCOL_VERSION}")));
+        }
+        worker.hardening = ready.hardening;
+        worker.check(options.allow_weak)?;
+        Ok(worker)
+    }
+
+    /// Refuses a jail with a hole, unless the configuration allows it.
+    fn check(&self, allow_weak: bool) -> Result<(), Error> {
+        let missing: Vec<_> = self.hardening.missing().collect();
+        if missing.is_empty() && !self.hardening.layers.is_empty() {
+            return Ok(());
+        }
+        let list: Vec<_> = missing.iter().map(|report| format!("`{}` ({})", report.layer, report.detail)).collect();
+        let list = list.join(", ");
+        if allow_weak {
+            warn!(missing = list, "the sandbox is weak, as the configuration allows");
+            return Ok(());
+        }
+        let message = format!("this machine cannot make a safe sandbox: missing {list}");
+        let hint = "`pml doctor sandbox` shows every layer; to run with a weaker sandbox, \
+                    at your own risk, set `allow_weak = true` under [sandbox] in pml.toml";
+        Err(Error::new(ErrorCode::SandboxUnavailable, message).with_hint(hint))
+    }
+
+    /// What the worker reported about its jail.
+    pub fn hardening(&self) -> &HardeningReport {
+        &self.hardening
+    }
+
+    /// The process id, for tests and benches.
+    pub fn id(&self) -> Option<u32> {
+        self.process.as_ref().and_then(Process::id)
+    }
+
+    /// Is it still there, and still silent?
+    pub(super) fn is_waiting(&self) -> bool {
+        let read = self.socket.try_read(&mut [0]);
+        read.is_err_and(|err| err.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// Puts a frame into the buffer, and as much of the buffer as fits into the socket.
+    pub fn send(&mut self, kind: Kind, id: u32, body: &[u8]) -> io::Result<()> {
+        if tracing::enabled!(tracing::Level::TRACE) {
+            let frame = Frame { kind, id, body: body.to_vec() };
+            frame_log::log("to worker", &frame);
+        }
+        let is_idle = self.out.is_empty();
+        frame::encode(&mut self.out, kind, id, body);
+        if is_idle {
+            self.try_flush()?;
+        }
+        Ok(())
+    }
+
+    /// How many bytes the worker has not taken yet.
+    pub fn unsent(&self) -> usize {
+        self.out.len()
+    }
+
+    fn try_flush(&mut self) -> io::Result<()> {
+        let mut written = 0;
+        let outcome = loop {
+            if written == self.out.len() {
+                break Ok(());
+            }
+            match self.socket.try_write(&self.out[written..]) {
+                Ok(count) => written += count,
+                Err(err) if err.kind() == io::ErrorKind::WouldBlock => break Ok(()),
+                Err(err) => break Err(err),
+            }
+        };
+        self.out.drain(..written);
+        outcome
+    }
+
+    /// A frame that has already arrived whole.
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
+        let frame = self.decoder.next_frame()?;
+        if let Some(frame) = &frame {
+            frame_log::log("from worker", frame);
+        }
+        Ok(frame)
+    }
+
+    /// Moves bytes: out, if some are waiting, and in, if `read`. Returns `false` when the worker
+    /// has closed its end. Nothing is lost if the future is dropped.
+    pub async fn exchange(&mut self, read: bool) -> io::Result<bool> {
+        use tokio::io::Interest;
+        let mut interest = if read { Interest::READABLE } else { Interest::ERROR };
+        if !self.out.is_empty() {
+            interest = interest | Interest::WRITABLE;
+        }
+        let ready = self.socket.ready(interest).await?;
+        if ready.is_writable() {
+            self.try_flush()?;
+        }
+        if read && (ready.is_readable() || ready.is_read_closed()) {
+            match self.socket.try_read_buf(self.decoder.buffer()) {
+                Ok(0) => return Ok(false),
+                Ok(_) => {}
+                Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
+                Err(err) => return Err(err),
+            }
+        }
+        Ok(true)
+    }
+
+    /// The next frame, or `None` when the worker has closed its end.
+    async fn receive(&mut self) -> io::Result<Option<Frame>> {
+        loop {
+            if let Some(frame) = self.next_frame().map_err(io::Error::other)? {
+                return Ok(Some(frame));
+            }
+            if !self.exchange(true).await? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Waits for a worker that has closed its end, and says how it ended.
+    pub async fn end(mut self) -> Ended {
+        let Some(mut process) = self.process.take() else {
+            return Ended { exit: Err(io::ErrorKind::NotFound.into()), stderr: String::new() };
+        };
+        // It has closed its socket, so it is ending; a worker that only pretends to is helped.
+        let exit = match timeout(Duration::from_secs(1), process.wait()).await {
+            Ok(exit) => exit,
+            Err(_) => {
+                process.kill();
+                process.wait().await
+            }
+        };
+        let mut buffer = [0; 8192];
+        let length = self.stderr.try_read(&mut buffer).unwrap_or(0);
+        let text = String::from_utf8_lossy(&buffer[..length]);
+        let start = text.len().saturating_sub(STDERR_BYTES);
+        Ended { exit, stderr: text[text.ceil_char_boundary(start)..].trim().to_owned() }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill();
+            self.reaper.spawn(async move {
+                if let Err(err) = process.wait().await {
+                    warn!(error = %err, "a sandbox process was not reaped");
+                }
+            });
+        }
+    }
+}
+
+impl Ended {
+    /// Killed by the kernel for a forbidden system call?
+    pub fn is_violation(&self) -> bool {
+        self.exit.as_ref().is_ok_and(|exit| exit.is_violation())
+    }
+
+    /// The exit status and the last lines of standard error.
+    pub fn describe(&self) -> String {
+        let exit = match &self.exit {
+            Ok(exit) => exit.to_string(),
+            Err(err) => format!("its exit status is unknown: {err}"),
+        };
+        match self.stderr.is_empty() {
+            true => exit,
+            false => format!("{exit}: {}", self.stderr),
+        }
+    }
+}
