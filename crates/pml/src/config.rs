@@ -208,7 +208,7 @@ mod tests {
             ("[sandbx]", &["sandbx", "sandbox"]),
             ("[limits]\ntimeout_ms = 0", &["`limits.timeout_ms` is 0", "between 1 and 3600000"]),
             ("[limits]\nmemory_mb = 9999", &["`limits.memory_mb` is 9999"]),
-            ("[limits]\nmemory_mb = \"64\"", &["line 2", "integer"]),
+            ("[limits]\nmemory_mb = \"64\"", &["line 2", "expected u64"]),
             ("[sandbox]\nmode = \"vm\"", &["vm", "worker", "subprocess"]),
             ("[sandbox]\nwarm_workers = 0", &["`sandbox.warm_workers` is 0"]),
             ("[", &["line 1"]),

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use rquickjs::{Array, Atom, Function, Object, Value, object::Filter};
 
 use super::raw;
+use crate::transpile::Source;
 
 /// Objects inside objects are shown down to here.
 const MAX_DEPTH: usize = 5;
@@ -25,11 +26,13 @@ pub(crate) struct Helpers<'js> {
     pub(crate) entries: Function<'js>,
     /// The text of a date or regular expression.
     pub(crate) describe: Function<'js>,
+    /// Where an error was made, as the engine noted it.
+    pub(crate) stack_of: Function<'js>,
 }
 
 /// Formats the arguments of a console call, `%s` and friends included.
-pub(crate) fn format_args<'js>(args: &[Value<'js>], helpers: &Helpers<'js>) -> String {
-    let mut printer = Printer { helpers, open: Vec::new(), budget: MAX_BYTES };
+pub(crate) fn format_args<'js>(args: &[Value<'js>], helpers: &Helpers<'js>, source: Option<&Source>) -> String {
+    let mut printer = Printer { helpers, source, open: Vec::new(), budget: MAX_BYTES };
     let mut text = String::new();
     let mut rest = args;
     if let [first, others @ ..] = args
@@ -56,6 +59,7 @@ pub(crate) fn format_args<'js>(args: &[Value<'js>], helpers: &Helpers<'js>) -> S
 
 struct Printer<'a, 'js> {
     helpers: &'a Helpers<'js>,
+    source: Option<&'a Source>,
     open: Vec<Object<'js>>,
     /// Bytes that may still be shown.
     budget: usize,
@@ -214,10 +218,16 @@ impl<'js> Printer<'_, 'js> {
         let name = self.inherited_text(error, "name").unwrap_or_else(|| "Error".to_owned());
         let message = self.inherited_text(error, "message").unwrap_or_default();
         let mut text = if message.is_empty() { name } else { format!("{name}: {message}") };
-        if let Some(stack) = self.own_text(error, "stack") {
-            for line in stack.lines().filter(|line| line.contains(crate::transpile::ENGINE_FILE)) {
-                let _ = write!(text, "\n{}{}", "  ".repeat(depth), line.trim_end());
-            }
+        let stack = self.helpers.stack_of.call::<_, Value<'js>>((error.clone(),)).ok();
+        let stack = stack.filter(Value::is_string).and_then(|stack| raw::text(&stack)).unwrap_or_default().0;
+        let (stack, _) = self.source.map(|source| source.remap_stack(&stack)).unwrap_or_default();
+        for line in stack.as_deref().unwrap_or_default().lines() {
+            let _ = write!(
+                text,
+                "
+{}    {line}",
+                "  ".repeat(depth)
+            );
         }
         text
     }

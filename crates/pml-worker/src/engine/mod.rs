@@ -26,7 +26,8 @@ use pml_wire::{
 use rquickjs::{
     Context, Ctx, Function, Module, Promise, Runtime, Value,
     loader::{ImportAttributes, Loader, Resolver},
-    module::{Declarations, Declared, Exports, ModuleDef},
+    module::{Declarations, Declared, Evaluated, Exports, ModuleDef},
+    object::Property,
     promise::PromiseState,
 };
 
@@ -35,7 +36,7 @@ use crate::{
     channel::{self, Channel, Wait},
     clock::Moment,
     last_words, memory,
-    transpile::{self, Branch, ENGINE_FILE, MODULE_EXPORTS, Probes},
+    transpile::{self, Branch, ENGINE_FILE, MODULE_EXPORTS, Probes, Source},
 };
 
 /// Stack of the engine. A JavaScript call takes 0.6 KiB of it or more.
@@ -57,7 +58,11 @@ struct State<'js> {
     logs_dropped: Cell<usize>,
     branches: RefCell<Vec<Branch>>,
     decisions: RefCell<Vec<Decision>>,
+    /// What the program threw last, and where.
+    last_throw: RefCell<Option<(u32, Value<'js>)>>,
     warnings: RefCell<Vec<String>>,
+    /// The program, once it is compiled.
+    source: RefCell<Option<Rc<Source>>>,
     /// Answers that arrived while the program waited for something else.
     early: RefCell<Vec<Frame>>,
     random: Cell<u64>,
@@ -69,8 +74,9 @@ struct PendingCall<'js> {
     target: String,
     resolve: Function<'js>,
     reject: Function<'js>,
-    /// `callTool` is answered with an envelope and never rejects.
-    envelope: bool,
+    /// Where the call was made. Absent for `callTool`, which is answered with an envelope and
+    /// never rejects.
+    stack: Option<Value<'js>>,
 }
 
 /// What the prelude gives back.
@@ -142,7 +148,9 @@ impl<'js> Session<'js> {
             logs_dropped: Cell::new(0),
             branches: RefCell::default(),
             decisions: RefCell::default(),
+            last_throw: RefCell::default(),
             warnings: RefCell::default(),
+            source: RefCell::default(),
             early: RefCell::default(),
             random: Cell::new(1),
         });
@@ -212,10 +220,13 @@ impl<'js> Session<'js> {
         last_words::compiling(true);
         let program = transpile::compile(code, name, probes)?;
         last_words::compiling(false);
-        let reporter = Reporter::new(self, &program.source);
-
-        let main = self.start(&program, args).map_err(|_| reporter.exception(self.ctx.catch()))?;
+        let source = Rc::new(program.source);
+        self.state.source.replace(Some(Rc::clone(&source)));
         self.state.branches.replace(program.branches);
+        let reporter = Reporter::new(self, &source);
+
+        let module = self.load(&program.javascript, args).map_err(|_| reporter.not_loaded(self.ctx.catch()))?;
+        let main = self.call(&module).map_err(|_| reporter.exception(self.ctx.catch()))?;
         self.drive(&main, &reporter)?;
 
         match main.result::<Value<'js>>() {
@@ -234,21 +245,23 @@ impl<'js> Session<'js> {
         }
     }
 
-    /// Makes the module and calls its default export.
-    fn start(&self, program: &transpile::Program, args: &str) -> rquickjs::Result<Promise<'js>> {
-        let globals = self.ctx.globals();
-        globals.set("args", self.ctx.json_parse(args)?)?;
-        if let Some(name) = &program.probe_name {
-            globals.set(name.as_str(), natives::probe(&self.ctx, &self.state)?)?;
-        }
-        let module = Module::declare(self.ctx.clone(), ENGINE_FILE, program.javascript.as_str())?;
-        let (module, loaded) = module.eval()?;
+    /// Makes the program's module. Nothing of the program runs yet.
+    fn load(&self, javascript: &str, args: &str) -> rquickjs::Result<Module<'js, Evaluated>> {
+        let args = Property::from(self.ctx.json_parse(args)?).writable().configurable();
+        self.ctx.globals().prop("args", args)?;
+        let (module, loaded) = Module::declare(self.ctx.clone(), ENGINE_FILE, javascript)?.eval()?;
         // Nothing in the module waits, so it is there at once; an error in it is thrown here.
         while let Some(job) = raw::run_job(&self.ctx) {
             job.map_err(|exception| self.ctx.throw(exception))?;
         }
         loaded.finish::<()>()?;
-        module.get::<_, Function<'js>>("default")?.call(())
+        Ok(module)
+    }
+
+    /// Starts the program: its default export gives the promise of the result.
+    fn call(&self, module: &Module<'js, Evaluated>) -> rquickjs::Result<Promise<'js>> {
+        let probe = natives::probe(&self.ctx, &self.state)?;
+        module.get::<_, Function<'js>>("default")?.call((probe,))
     }
 
     /// Turns the event loop until `main` is settled.

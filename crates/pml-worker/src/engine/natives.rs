@@ -23,7 +23,7 @@ use super::{
     raw,
     to_json::{self, Failure, Intrinsics},
 };
-use crate::clock::Moment;
+use crate::{clock::Moment, transpile::Branch};
 
 const PRELUDE: &str = include_str!("prelude.js");
 /// Most warnings about the arguments of calls.
@@ -93,7 +93,11 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
         is_array: object.get("isArray")?,
         boxed: [class_of("Object(1)")?, class_of("Object('')")?, class_of("Object(true)")?, class_of("Object(1n)")?],
     };
-    let helpers = Helpers { entries: object.get("entries")?, describe: object.get("describe")? };
+    let helpers = Helpers {
+        entries: object.get("entries")?,
+        describe: object.get("describe")?,
+        stack_of: object.get("stackOf")?,
+    };
     let prelude = Prelude {
         make_tool_error: object.get("makeToolError")?,
         make_success: object.get("makeSuccess")?,
@@ -117,8 +121,8 @@ fn given<'a, 'js>(late: &'a Late<'js>) -> &'a Prelude<'js> {
 /// Calls, names and progress: everything that goes to the host.
 fn bridge<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>, late: &Late<'js>) -> Result<()> {
     let (shared, prelude) = (Rc::clone(state), Rc::clone(late));
-    let call = move |ctx: Ctx<'js>, target: Value<'js>, args: Value<'js>, envelope: bool| {
-        call(&ctx, &shared, given(&prelude), &target, &args, envelope)
+    let call = move |ctx: Ctx<'js>, target: Value<'js>, args: Value<'js>, stack: Opt<Value<'js>>| {
+        call(&ctx, &shared, given(&prelude), &target, &args, stack.0)
     };
     native.set("call", Function::new(ctx.clone(), call)?)?;
 
@@ -164,11 +168,11 @@ fn call<'js>(
     prelude: &Prelude<'js>,
     target: &Value<'js>,
     args: &Value<'js>,
-    envelope: bool,
+    stack: Option<Value<'js>>,
 ) -> Result<Value<'js>> {
     let (target, _) = raw::text(target).ok_or(rquickjs::Error::Exception)?;
     let (promise, resolve, reject) = ctx.promise()?;
-    let call = PendingCall { target, resolve, reject, envelope };
+    let call = PendingCall { target, resolve, reject, stack };
 
     let args = if args.is_undefined() {
         Ok(b"{}".to_vec())
@@ -232,7 +236,7 @@ pub(super) fn settlement<'js>(
     outcome: std::result::Result<Value<'js>, CallError>,
 ) -> Result<std::result::Result<Value<'js>, Value<'js>>> {
     let error = match outcome {
-        Ok(value) if call.envelope => return Ok(Ok(prelude.make_success.call((value,))?)),
+        Ok(value) if call.stack.is_none() => return Ok(Ok(prelude.make_success.call((value,))?)),
         Ok(value) => return Ok(Ok(value)),
         Err(error) => error,
     };
@@ -240,31 +244,36 @@ pub(super) fn settlement<'js>(
         Some(data) => ctx.json_parse(data.to_string())?,
         None => Value::new_undefined(ctx.clone()),
     };
-    let make = if call.envelope { &prelude.make_failure } else { &prelude.make_tool_error };
-    let made = make.call((error.code.as_str(), error.message, call.target.as_str(), error.retryable, data))?;
-    Ok(if call.envelope { Ok(made) } else { Err(made) })
+    let (code, tool) = (error.code.as_str(), call.target.as_str());
+    Ok(match &call.stack {
+        None => Ok(prelude.make_failure.call((code, error.message, tool, error.retryable, data))?),
+        Some(stack) => {
+            Err(prelude.make_tool_error.call((code, error.message, tool, error.retryable, data, stack.clone()))?)
+        }
+    })
 }
 
 /// Makes the function that branch probes call.
 pub(super) fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Function<'js>> {
     let state = Rc::clone(state);
     let probe = move |branch: usize, value: Value<'js>| {
+        let branches = state.branches.borrow();
+        let (condition, outcome) = match branches.get(branch) {
+            Some(Branch::Test(condition)) => (condition, is_truthy(&value).to_string()),
+            Some(Branch::Switch(condition, cases)) => {
+                let case = value.as_int().and_then(|case| cases.get(usize::try_from(case).ok()?));
+                (condition, case.cloned().unwrap_or_default())
+            }
+            Some(Branch::Throw(offset)) => {
+                state.last_throw.replace(Some((*offset, value.clone())));
+                return value;
+            }
+            None => return value,
+        };
         let mut decisions = state.decisions.borrow_mut();
-        if decisions.len() < state.limits.get().decisions
-            && let Some(taken) = state.branches.borrow().get(branch)
-        {
-            let outcome = match taken.cases.is_empty() {
-                true => is_truthy(&value).to_string(),
-                false => match value.as_int().and_then(|case| taken.cases.get(usize::try_from(case).ok()?)) {
-                    Some(case) => case.clone(),
-                    None => return value,
-                },
-            };
-            decisions.push(Decision {
-                node_id: format!("d{}", branch + 1),
-                outcome,
-                condition: taken.condition.clone(),
-            });
+        if decisions.len() < state.limits.get().decisions {
+            let (node_id, condition) = (format!("d{}", branch + 1), condition.clone());
+            decisions.push(Decision { node_id, outcome, condition });
         }
         value
     };
@@ -290,7 +299,8 @@ fn console<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>, la
             return;
         }
         let args: Vec<Value<'js>> = args.iter().filter_map(std::result::Result::ok).collect();
-        let mut text = inspect::format_args(&args, &given(&late).helpers);
+        let source = state.source.borrow().clone();
+        let mut text = inspect::format_args(&args, &given(&late).helpers, source.as_deref());
         if indent > 0 {
             let margin = "  ".repeat(indent.min(20));
             text = format!("{margin}{}", text.replace('\n', &format!("\n{margin}")));

@@ -49,6 +49,7 @@
   const trim = uncurry(String.prototype.trim);
   const regexFlags = getter(RegExp.prototype, "flags");
   const regexSource = getter(RegExp.prototype, "source");
+  const stackOf = getter(Error.prototype, "stack");
   const { iterator: symbolIterator, toStringTag: symbolTag } = Symbol;
 
   /// A property like those of the standard library: writable, not enumerable.
@@ -74,9 +75,10 @@
   // The errors that the host really sent, with what it said. A program can make or change a
   // ToolError, but not this record, so reports tell the truth.
   const genuine = new WeakMap();
-  const makeToolError = (code, message, tool, retryable, data) => {
+  const makeToolError = (code, message, tool, retryable, data, stack) => {
     const error = new ToolError(message, { code, tool, retryable, data });
-    weakSet(genuine, error, freeze({ __proto__: null, code, tool }));
+    hide(error, "stack", stack);
+    weakSet(genuine, error, freeze({ __proto__: null, code, tool, stack }));
     return error;
   };
   const makeSuccess = (result) => ({ success: true, result });
@@ -132,7 +134,8 @@
   };
   const makeTool = (server, tool) => {
     const target = `${server}:${tool}`;
-    const call = (args) => native.call(target, args, false);
+    // The answer comes from outside any code of the program, so the place is noted now.
+    const call = (args) => native.call(target, args, stackOf(new Error()));
     hide(call, "name", tool);
     return freeze(call);
   };
@@ -144,7 +147,7 @@
 
   const callTool = (name, args) => {
     if (typeof name !== "string") throw new TypeError("callTool takes a tool name, `server:tool`, and its arguments");
-    return native.call(name, args, true);
+    return native.call(name, args);
   };
   const callToolsBatch = async (calls) => {
     if (!isArray(calls)) throw new TypeError("callToolsBatch takes an array of { name, args }");
@@ -522,6 +525,7 @@
     makeFailure,
     genuine: (error) => weakGet(genuine, error),
     isArray,
+    stackOf,
     /// The text of a date or regular expression, for printing.
     describe: (value) => {
       if (isRegex(value)) return `/${regexSource(value)}/${regexFlags(value)}`;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pml_wire::{ErrorCode, ToolId, message::ErrorReport};
 use rquickjs::{Object, Value};
 
-use super::{Session, raw, to_json::Failure};
+use super::{Session, inspect, raw, to_json::Failure};
 use crate::{last_words, memory, transpile::Source};
 
 /// Longest message that is passed on.
@@ -53,56 +53,62 @@ impl<'a, 'js> Reporter<'a, 'js> {
 
     /// The program threw, was stopped, or ran out of something.
     pub(super) fn exception(&self, exception: Value<'js>) -> Box<ErrorReport> {
-        if self.session.deadline.passed.get() && is_interruption(&exception) {
-            return self.timeout(exception.as_object());
+        if self.session.deadline.passed.get() && exception.is_uncatchable_error() {
+            return self.timeout(Some(&exception));
         }
-        let object = exception.as_object();
         let message = self.message(&exception);
-        if exception.is_null() || message == "out of memory" && memory::is_exhausted() {
-            return Box::new(self.locate(last_words::out_of_memory(), object));
+        if memory::is_exhausted() && (exception.is_null() || message == "out of memory") {
+            return Box::new(self.locate(last_words::out_of_memory(), &exception));
         }
-        if let Some(report) = object.and_then(|object| self.tool_error(object, &message)) {
+        if let Some(report) = self.tool_error(&exception, &message) {
             return Box::new(report);
         }
-        let name = object.and_then(|object| self.text_of(object, "name"));
+        let error = exception.as_object().filter(|object| object.is_error());
+        let name = error.and_then(|error| self.text_of(error, "name"));
         if name.as_deref() == Some("RangeError") && message.contains("call stack size exceeded") {
             let report = ErrorReport::new(ErrorCode::StackOverflow, "the program recursed too deeply")
                 .with_hint("end the recursion earlier, or use a loop");
-            return Box::new(self.locate(report, object));
+            return Box::new(self.locate(report, &exception));
         }
-        let code = match &name {
-            // The compiler accepted the program but the engine did not, as with a bad regex.
-            Some(name) if name == "SyntaxError" && self.has_no_position(object) => ErrorCode::SyntaxError,
-            _ => ErrorCode::Exception,
+        let full = match (error, name) {
+            (Some(_), Some(name)) => format!("{name}: {message}"),
+            (Some(_), None) => message.clone(),
+            (None, _) => format!("thrown: {message}"),
         };
-        let full = match name {
-            Some(name) if object.is_some_and(|object| object.is_error()) => format!("{name}: {message}"),
-            _ => format!("thrown: {message}"),
-        };
-        let mut report = ErrorReport::new(code, full);
+        let mut report = ErrorReport::new(ErrorCode::Exception, full);
         report.hint = absent_hint(&message);
-        Box::new(self.locate(report, object))
+        Box::new(self.locate(report, &exception))
+    }
+
+    /// The engine refused what the compiler accepted, as with a bad regular expression.
+    pub(super) fn not_loaded(&self, exception: Value<'js>) -> Box<ErrorReport> {
+        let mut report = self.exception(exception);
+        if report.code == ErrorCode::Exception {
+            report.code = ErrorCode::SyntaxError;
+        }
+        report
     }
 
     /// The deadline has passed; `interrupted` is the engine's error, if it was at work.
-    pub(super) fn timeout(&self, interrupted: Option<&Object<'js>>) -> Box<ErrorReport> {
+    pub(super) fn timeout(&self, interrupted: Option<&Value<'js>>) -> Box<ErrorReport> {
         let limit = Duration::from_millis(self.session.state.limits.get().timeout_ms);
         let pending = self.session.state.pending.borrow();
         let mut targets: Vec<_> = pending.values().map(|call| call.target.as_str()).collect();
         targets.sort_unstable();
         targets.dedup();
         targets.truncate(5);
-        let (message, hint) = match (interrupted, targets.is_empty()) {
-            (Some(_), _) | (None, true) => (
-                format!("the program ran longer than {limit:?}"),
-                "look for a loop that never ends, or raise the limit with --timeout or limits.timeout_ms",
-            ),
-            (None, false) => (
-                format!("the program ran longer than {limit:?}, waiting for `{}`", targets.join("`, `")),
-                "make fewer or smaller calls, or raise the limit with --timeout or limits.timeout_ms",
-            ),
-        };
-        Box::new(self.locate(ErrorReport::new(ErrorCode::Timeout, message).with_hint(hint), interrupted))
+        if interrupted.is_none() && !targets.is_empty() {
+            let targets = targets.join("`, `");
+            let message = format!("the program ran longer than {limit:?}, waiting for `{targets}`");
+            let hint = "make fewer or smaller calls, or raise the limit with --timeout or limits.timeout_ms";
+            return Box::new(ErrorReport::new(ErrorCode::Timeout, message).with_hint(hint));
+        }
+        let report = ErrorReport::new(ErrorCode::Timeout, format!("the program ran longer than {limit:?}"))
+            .with_hint("look for a loop that never ends, or raise the limit with --timeout or limits.timeout_ms");
+        Box::new(match interrupted {
+            Some(exception) => self.locate(report, exception),
+            None => report,
+        })
     }
 
     /// Nothing is left that could settle the result.
@@ -158,9 +164,8 @@ impl<'a, 'js> Reporter<'a, 'js> {
     }
 
     /// A failed call that the program let through keeps the call's own code.
-    fn tool_error(&self, object: &Object<'js>, message: &str) -> Option<ErrorReport> {
-        let genuine: Option<Object<'js>> = self.session.prelude.genuine.call((object.clone(),)).ok()?;
-        let genuine = genuine?;
+    fn tool_error(&self, exception: &Value<'js>, message: &str) -> Option<ErrorReport> {
+        let genuine = self.genuine(exception)?;
         let code = self.text_of(&genuine, "code")?;
         let code = ErrorCode::ALL.iter().find(|other| other.as_str() == code)?;
         let tool = self.text_of(&genuine, "tool")?;
@@ -168,27 +173,51 @@ impl<'a, 'js> Reporter<'a, 'js> {
             tool: tool.parse::<ToolId>().ok(),
             ..ErrorReport::new(*code, format!("`{tool}`: {message}"))
         };
-        Some(self.locate(report, Some(object)))
+        Some(self.locate(report, exception))
     }
 
-    /// Adds stack and code frame from an error object.
-    fn locate(&self, mut report: ErrorReport, object: Option<&Object<'js>>) -> ErrorReport {
-        let stack = object.and_then(|object| self.text_of(object, "stack"));
-        let (stack, position) = self.source.remap_stack(&stack.unwrap_or_default());
+    /// Adds stack and code frame.
+    fn locate(&self, mut report: ErrorReport, exception: &Value<'js>) -> ErrorReport {
+        let (stack, mut position) = self.source.remap_stack(&self.stack(exception));
+        if position.is_none()
+            && let Some((offset, thrown)) = &*self.session.state.last_throw.borrow()
+            && raw::is_same(thrown, exception)
+        {
+            position = Some(self.source.position(*offset));
+        }
         report.stack = stack;
         report.frame = position.map(|position| self.source.frame(position));
         report
     }
 
-    fn has_no_position(&self, object: Option<&Object<'js>>) -> bool {
-        let stack = object.and_then(|object| self.text_of(object, "stack"));
-        self.source.remap_stack(&stack.unwrap_or_default()).1.is_none()
+    /// Where an error was made, as the engine noted it, not as the program may have set it.
+    fn stack(&self, exception: &Value<'js>) -> String {
+        let stack = match self.genuine(exception) {
+            Some(genuine) => genuine.get("stack"),
+            None => self.session.prelude.helpers.stack_of.call((exception.clone(),)),
+        };
+        match stack {
+            Ok(stack) => Some(stack).filter(Value::is_string).and_then(|stack| raw::text(&stack)).unwrap_or_default().0,
+            Err(_) => {
+                self.session.ctx.catch();
+                String::new()
+            }
+        }
+    }
+
+    /// What the host said, if this is an error that it sent.
+    fn genuine(&self, exception: &Value<'js>) -> Option<Object<'js>> {
+        let genuine = exception.as_object().map(|object| self.session.prelude.genuine.call((object.clone(),)));
+        genuine?.ok().flatten()
     }
 
     fn message(&self, exception: &Value<'js>) -> String {
         let mut message = match exception.as_object() {
             Some(object) if object.is_error() => self.text_of(object, "message").unwrap_or_default(),
-            _ => super::inspect::format_args(std::slice::from_ref(exception), &self.session.prelude.helpers),
+            _ => {
+                let helpers = &self.session.prelude.helpers;
+                inspect::format_args(std::slice::from_ref(exception), helpers, Some(self.source))
+            }
         };
         if message.len() > MESSAGE_BYTES {
             message.truncate(message.floor_char_boundary(MESSAGE_BYTES));
@@ -208,11 +237,6 @@ impl<'a, 'js> Reporter<'a, 'js> {
             }
         }
     }
-}
-
-/// Did the interrupt handler stop the engine with this?
-fn is_interruption(exception: &Value<'_>) -> bool {
-    exception.is_uncatchable_error()
 }
 
 /// What to do instead of using a global that other places have.

@@ -63,6 +63,9 @@ pub(crate) fn to_json<'js>(
     if !writer.value(value.clone())? {
         writer.out.extend_from_slice(b"null");
     }
+    if writer.out.len() > limit {
+        return Err(Failure::TooLarge { limit });
+    }
     if writer.more_warnings > 0 {
         writer.warnings.push(format!("and {} more values were changed or dropped", writer.more_warnings));
     }
@@ -149,7 +152,10 @@ impl<'js> Writer<'_, 'js> {
             }
         }
         if object.is_function() {
-            self.warn("a function was dropped");
+            match self.path.is_empty() {
+                true => self.warn("the result is a function and was dropped: call it, and return what it gives"),
+                false => self.warn("a function was dropped"),
+            }
             return Ok(false);
         }
         if let Some(primitive) = self.unbox(&object)? {

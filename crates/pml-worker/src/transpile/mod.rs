@@ -1,7 +1,8 @@
 //! TypeScript in, one JavaScript module out.
 //!
 //! The module's default export is an async function whose body is the program, so that top-level
-//! `await`, `return` and `import` work together. The wrapping is done on the syntax tree: the
+//! `await`, `return` and `import` work together. Its one parameter is the function that branch
+//! probes call, under a name that is nowhere in the program. The wrapping is done on the syntax tree: the
 //! agent's text is never pasted into ours, so no text of theirs can end our function early.
 //!
 //! **Invariant:** this runs inside the jail. Deep nesting may exhaust the stack here; see
@@ -42,8 +43,6 @@ pub(crate) struct Program {
     pub(crate) source: Source,
     /// The branches that carry a probe; a probe names one by its index.
     pub(crate) branches: Vec<Branch>,
-    /// The global variable that the probes call, if there are any.
-    pub(crate) probe_name: Option<String>,
 }
 
 /// Whether branches are to be recorded.
@@ -90,7 +89,7 @@ pub(crate) fn compile(code: &str, name: &str, probes: Probes) -> Result<Program,
         Probes::Insert => probe::insert(&allocator, &mut program, text),
         Probes::Omit => (Vec::new(), None),
     };
-    module::wrap(&allocator, &mut program, &source)?;
+    module::wrap(&allocator, &mut program, probe_name, &source)?;
 
     let options = CodegenOptions {
         source_map_path: Some(ENGINE_FILE.into()),
@@ -99,7 +98,7 @@ pub(crate) fn compile(code: &str, name: &str, probes: Probes) -> Result<Program,
     };
     let output = Codegen::new().with_options(options).build(&program);
     let map = output.map.map(oxc_sourcemap::SourceMap::into_owned);
-    Ok(Program { javascript: output.code, source: source.with_map(map), branches, probe_name })
+    Ok(Program { javascript: output.code, source: source.with_map(map), branches })
 }
 
 fn parse<'a>(allocator: &'a Allocator, text: &'a str, kind: SourceType) -> ParserReturn<'a> {

@@ -46,10 +46,12 @@ pub(super) fn refuse_decorators(program: &oxc::ast::ast::Program<'_>, source: &S
     }
 }
 
-/// Moves imports to the top and everything else into an async function, the default export.
+/// Moves imports to the top and everything else into an async function of `parameter`, the
+/// default export.
 pub(super) fn wrap<'a>(
     allocator: &'a Allocator,
     program: &mut oxc::ast::ast::Program<'a>,
+    parameter: Option<&'a str>,
     source: &Source,
 ) -> Result<(), Box<ErrorReport>> {
     let builder = AstBuilder::new(allocator);
@@ -98,7 +100,7 @@ pub(super) fn wrap<'a>(
     let parameters: ArenaBox<'a, FormalParameters<'a>> = FormalParameters::boxed(
         SPAN,
         FormalParameterKind::ArrowFormalParameters,
-        ArenaVec::new_in(&allocator),
+        ArenaVec::from_iter_in(parameter.into_iter().map(|name| formal_parameter(name, &builder)), &allocator),
         None,
         &builder,
     );
@@ -106,6 +108,11 @@ pub(super) fn wrap<'a>(
     imports.push(Statement::new_export_default_declaration(SPAN, run.into(), &builder));
     program.body = imports;
     Ok(())
+}
+
+fn formal_parameter<'a>(name: &'a str, builder: &AstBuilder<'a>) -> FormalParameter<'a> {
+    let pattern = BindingPattern::new_binding_identifier(SPAN, name, builder);
+    FormalParameter::new(SPAN, ArenaVec::new_in(builder), pattern, None, None, false, None, false, false, builder)
 }
 
 fn check_import(import: &ImportDeclaration<'_>, source: &Source) -> Result<(), Box<ErrorReport>> {

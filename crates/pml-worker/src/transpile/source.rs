@@ -44,12 +44,13 @@ impl Source {
 
     /// An error at a byte offset of the text.
     pub(super) fn report(&self, code: ErrorCode, message: impl Into<String>, offset: u32) -> ErrorReport {
-        let position = self.position(offset as usize);
+        let position = self.position(offset);
         ErrorReport { frame: Some(self.frame(position)), ..ErrorReport::new(code, message) }
     }
 
-    fn position(&self, offset: usize) -> Position {
-        let mut offset = offset.min(self.text.len());
+    /// Where a byte offset stands.
+    pub(crate) fn position(&self, offset: u32) -> Position {
+        let mut offset = (offset as usize).min(self.text.len());
         while !self.text.is_char_boundary(offset) {
             offset -= 1;
         }
@@ -62,7 +63,8 @@ impl Source {
     fn original(&self, line: u32, column: u32) -> Option<Position> {
         let map = self.map.as_ref()?;
         let table = map.generate_lookup_table();
-        let token = map.lookup_token(&table, line.checked_sub(1)?, column.checked_sub(1)?)?;
+        // The engine gives some errors the beginning of their line, in front of its first token.
+        let token = map.lookup_token_approx(&table, line.checked_sub(1)?, column.checked_sub(1)?)?;
         token.get_source_id()?;
         let line = token.get_src_line() as usize;
         // The map counts UTF-16 units, people count characters.

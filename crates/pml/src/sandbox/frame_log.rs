@@ -93,7 +93,7 @@ mod tests {
             (r#"{"args":{"path":"/a"}}"#, r#"{"args":{"path":"/a"}}"#),
             (r#"{"password":"hunter2"}"#, r#"{"password":"[masked]"}"#),
             (r#"{"X-Api-Key":"1"}"#, r#"{"X-Api-Key":"[masked]"}"#),
-            (r#"{"max_tokens":5,"author":"a"}"#, r#"{"author":"a","max_tokens":5}"#),
+            (r#"{"max_tokens":5,"author":"a"}"#, r#"{"max_tokens":5,"author":"a"}"#),
             (r#"{"code":"f('ghp_0123456789abcdef')"}"#, r#"{"code":"f('[masked]')"}"#),
             (r#"["Bearer abcdefghijklmnop"]"#, r#"["[masked]"]"#),
             ("", ""),
