@@ -129,9 +129,13 @@ fn interrupt_handler(deadline: Rc<Deadline>) -> Box<dyn FnMut() -> bool> {
                 last_words::leave();
             }
         }
-        let passed = deadline.at.get().is_some_and(|at| now > at);
-        deadline.passed.set(deadline.passed.get() || passed);
-        passed
+        let passes = deadline.at.get().is_some_and(|at| now > at);
+        if passes {
+            // Once: nothing of the program survives it, and the report needs the engine.
+            deadline.at.set(None);
+            deadline.passed.set(true);
+        }
+        passes
     })
 }
 

@@ -3,17 +3,17 @@
 //! `if (c)` becomes `if ($probe(0, c))`; `c ? a : b` likewise; each `case` begins with
 //! `$probe(0, k)`. `throw x` becomes `throw $probe(0, x)`, since a thrown value that is no `Error`
 //! does not know where it came from. A probe returns its second argument, so the program cannot
-//! tell the difference. A loop that calls nothing gets a bare `NaN;` in its body: the engine
-//! notes its place in the code only at calls and reads of globals, and a timeout wants to name the
-//! loop (7 ns a turn, measured). What a probe reports is what the program says of itself: good for
+//! tell the difference. In front of each loop stands a bare `NaN;`: a loop that is interrupted is
+//! placed by the engine at whatever it did just before, and only some operations, such as reading
+//! a global, carry a place. What a probe reports is what the program says of itself: good for
 //! learning and for messages, never for security.
 
 use oxc::{
     allocator::{Allocator, ArenaVec, TakeIn},
     ast::{ast::*, builder::AstBuilder},
-    ast_visit::{Visit, VisitMut, walk_mut},
+    ast_visit::{VisitMut, walk_mut},
     span::{GetSpan, SPAN, Span},
-    syntax::{number::NumberBase, scope::ScopeFlags},
+    syntax::number::NumberBase,
 };
 
 /// Longest condition text that is kept.
@@ -103,67 +103,28 @@ impl<'a> Inserter<'a> {
     }
 }
 
-impl<'a> Inserter<'a> {
-    /// Puts a mark into the body of a loop in which the engine would lose its place.
-    fn mark_loop(&mut self, place: Span, body: &mut Statement<'a>, notes_place: bool) {
-        if notes_place || notes_its_place(|finder| finder.visit_statement(body)) {
-            return;
-        }
-        let mut statements = ArenaVec::new_in(&self.allocator);
-        let read = Expression::new_identifier(place, "NaN", &self.builder);
-        statements.push(Statement::new_expression_statement(place, read, &self.builder));
-        statements.push(body.take_in(&self.allocator));
-        *body = Statement::new_block_statement(SPAN, statements, &self.builder);
+fn is_loop(statement: &Statement<'_>) -> bool {
+    match statement {
+        Statement::LabeledStatement(labeled) => is_loop(&labeled.body),
+        Statement::WhileStatement(_) | Statement::DoWhileStatement(_) | Statement::ForStatement(_) => true,
+        Statement::ForInStatement(_) | Statement::ForOfStatement(_) => true,
+        _ => false,
     }
-}
-
-/// Is there an operation at which the engine notes where it is?
-fn notes_its_place(visit: impl FnOnce(&mut PlaceFinder)) -> bool {
-    let mut finder = PlaceFinder(false);
-    visit(&mut finder);
-    finder.0
-}
-
-struct PlaceFinder(bool);
-
-impl<'a> Visit<'a> for PlaceFinder {
-    fn visit_call_expression(&mut self, _: &CallExpression<'a>) {
-        self.0 = true;
-    }
-
-    fn visit_new_expression(&mut self, _: &NewExpression<'a>) {
-        self.0 = true;
-    }
-
-    fn visit_await_expression(&mut self, _: &AwaitExpression<'a>) {
-        self.0 = true;
-    }
-
-    // What a nested function does is not done by the loop.
-    fn visit_function(&mut self, _: &Function<'a>, _: ScopeFlags) {}
-
-    fn visit_arrow_function_expression(&mut self, _: &ArrowFunctionExpression<'a>) {}
 }
 
 impl<'a> VisitMut<'a> for Inserter<'a> {
-    fn visit_while_statement(&mut self, it: &mut WhileStatement<'a>) {
-        let notes_place = notes_its_place(|finder| finder.visit_expression(&it.test));
-        self.mark_loop(it.span, &mut it.body, notes_place);
-        walk_mut::walk_while_statement(self, it);
-    }
-
-    fn visit_do_while_statement(&mut self, it: &mut DoWhileStatement<'a>) {
-        let notes_place = notes_its_place(|finder| finder.visit_expression(&it.test));
-        self.mark_loop(it.span, &mut it.body, notes_place);
-        walk_mut::walk_do_while_statement(self, it);
-    }
-
-    fn visit_for_statement(&mut self, it: &mut ForStatement<'a>) {
-        let repeated = [&it.test, &it.update];
-        let notes_place =
-            repeated.into_iter().flatten().any(|part| notes_its_place(|finder| finder.visit_expression(part)));
-        self.mark_loop(it.span, &mut it.body, notes_place);
-        walk_mut::walk_for_statement(self, it);
+    fn visit_statements(&mut self, it: &mut ArenaVec<'a, Statement<'a>>) {
+        if it.iter().any(is_loop) {
+            for statement in it.take_in(&self.allocator) {
+                if is_loop(&statement) {
+                    let place = statement.span();
+                    let read = Expression::new_identifier(place, "NaN", &self.builder);
+                    it.push(Statement::new_expression_statement(place, read, &self.builder));
+                }
+                it.push(statement);
+            }
+        }
+        walk_mut::walk_statements(self, it);
     }
 
     fn visit_if_statement(&mut self, it: &mut IfStatement<'a>) {
@@ -223,9 +184,9 @@ mod tests {
             ("if (a) { b ? 1 : 2 } else if (c) {}", "else if ($probe(2, c))", vec![test("a"), test("b"), test("c")]),
             ("switch (a) { case 'x': b(); break; default: c() }", "$probe(0, 1);", vec![switch]),
             ("let $probe = 1; if ($probe) b()", "if ($probe$(0, $probe)) b();", vec![test("$probe")]),
-            ("while (true) i++", "while (true) {\n\t\tNaN;\n\t\ti++;", vec![]),
-            ("for (;;) { let a = 1 }", "NaN;", vec![]),
-            ("while (f()) {}", "while (f()) {}", vec![]),
+            ("while (true) i++", "\tNaN;\n\twhile (true) i++;", vec![]),
+            ("a: for (;;) continue a", "\tNaN;\n\ta: for", vec![]),
+            ("{ for (const x of y) {} }", "\t\tNaN;\n\t\tfor (const x of y)", vec![]),
             ("throw 'x'", "throw $probe(0, \"x\");", vec![Throw(6)]),
             ("throw new Error('x')", "throw new Error(\"x\");", vec![]),
         ];

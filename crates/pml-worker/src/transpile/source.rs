@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use oxc_sourcemap::SourceMap;
+use oxc_sourcemap::{SourceMap, Token};
 use pml_wire::{ErrorCode, message::ErrorReport};
 
 use super::ENGINE_FILE;
@@ -62,9 +62,15 @@ impl Source {
     /// Where a line and column of the engine, counted from 1, stand in the agent's text.
     fn original(&self, line: u32, column: u32) -> Option<Position> {
         let map = self.map.as_ref()?;
-        let table = map.generate_lookup_table();
-        // The engine gives some errors the beginning of their line, in front of its first token.
-        let token = map.lookup_token_approx(&table, line.checked_sub(1)?, column.checked_sub(1)?)?;
+        let place = (line.checked_sub(1)?, column.checked_sub(1)?);
+        let place_of = |token: &Token| (token.get_dst_line(), token.get_dst_col());
+        // The last token at or before the place. The engine gives some errors the beginning of
+        // their line, in front of its first token: then that one.
+        let before = map.get_tokens().take_while(|token| place_of(token) <= place).last();
+        let token = match before.filter(|token| token.get_dst_line() == place.0) {
+            Some(token) => token,
+            None => map.get_tokens().find(|token| token.get_dst_line() == place.0).or(before)?,
+        };
         token.get_source_id()?;
         let line = token.get_src_line() as usize;
         // The map counts UTF-16 units, people count characters.
