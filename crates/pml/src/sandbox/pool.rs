@@ -16,6 +16,9 @@ use crate::error::Error;
 /// Pause after a worker could not be started, doubled each time.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_LAST: Duration = Duration::from_secs(30);
+/// Pause before a worker that was taken is replaced, while others wait: a short program is over by
+/// then, and need not share the processor with the start of its successor.
+const REFILL_DELAY: Duration = Duration::from_millis(2);
 
 /// Hands out workers.
 #[derive(Clone, Debug)]
@@ -52,7 +55,6 @@ impl Pool {
 
     /// A worker, ready for a program. Started on the spot when none is waiting.
     pub async fn lease(&self) -> Result<Worker, Error> {
-        self.shared.taken.notify_one();
         while let Some(worker) = self.shared.take_idle() {
             if worker.is_waiting() {
                 return Ok(worker);
@@ -94,7 +96,10 @@ impl Shared {
     }
 
     fn take_idle(&self) -> Option<Worker> {
-        self.idle().pop()
+        let worker = self.idle().pop();
+        // Only now: told earlier, the keeper could look before the worker is gone.
+        self.taken.notify_one();
+        worker
     }
 
     async fn start_worker(&self) -> Result<Worker, Error> {
@@ -120,6 +125,9 @@ impl Shared {
             if self.idle().len() >= self.target() {
                 self.filled.notify_waiters();
                 self.taken.notified().await;
+                if self.idle().len() > self.target() / 2 {
+                    time::sleep(REFILL_DELAY).await;
+                }
                 continue;
             }
             match self.start_worker().await {
