@@ -24,9 +24,10 @@ use pml_wire::{
     message::{CallError, Decision, ErrorReport, ExecutionComplete, Init, Limits},
 };
 use rquickjs::{
-    Context, Ctx, Function, Module, Promise, Runtime, Value,
+    Context, Ctx, Function, Module, Object, Promise, Runtime, Value,
+    context::EvalOptions,
     loader::{ImportAttributes, Loader, Resolver},
-    module::{Declarations, Declared, Evaluated, Exports, ModuleDef},
+    module::{Declarations, Declared, Exports, ModuleDef},
     object::Property,
     promise::PromiseState,
 };
@@ -82,6 +83,8 @@ struct PendingCall<'js> {
 /// What the prelude gives back.
 #[derive(Clone, Debug)]
 struct Prelude<'js> {
+    /// What `import … from "pml"` takes its names from.
+    imports: Object<'js>,
     make_tool_error: Function<'js>,
     make_success: Function<'js>,
     make_failure: Function<'js>,
@@ -229,8 +232,8 @@ impl<'js> Session<'js> {
         self.state.branches.replace(program.branches);
         let reporter = Reporter::new(self, &source);
 
-        let module = self.load(&program.javascript, args).map_err(|_| reporter.not_loaded(self.ctx.catch()))?;
-        let main = self.call(&module).map_err(|_| reporter.exception(self.ctx.catch()))?;
+        let function = self.load(&program.javascript, args).map_err(|_| reporter.not_loaded(self.ctx.catch()))?;
+        let main = self.call(&function).map_err(|_| reporter.exception(self.ctx.catch()))?;
         self.drive(&main, &reporter)?;
 
         match main.result::<Value<'js>>() {
@@ -249,23 +252,19 @@ impl<'js> Session<'js> {
         }
     }
 
-    /// Makes the program's module. Nothing of the program runs yet.
-    fn load(&self, javascript: &str, args: &str) -> rquickjs::Result<Module<'js, Evaluated>> {
+    /// Makes the program's function. Nothing of the program runs yet.
+    fn load(&self, javascript: &str, args: &str) -> rquickjs::Result<Function<'js>> {
         let args = Property::from(self.ctx.json_parse(args)?).writable().configurable();
         self.ctx.globals().prop("args", args)?;
-        let (module, loaded) = Module::declare(self.ctx.clone(), ENGINE_FILE, javascript)?.eval()?;
-        // Nothing in the module waits, so it is there at once; an error in it is thrown here.
-        while let Some(job) = raw::run_job(&self.ctx) {
-            job.map_err(|exception| self.ctx.throw(exception))?;
-        }
-        loaded.finish::<()>()?;
-        Ok(module)
+        let mut options = EvalOptions::default();
+        options.filename = Some(ENGINE_FILE.to_owned());
+        self.ctx.eval_with_options(javascript, options)
     }
 
-    /// Starts the program: its default export gives the promise of the result.
-    fn call(&self, module: &Module<'js, Evaluated>) -> rquickjs::Result<Promise<'js>> {
+    /// Starts the program: its function gives the promise of the result.
+    fn call(&self, function: &Function<'js>) -> rquickjs::Result<Promise<'js>> {
         let probe = natives::probe(&self.ctx, &self.state)?;
-        module.get::<_, Function<'js>>("default")?.call((probe,))
+        function.call((probe, self.prelude.imports.clone()))
     }
 
     /// Turns the event loop until `main` is settled.

@@ -99,6 +99,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
         stack_of: object.get("stackOf")?,
     };
     let prelude = Prelude {
+        imports: object.get("imports")?,
         make_tool_error: object.get("makeToolError")?,
         make_success: object.get("makeSuccess")?,
         make_failure: object.get("makeFailure")?,

@@ -165,6 +165,8 @@
     native.progress(value, typeof total === "number" ? total : undefined, message === undefined ? undefined : text(message));
   };
   const pml = freeze({ __proto__: null, callTool, callToolsBatch, progress, ToolError });
+  const namespace = freeze({ __proto__: null, default: pml, callTool, callToolsBatch, progress, ToolError });
+  const imports = { __proto__: null, "*": namespace, default: pml, callTool, callToolsBatch, progress, ToolError };
 
   // ── Console ────────────────────────────────────────────────────────────────────────────────
 
@@ -520,6 +522,7 @@
 
   return {
     pml,
+    imports,
     makeToolError,
     makeSuccess,
     makeFailure,

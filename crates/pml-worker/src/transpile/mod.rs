@@ -1,16 +1,20 @@
-//! TypeScript in, one JavaScript module out.
+//! TypeScript in, one JavaScript expression out.
 //!
-//! The module's default export is an async function whose body is the program, so that top-level
-//! `await`, `return` and `import` work together. Its one parameter is the function that branch
-//! probes call, under a name that is nowhere in the program. The wrapping is done on the syntax tree: the
-//! agent's text is never pasted into ours, so no text of theirs can end our function early.
+//! The expression is an async function whose body is the program, so that top-level `await`,
+//! `return` and `import` work together. Its parameters are the function that branch probes call,
+//! under a name that is nowhere in the program, and the object that imports are taken from. The
+//! wrapping is done on the syntax tree: the agent's text is never pasted into ours, so no text of
+//! theirs can end our function early.
+//!
+//! No source map is made on the way: most programs succeed. [`Source`] compiles again when the
+//! first error asks for a place.
 //!
 //! **Invariant:** this runs inside the jail. Deep nesting may exhaust the stack here; see
 //! [`crate::overflow`] for how that becomes an answer.
 
-mod module;
 mod probe;
 mod source;
+mod wrap;
 
 use oxc::{
     allocator::Allocator,
@@ -21,6 +25,7 @@ use oxc::{
     span::SourceType,
     transformer::{TransformOptions, Transformer},
 };
+use oxc_sourcemap::SourceMap;
 use pml_wire::{ErrorCode, message::ErrorReport};
 
 pub(crate) use self::{
@@ -37,7 +42,7 @@ pub(crate) const ENGINE_FILE: &str = "agent.ts";
 /// A program ready for the engine.
 #[derive(Debug)]
 pub(crate) struct Program {
-    /// The text of the module.
+    /// The text of the expression.
     pub(crate) javascript: String,
     /// The agent's text, and the way back to it.
     pub(crate) source: Source,
@@ -54,17 +59,33 @@ pub(crate) enum Probes {
 
 /// Compiles `code`, or says what is wrong with it in the agent's own lines.
 pub(crate) fn compile(code: &str, name: &str, probes: Probes) -> Result<Program, Box<ErrorReport>> {
-    let source = Source::new(code.strip_prefix('\u{feff}').unwrap_or(code), name);
+    let source = Source::new(code.strip_prefix('\u{feff}').unwrap_or(code), name, probes);
     if source.text().trim().is_empty() {
         let report = ErrorReport::new(ErrorCode::CodeEmpty, "there is no code to run");
         return Err(Box::new(report.with_hint("send at least one statement, such as `return 1`")));
     }
+    let Output { javascript, branches, .. } = translate(&source, probes, CodegenOptions::default())?;
+    Ok(Program { javascript, source, branches })
+}
 
+/// The map from the output's places back to the text's.
+fn source_map(source: &Source, probes: Probes) -> Option<SourceMap<'static>> {
+    let options = CodegenOptions { source_map_path: Some(ENGINE_FILE.into()), ..CodegenOptions::default() };
+    translate(source, probes, options).ok()?.map
+}
+
+struct Output {
+    javascript: String,
+    branches: Vec<Branch>,
+    map: Option<SourceMap<'static>>,
+}
+
+fn translate(source: &Source, probes: Probes, options: CodegenOptions) -> Result<Output, Box<ErrorReport>> {
     let allocator = Allocator::default();
     let text = allocator.alloc_str(source.text());
     let parsed = parse(&allocator, text, SourceType::ts());
     if !parsed.diagnostics.is_empty() {
-        return Err(Box::new(explain(&allocator, &source, text, &parsed.diagnostics)));
+        return Err(Box::new(explain(&allocator, source, text, &parsed.diagnostics)));
     }
     let mut program = parsed.program;
 
@@ -74,31 +95,27 @@ pub(crate) fn compile(code: &str, name: &str, probes: Probes) -> Result<Program,
         .with_excess_capacity(2.0)
         .build(&program);
     if semantic.diagnostics.has_errors() {
-        return Err(Box::new(explain(&allocator, &source, text, &semantic.diagnostics)));
+        return Err(Box::new(explain(&allocator, source, text, &semantic.diagnostics)));
     }
-    module::refuse_decorators(&program, &source)?;
+    wrap::refuse_decorators(&program, source)?;
 
     let scoping = semantic.semantic.into_scoping();
     let transformed = Transformer::new(&allocator, ENGINE_FILE.as_ref(), &TransformOptions::default())
         .build_with_scoping(scoping, &mut program);
     if transformed.diagnostics.has_errors() {
-        return Err(Box::new(explain(&allocator, &source, text, &transformed.diagnostics)));
+        return Err(Box::new(explain(&allocator, source, text, &transformed.diagnostics)));
     }
 
-    let (branches, probe_name) = match probes {
-        Probes::Insert => probe::insert(&allocator, &mut program, text),
-        Probes::Omit => (Vec::new(), None),
+    let probe_name = allocator.alloc_str(&probe::unused_name(text));
+    let branches = match probes {
+        Probes::Insert => probe::insert(&allocator, &mut program, text, probe_name),
+        Probes::Omit => Vec::new(),
     };
-    module::wrap(&allocator, &mut program, probe_name, &source)?;
+    wrap::wrap(&allocator, &mut program, probe_name, source)?;
 
-    let options = CodegenOptions {
-        source_map_path: Some(ENGINE_FILE.into()),
-        comments: CommentOptions::disabled(),
-        ..CodegenOptions::default()
-    };
+    let options = CodegenOptions { comments: CommentOptions::disabled(), ..options };
     let output = Codegen::new().with_options(options).build(&program);
-    let map = output.map.map(oxc_sourcemap::SourceMap::into_owned);
-    Ok(Program { javascript: output.code, source: source.with_map(map), branches })
+    Ok(Output { javascript: output.code, branches, map: output.map.map(SourceMap::into_owned) })
 }
 
 fn parse<'a>(allocator: &'a Allocator, text: &'a str, kind: SourceType) -> ParserReturn<'a> {
@@ -112,7 +129,7 @@ fn explain(allocator: &Allocator, source: &Source, text: &str, diagnostics: &Dia
     // If the text is sound as TSX, JSX is what it is.
     let tsx = parse(allocator, allocator.alloc_str(text), SourceType::tsx());
     if tsx.diagnostics.is_empty()
-        && let Some(offset) = module::first_jsx(&tsx.program)
+        && let Some(offset) = wrap::first_jsx(&tsx.program)
     {
         return ErrorReport {
             hint: Some("build the text with a template string instead".to_owned()),
@@ -142,26 +159,30 @@ mod tests {
     }
 
     #[test]
-    fn the_program_becomes_the_body_of_a_default_export() {
+    fn the_program_becomes_the_body_of_a_function() {
         let table = [
-            ("return 1", "export default async () => {\n\treturn 1;\n};\n"),
-            ("1 + 1", "export default async () => {\n\treturn 1 + 1;\n};\n"),
-            ("const x: number = 1; x", "export default async () => {\n\tconst x = 1;\n\treturn x;\n};\n"),
-            ("export default 5", "export default async () => {\n\treturn 5;\n};\n"),
-            ("export const a = 1; a", "export default async () => {\n\tconst a = 1;\n\treturn a;\n};\n"),
-            ("export function f() {}", "export default async () => {\n\tfunction f() {}\n};\n"),
-            ("const a = 1; export { a }", "export default async () => {\n\tconst a = 1;\n};\n"),
-            ("'use strict'; 1", "export default async () => {\n\t\"use strict\";\n\treturn 1;\n};\n"),
-            ("// nothing", "export default async () => {};\n"),
-            ("import type { T } from 'x'; interface I {} type A = I", "export default async () => {};\n"),
-            ("import { T } from 'x'; const a: T = 1", "export default async () => {\n\tconst a = 1;\n};\n"),
+            ("return 1", "", "return 1;"),
+            ("1 + 1", "", "return 1 + 1;"),
+            ("const x: number = 1; x", "", "const x = 1;\n\treturn x;"),
+            ("export default 5", "", "return 5;"),
+            ("export const a = 1; a", "", "const a = 1;\n\treturn a;"),
+            ("export function f() {}", "", "function f() {}"),
+            ("const a = 1; export { a }", "", "const a = 1;"),
+            ("'use strict'; 1", "", "\"use strict\";\n\treturn 1;"),
+            ("// nothing", "", ""),
+            ("import type { T } from 'x'; interface I {} type A = I", "", ""),
+            ("import { T } from 'x'; const a: T = 1", "", "const a = 1;"),
+            ("import { callTool } from 'pml'; return callTool", " \"callTool\": callTool ", "return callTool;"),
             (
-                "import { callTool } from 'pml'; return await callTool('a:b')",
-                "import { callTool } from \"pml\";\nexport default async () => {\n\treturn await callTool(\"a:b\");\n};\n",
+                "import p, { progress as q } from 'pml'; return p + q",
+                " \"default\": p, \"progress\": q ",
+                "return p + q;",
             ),
+            ("import * as p from 'pml'; return p", " \"*\": p ", "return p;"),
         ];
-        for (code, expected) in table {
-            assert_eq!(javascript(code), expected, "{code}");
+        for (code, imports, body) in table {
+            let body = if body.is_empty() { "{}".to_owned() } else { format!("{{\n\t{body}\n}}") };
+            assert_eq!(javascript(code), format!("async ($probe, {{{imports}}}) => {body};\n"), "{code}");
         }
     }
 

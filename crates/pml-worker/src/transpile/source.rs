@@ -1,11 +1,11 @@
 //! The agent's text, and the way back to it from what the engine says.
 
-use std::fmt::Write as _;
+use std::{cell::OnceCell, fmt::Write as _};
 
 use oxc_sourcemap::{SourceMap, Token};
 use pml_wire::{ErrorCode, message::ErrorReport};
 
-use super::ENGINE_FILE;
+use super::{ENGINE_FILE, Probes, source_map};
 
 /// Lines shown above and below the one that failed.
 const CONTEXT_LINES: usize = 2;
@@ -26,16 +26,14 @@ pub(crate) struct Position {
 pub(crate) struct Source {
     text: String,
     name: String,
-    map: Option<SourceMap<'static>>,
+    probes: Probes,
+    /// Made when it is first needed.
+    map: OnceCell<Option<SourceMap<'static>>>,
 }
 
 impl Source {
-    pub(super) fn new(text: &str, name: &str) -> Source {
-        Source { text: text.to_owned(), name: name.to_owned(), map: None }
-    }
-
-    pub(super) fn with_map(self, map: Option<SourceMap<'static>>) -> Source {
-        Source { map, ..self }
+    pub(super) fn new(text: &str, name: &str, probes: Probes) -> Source {
+        Source { text: text.to_owned(), name: name.to_owned(), probes, map: OnceCell::new() }
     }
 
     pub(super) fn text(&self) -> &str {
@@ -61,7 +59,7 @@ impl Source {
 
     /// Where a line and column of the engine, counted from 1, stand in the agent's text.
     fn original(&self, line: u32, column: u32) -> Option<Position> {
-        let map = self.map.as_ref()?;
+        let map = self.map.get_or_init(|| source_map(self, self.probes)).as_ref()?;
         let place = (line.checked_sub(1)?, column.checked_sub(1)?);
         let place_of = |token: &Token| (token.get_dst_line(), token.get_dst_col());
         // The last token at or before the place. The engine gives some errors the beginning of
@@ -196,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_frame_marks_the_column() {
-        let source = Source::new("one\ntwo\n\tthree()\nfour\nfive\nsix", "x.ts");
+        let source = Source::new("one\ntwo\n\tthree()\nfour\nfive\nsix", "x.ts", Probes::Omit);
         let frame = source.frame(Position { line: 3, column: 2 });
         let expected = "x.ts:3:2\n  1 | one\n  2 | two\n> 3 |  three()\n    |  ^\n  4 | four\n  5 | five";
         assert_eq!(frame, expected);
@@ -205,7 +203,7 @@ mod tests {
     #[test]
     fn a_long_line_is_cut_around_the_column() {
         let text = format!("{}HERE{}", "a".repeat(5000), "b".repeat(5000));
-        let source = Source::new(&text, "x.ts");
+        let source = Source::new(&text, "x.ts", Probes::Omit);
         let frame = source.frame(source.position(5000));
         let lines: Vec<_> = frame.lines().collect();
         let column = lines[2].find('^').unwrap();
@@ -215,7 +213,7 @@ mod tests {
 
     #[test]
     fn offsets_become_positions() {
-        let source = Source::new("é\nab", "x.ts");
+        let source = Source::new("é\nab", "x.ts", Probes::Omit);
         let table = [(0, (1, 1)), (1, (1, 1)), (2, (1, 2)), (3, (2, 1)), (99, (2, 3))];
         for (offset, (line, column)) in table {
             assert_eq!(source.position(offset), Position { line, column }, "{offset}");

@@ -22,6 +22,8 @@ use crate::error::Error;
 
 /// How long a worker may take to close its jail.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How much is read at a time.
+const READ_BYTES: usize = 64 * 1024;
 /// How much of a dead worker's standard error is shown.
 const STDERR_BYTES: usize = 2000;
 
@@ -173,7 +175,9 @@ impl Worker {
             self.try_flush()?;
         }
         if read && (ready.is_readable() || ready.is_read_closed()) {
-            match self.socket.try_read_buf(self.decoder.buffer()) {
+            let buffer = self.decoder.buffer();
+            buffer.reserve(READ_BYTES);
+            match self.socket.try_read_buf(buffer) {
                 Ok(0) => return Ok(false),
                 Ok(_) => {}
                 Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
@@ -219,8 +223,9 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         if let Some(mut process) = self.process.take() {
-            process.kill();
+            // Killing takes a system call that the run's answer need not wait for.
             self.reaper.spawn(async move {
+                process.kill();
                 if let Err(err) = process.wait().await {
                     warn!(error = %err, "a sandbox process was not reaped");
                 }

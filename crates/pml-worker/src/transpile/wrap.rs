@@ -1,7 +1,7 @@
-//! Turns a program's syntax tree into a module whose default export runs it.
+//! Turns a program's syntax tree into that of a function that runs it.
 
 use oxc::{
-    allocator::{Allocator, ArenaBox, ArenaVec, TakeIn},
+    allocator::{Allocator, ArenaVec, TakeIn},
     ast::{ast::*, builder::AstBuilder},
     ast_visit::{Visit, walk},
     span::{GetSpan, SPAN, Span},
@@ -46,12 +46,13 @@ pub(super) fn refuse_decorators(program: &oxc::ast::ast::Program<'_>, source: &S
     }
 }
 
-/// Moves imports to the top and everything else into an async function of `parameter`, the
-/// default export.
+/// Makes the program the body of an async arrow function, an expression by itself.
+///
+/// Its first parameter is called `probe`, its second takes the imports apart.
 pub(super) fn wrap<'a>(
     allocator: &'a Allocator,
     program: &mut oxc::ast::ast::Program<'a>,
-    parameter: Option<&'a str>,
+    probe: &'a str,
     source: &Source,
 ) -> Result<(), Box<ErrorReport>> {
     let builder = AstBuilder::new(allocator);
@@ -61,7 +62,7 @@ pub(super) fn wrap<'a>(
         match statement {
             Statement::ImportDeclaration(import) => {
                 check_import(&import, source)?;
-                imports.push(Statement::ImportDeclaration(import));
+                imports.extend(import.unbox().specifiers.into_iter().flatten().map(|name| binding(name, &builder)));
             }
             Statement::ExportDefaultDeclaration(export) => {
                 let span = export.span;
@@ -96,23 +97,40 @@ pub(super) fn wrap<'a>(
         });
     }
 
-    let body = ArrowFunctionBody::new_function_body(SPAN, program.directives.take_in(&allocator), statements, &builder);
-    let parameters: ArenaBox<'a, FormalParameters<'a>> = FormalParameters::boxed(
+    let directives = program.directives.take_in(&allocator);
+    let body = ArrowFunctionBody::new_function_body(SPAN, directives, statements, &builder);
+    let imports = BindingPattern::new_object_pattern(SPAN, imports, None, &builder);
+    let probe = BindingPattern::new_binding_identifier(SPAN, probe, &builder);
+    let parameters = FormalParameters::boxed(
         SPAN,
         FormalParameterKind::ArrowFormalParameters,
-        ArenaVec::from_iter_in(parameter.into_iter().map(|name| formal_parameter(name, &builder)), &allocator),
+        ArenaVec::from_array_in([probe, imports].map(|pattern| parameter(pattern, &builder)), &allocator),
         None,
         &builder,
     );
     let run = Expression::new_arrow_function_expression(SPAN, true, None, parameters, None, body, &builder);
-    imports.push(Statement::new_export_default_declaration(SPAN, run.into(), &builder));
-    program.body = imports;
+    program.body = ArenaVec::from_array_in([Statement::new_expression_statement(SPAN, run, &builder)], &allocator);
     Ok(())
 }
 
-fn formal_parameter<'a>(name: &'a str, builder: &AstBuilder<'a>) -> FormalParameter<'a> {
-    let pattern = BindingPattern::new_binding_identifier(SPAN, name, builder);
+fn parameter<'a>(pattern: BindingPattern<'a>, builder: &AstBuilder<'a>) -> FormalParameter<'a> {
     FormalParameter::new(SPAN, ArenaVec::new_in(builder), pattern, None, None, false, None, false, false, builder)
+}
+
+/// The part of an object pattern that does what an import does. The prelude's object has a member
+/// `*` for the namespace.
+fn binding<'a>(specifier: ImportDeclarationSpecifier<'a>, builder: &AstBuilder<'a>) -> BindingProperty<'a> {
+    let (imported, local) = match specifier {
+        ImportDeclarationSpecifier::ImportSpecifier(named) => {
+            let named = named.unbox();
+            (named.imported.name(), named.local)
+        }
+        ImportDeclarationSpecifier::ImportDefaultSpecifier(default) => ("default".into(), default.unbox().local),
+        ImportDeclarationSpecifier::ImportNamespaceSpecifier(namespace) => ("*".into(), namespace.unbox().local),
+    };
+    let key = PropertyKey::from(Expression::new_string_literal(SPAN, imported, None, builder));
+    let local = BindingPattern::new_binding_identifier(local.span, local.name, builder);
+    BindingProperty::new(SPAN, key, local, false, false, builder)
 }
 
 fn check_import(import: &ImportDeclaration<'_>, source: &Source) -> Result<(), Box<ErrorReport>> {
