@@ -21,7 +21,7 @@ use std::{
 
 use pml_wire::{
     ErrorCode, Frame, Kind,
-    message::{CallError, Decision, ErrorReport, ExecutionComplete, Init, Limits},
+    message::{CallError, ErrorReport, ExecutionComplete, Init, Limits},
 };
 use rquickjs::{
     Context, Ctx, Function, Module, Object, Promise, Runtime, Value,
@@ -58,7 +58,8 @@ struct State<'js> {
     log_left: Cell<usize>,
     logs_dropped: Cell<usize>,
     branches: RefCell<Vec<Branch>>,
-    decisions: RefCell<Vec<Decision>>,
+    /// Branches that were taken, by index, and which way.
+    decisions: RefCell<Vec<(usize, usize)>>,
     /// What the program threw last, and where.
     last_throw: RefCell<Option<(u32, Value<'js>)>>,
     warnings: RefCell<Vec<String>>,
@@ -200,7 +201,7 @@ impl<'js> Session<'js> {
         let mut complete = ExecutionComplete {
             error: None,
             warnings: self.state.warnings.take(),
-            decisions: self.state.decisions.take(),
+            decisions: natives::take_decisions(&self.state),
         };
         let mut channel = self.state.channel.borrow_mut();
         match outcome {

@@ -258,13 +258,9 @@ pub(super) fn settlement<'js>(
 pub(super) fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Function<'js>> {
     let state = Rc::clone(state);
     let probe = move |branch: usize, value: Value<'js>| {
-        let branches = state.branches.borrow();
-        let (condition, outcome) = match branches.get(branch) {
-            Some(Branch::Test(condition)) => (condition, is_truthy(&value).to_string()),
-            Some(Branch::Switch(condition, cases)) => {
-                let case = value.as_int().and_then(|case| cases.get(usize::try_from(case).ok()?));
-                (condition, case.cloned().unwrap_or_default())
-            }
+        let outcome = match state.branches.borrow().get(branch) {
+            Some(Branch::Test(_)) => usize::from(is_truthy(&value)),
+            Some(Branch::Switch(..)) => value.as_int().and_then(|case| usize::try_from(case).ok()).unwrap_or(0),
             Some(Branch::Throw(offset)) => {
                 state.last_throw.replace(Some((*offset, value.clone())));
                 return value;
@@ -273,12 +269,25 @@ pub(super) fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Funct
         };
         let mut decisions = state.decisions.borrow_mut();
         if decisions.len() < state.limits.get().decisions {
-            let (node_id, condition) = (format!("d{}", branch + 1), condition.clone());
-            decisions.push(Decision { node_id, outcome, condition });
+            decisions.push((branch, outcome));
         }
         value
     };
     Function::new(ctx.clone(), probe)
+}
+
+/// What the probes noted, in words.
+pub(super) fn take_decisions(state: &State<'_>) -> Vec<Decision> {
+    let branches = state.branches.borrow();
+    let describe = |(branch, outcome): (usize, usize)| {
+        let (condition, outcome) = match branches.get(branch)? {
+            Branch::Test(condition) => (condition, (outcome != 0).to_string()),
+            Branch::Switch(condition, cases) => (condition, cases.get(outcome)?.clone()),
+            Branch::Throw(_) => return None,
+        };
+        Some(Decision { node_id: format!("d{}", branch + 1), outcome, condition: condition.clone() })
+    };
+    state.decisions.take().into_iter().filter_map(describe).collect()
 }
 
 fn is_truthy(value: &Value<'_>) -> bool {

@@ -8,8 +8,9 @@ use pml_wire::{
     message::{PROTOCOL_VERSION, Ready},
 };
 use tokio::{
+    io::Interest,
     net::{UnixStream, unix::pipe},
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tokio_util::task::TaskTracker;
 use tracing::warn;
@@ -22,6 +23,8 @@ use crate::error::Error;
 
 /// How long a worker may take to close its jail.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
+/// When a worker that has answered is killed.
+const KILL_DELAY: Duration = Duration::from_millis(5);
 /// How much is read at a time.
 const READ_BYTES: usize = 64 * 1024;
 /// How much of a dead worker's standard error is shown.
@@ -65,9 +68,9 @@ impl Worker {
             reaper: reaper.clone(),
         };
         let frame = match timeout(READY_TIMEOUT, worker.receive()).await {
-            Ok(Ok(Some(frame))) if frame.kind == Kind::Ready => frame,
-            Ok(Ok(Some(frame))) => return Err(unavailable(format!("the sandbox process began with {:?}", frame.kind))),
-            Ok(Ok(None)) | Ok(Err(_)) => {
+            Ok(Ok(frame)) if frame.kind == Kind::Ready => frame,
+            Ok(Ok(frame)) => return Err(unavailable(format!("the sandbox process began with {:?}", frame.kind))),
+            Ok(Err(_)) => {
                 let ended = worker.end().await;
                 return Err(unavailable(format!("the sandbox process ended while starting: {}", ended.describe())));
             }
@@ -162,10 +165,21 @@ impl Worker {
         Ok(frame)
     }
 
-    /// Moves bytes: out, if some are waiting, and in, if `read`. Returns `false` when the worker
-    /// has closed its end. Nothing is lost if the future is dropped.
-    pub async fn exchange(&mut self, read: bool) -> io::Result<bool> {
-        use tokio::io::Interest;
+    /// Takes bytes that have arrived, if any have. The end of the stream is an error.
+    pub fn try_receive(&mut self) -> io::Result<bool> {
+        let buffer = self.decoder.buffer();
+        buffer.reserve(READ_BYTES);
+        match self.socket.try_read_buf(buffer) {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => Ok(true),
+            Err(err) if err.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(err) => Err(err),
+        }
+    }
+
+    /// Moves bytes: out, if some are waiting, and in, if `read`. The end of the stream is an
+    /// error. Nothing is lost if the future is dropped.
+    pub async fn exchange(&mut self, read: bool) -> io::Result<()> {
         let mut interest = if read { Interest::READABLE } else { Interest::ERROR };
         if !self.out.is_empty() {
             interest = interest | Interest::WRITABLE;
@@ -175,28 +189,28 @@ impl Worker {
             self.try_flush()?;
         }
         if read && (ready.is_readable() || ready.is_read_closed()) {
-            let buffer = self.decoder.buffer();
-            buffer.reserve(READ_BYTES);
-            match self.socket.try_read_buf(buffer) {
-                Ok(0) => return Ok(false),
-                Ok(_) => {}
-                Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
-                Err(err) => return Err(err),
-            }
+            self.try_receive()?;
         }
-        Ok(true)
+        Ok(())
     }
 
-    /// The next frame, or `None` when the worker has closed its end.
-    async fn receive(&mut self) -> io::Result<Option<Frame>> {
+    /// The next frame.
+    async fn receive(&mut self) -> io::Result<Frame> {
         loop {
             if let Some(frame) = self.next_frame().map_err(io::Error::other)? {
-                return Ok(Some(frame));
+                return Ok(frame);
             }
-            if !self.exchange(true).await? {
-                return Ok(None);
-            }
+            self.exchange(true).await?;
         }
+    }
+
+    /// Lets go of a worker that has answered. It is killed a moment later: taking a process apart
+    /// would keep a processor from carrying the answer on.
+    pub fn retire(self) {
+        self.reaper.clone().spawn(async move {
+            sleep(KILL_DELAY).await;
+            drop(self);
+        });
     }
 
     /// Waits for a worker that has closed its end, and says how it ended.
@@ -223,9 +237,8 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         if let Some(mut process) = self.process.take() {
-            // Killing takes a system call that the run's answer need not wait for.
+            process.kill();
             self.reaper.spawn(async move {
-                process.kill();
                 if let Err(err) = process.wait().await {
                     warn!(error = %err, "a sandbox process was not reaped");
                 }
