@@ -15,7 +15,6 @@ use crate::{
 /// Serves one run on standard input, in a process that [`harden::prepare`] has prepared.
 pub(crate) fn serve(session: &Session<'_>, prepared: &HardeningReport, limits: WorkerLimits) -> ! {
     session.reseed();
-    session.rehearse();
     let hardening = harden::lock(prepared, limits);
     let ready = Ready { version: PROTOCOL_VERSION, hardening };
     session.channel().send_json(Kind::Ready, &ready);

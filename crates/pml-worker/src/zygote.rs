@@ -56,6 +56,7 @@ fn serve(session: &Session<'_>, report: &HardeningReport) -> ! {
         let pid = unsafe { libc::syscall(libc::SYS_clone, libc::CLONE_PARENT | libc::SIGCHLD, 0, 0, 0, 0) };
         if pid == 0 {
             take_descriptors(&request);
+            session.rehearse();
             worker::serve(session, report, request.limits);
         }
         let answer = match pid {

@@ -13,7 +13,7 @@ use pml_wire::{
     message::{CallError, Decision, Log, LogLevel, Progress, log_cost},
 };
 use rquickjs::{
-    Array, ArrayBuffer, Ctx, Exception, Function, JsLifetime, Object, Result, Runtime, Value, function::Opt,
+    Array, ArrayBuffer, Ctx, Exception, Function, JsLifetime, Module, Object, Result, Runtime, Value, function::Opt,
 };
 use url::{Url, form_urlencoded, quirks};
 
@@ -25,7 +25,8 @@ use super::{
 };
 use crate::{clock::Moment, transpile::Branch};
 
-const PRELUDE: &str = include_str!("prelude.js");
+/// The bytecode of `prelude.js`; see `build.rs`.
+const PRELUDE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/prelude.bin"));
 /// Most warnings about the arguments of calls.
 const MAX_WARNINGS: usize = 20;
 /// Most rejections that are kept.
@@ -82,9 +83,12 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     urls(ctx, &native)?;
     kinds(ctx, &native)?;
 
-    let mut options = rquickjs::context::EvalOptions::default();
-    options.filename = Some("prelude.js".to_owned());
-    let prelude: Function<'js> = ctx.eval_with_options(PRELUDE, options)?;
+    // SAFETY: the bytes were written by the same engine, when this program was built.
+    #[expect(unsafe_code, reason = "compiling the source at each cold start would take 2 ms")]
+    let module = unsafe { Module::load(ctx.clone(), PRELUDE)? };
+    let (module, loaded) = module.eval()?;
+    loaded.finish::<()>()?;
+    let prelude: Function<'js> = module.get("default")?;
     let object: Object<'js> = prelude.call((native,))?;
     let class_of = |code: &str| -> Result<_> { Ok(raw::class_id(&ctx.eval::<Value<'js>, _>(code)?)) };
     let intrinsics = Intrinsics {

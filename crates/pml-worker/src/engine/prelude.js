@@ -1,13 +1,13 @@
 // The globals that the engine lacks, and the way to tools.
 //
-// Evaluated once, before any program, as a function of `native`: an object of Rust functions that
-// exists only in this closure. What a program can reach from here is exactly what is put on
+// Compiled when pml is built (build.rs) and called once, before any program, with `native`: an
+// object of Rust functions that exists only in this closure. What a program can reach from here is exactly what is put on
 // `globalThis` or in the "pml" module at the end.
 //
 // A program may replace any intrinsic. So the path of a tool call looks none up at run time: what
 // it needs is taken here, while the realm is still ours, and called through `uncurry`. Elsewhere
 // (iterating URL parameters, say) a program that breaks an intrinsic breaks only its own use of it.
-(function prelude(native) {
+export default function prelude(native) {
   "use strict";
 
   const { Array, ArrayBuffer, DataView, Date, DOMException, Error, Map, Object, Proxy, Reflect } = globalThis;
@@ -542,4 +542,4 @@
       return all;
     },
   };
-})
+}

@@ -10,7 +10,7 @@ use tokio::{sync::Notify, time};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, warn};
 
-use super::{Mode, Options, Worker, os::Spawner};
+use super::{Mode, Options, Worker, os::Spawner, worker::Reaper};
 use crate::error::Error;
 
 /// Pause after a worker could not be started, doubled each time.
@@ -34,7 +34,7 @@ struct Shared {
     /// Told when a worker was taken, and when the pool became full.
     taken: Notify,
     filled: Notify,
-    reaper: TaskTracker,
+    reaper: Reaper,
 }
 
 impl Pool {
@@ -47,7 +47,7 @@ impl Pool {
             idle: Mutex::default(),
             taken: Notify::new(),
             filled: Notify::new(),
-            reaper: TaskTracker::new(),
+            reaper: Reaper { tasks: TaskTracker::new(), hurry: shutdown.clone() },
         });
         let pool = Pool { shared: Arc::clone(&shared) };
         (pool, shared.keep(shutdown))
@@ -114,8 +114,8 @@ impl Shared {
         debug!("draining the sandbox pool");
         self.idle().clear();
         self.spawner.close().await;
-        self.reaper.close();
-        self.reaper.wait().await;
+        self.reaper.tasks.close();
+        self.reaper.tasks.wait().await;
     }
 
     /// Starts workers whenever some are missing. Never returns.

@@ -10,9 +10,9 @@ use pml_wire::{
 use tokio::{
     io::Interest,
     net::{UnixStream, unix::pipe},
-    time::{sleep, timeout},
+    time::timeout,
 };
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::warn;
 
 use super::{
@@ -41,7 +41,15 @@ pub struct Worker {
     hardening: HardeningReport,
     /// Taken when the process is being reaped.
     process: Option<Process>,
-    reaper: TaskTracker,
+    reaper: Reaper,
+}
+
+/// Where the ends of workers are waited for.
+#[derive(Clone, Debug)]
+pub(super) struct Reaper {
+    pub(super) tasks: TaskTracker,
+    /// No more pauses: everything ends.
+    pub(super) hurry: CancellationToken,
 }
 
 /// How a worker that broke off ended.
@@ -53,7 +61,7 @@ pub struct Ended {
 
 impl Worker {
     /// Starts a worker and waits until it has closed its jail, tightly enough.
-    pub(super) async fn start(spawner: &Spawner, options: &Options, reaper: &TaskTracker) -> Result<Worker, Error> {
+    pub(super) async fn start(spawner: &Spawner, options: &Options, reaper: &Reaper) -> Result<Worker, Error> {
         let unavailable = |message: String| Error::new(ErrorCode::SandboxUnavailable, message);
         let spawned = spawner.spawn(options.limits).await;
         let Spawned { socket, stderr, process } =
@@ -207,8 +215,10 @@ impl Worker {
     /// Lets go of a worker that has answered. It is killed a moment later: taking a process apart
     /// would keep a processor from carrying the answer on.
     pub fn retire(self) {
-        self.reaper.clone().spawn(async move {
-            sleep(KILL_DELAY).await;
+        let Reaper { tasks, hurry } = self.reaper.clone();
+        tasks.spawn(async move {
+            // At once when everything ends, or after the pause.
+            let _ = timeout(KILL_DELAY, hurry.cancelled()).await;
             drop(self);
         });
     }
@@ -238,7 +248,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         if let Some(mut process) = self.process.take() {
             process.kill();
-            self.reaper.spawn(async move {
+            self.reaper.tasks.spawn(async move {
                 if let Err(err) = process.wait().await {
                     warn!(error = %err, "a sandbox process was not reaped");
                 }
