@@ -1,1 +1,30 @@
+//! Real programs that misbehave, for pml's tests. Not shipped.
+//!
+//! * `hostile-worker`: sends whatever a worker that was taken over might send.
+//! * `without-syscall`: runs a program on a kernel that seems to lack some system calls.
 
+use std::{env, path::PathBuf};
+
+/// Where cargo has put one of this crate's programs, or the same program under another name.
+///
+/// # Panics
+///
+/// If it was not built: run the tests of the whole workspace.
+pub fn helper_path(name: &str) -> PathBuf {
+    let test = env::current_exe().expect("a running program has a path");
+    let directory = test.ancestors().nth(2).expect("tests lie in target/<profile>/deps");
+    let path = directory.join(match name {
+        "weak-worker" | "old-worker" | "mute-worker" => "hostile-worker",
+        name => name,
+    });
+    assert!(path.exists(), "`{}` is not built; use `cargo test --workspace`", path.display());
+    if path.ends_with(name) {
+        return path;
+    }
+    // The program behaves by the name it is called by.
+    let link = directory.join(name);
+    match std::os::unix::fs::symlink(&path, &link) {
+        Err(err) if err.kind() != std::io::ErrorKind::AlreadyExists => panic!("{}: {err}", link.display()),
+        _ => link,
+    }
+}

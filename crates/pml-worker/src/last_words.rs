@@ -1,7 +1,7 @@
 //! What a worker says when it dies of something no code can handle.
 //!
-//! Compiling deeply nested code overflows the stack; a full heap can make the engine abort. Both
-//! end in a signal. The handler writes a frame that was prepared beforehand, so the agent reads
+//! Compiling deeply nested code overflows the stack or the address space; a full heap can make the
+//! engine abort. All end in a signal. The handler writes a frame that was prepared beforehand, so the agent reads
 //! what happened instead of "the worker crashed". Any other fatal signal takes its usual course,
 //! and the host sees it in the exit status.
 
@@ -93,8 +93,15 @@ fn prepare(error: ErrorReport) -> Vec<u8> {
 extern "C" fn handle(signal: libc::c_int) {
     let Some(prepared) = PREPARED.get() else { return };
     let words = match signal {
+        // The stack is full, or the compiler found no more memory.
+        _ if COMPILING.load(Relaxed) => &prepared.too_deep,
         libc::SIGABRT if memory::is_exhausted() => &prepared.out_of_memory,
-        libc::SIGSEGV | libc::SIGBUS if COMPILING.load(Relaxed) => &prepared.too_deep,
+        libc::SIGABRT => {
+            // Once more, now with the usual effect; `abort` would do so in a way the jail forbids.
+            // SAFETY: `raise` is async-signal-safe.
+            unsafe { libc::raise(libc::SIGABRT) };
+            return;
+        }
         _ => return,
     };
     // SAFETY: `words` is valid for reads of its length; `write` and `_exit` are async-signal-safe.

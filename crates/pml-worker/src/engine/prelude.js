@@ -57,7 +57,9 @@ export default function prelude(native) {
     defineProperty(target, name, { __proto__: null, value, writable: true, enumerable: false, configurable: true });
   const tag = (constructor, name) =>
     defineProperty(constructor.prototype, symbolTag, { __proto__: null, value: name, configurable: true });
-  const text = (value) => `${value}`;
+  // Not template strings: the engine makes them with `String.prototype.concat`, which is the
+  // program's to replace. `+` is nobody's.
+  const text = (value) => "" + value;
 
   // ── Tools ──────────────────────────────────────────────────────────────────────────────────
 
@@ -133,14 +135,14 @@ export default function prelude(native) {
     return all;
   };
   const makeTool = (server, tool) => {
-    const target = `${server}:${tool}`;
+    const target = server + ":" + tool;
     // The answer comes from outside any code of the program, so the place is noted now.
     const call = (args) => native.call(target, args, stackOf(new Error()));
     hide(call, "name", tool);
     return freeze(call);
   };
   const mcp = view(
-    (server) => view((tool) => makeTool(server, tool), () => toolNames(server), `mcp.${server}`),
+    (server) => view((tool) => makeTool(server, tool), () => toolNames(server), "mcp." + server),
     serverNames,
     "mcp",
   );

@@ -1,7 +1,7 @@
 //! Turns a program's syntax tree into that of a function that runs it.
 
 use oxc::{
-    allocator::{Allocator, ArenaVec, TakeIn},
+    allocator::{Allocator, ArenaBox, ArenaVec, TakeIn},
     ast::{ast::*, builder::AstBuilder},
     ast_visit::{Visit, walk},
     span::{GetSpan, SPAN, Span},
@@ -87,6 +87,15 @@ pub(super) fn wrap<'a>(
             statement => statements.push(statement),
         }
     }
+    // `"use strict"` is in force anyway, and a function with such parameters may not say it. A text
+    // that stands alone is no directive but the result.
+    if statements.is_empty()
+        && let Some(text) = program.directives.pop().filter(|text| text.directive != "use strict")
+    {
+        let text = Expression::StringLiteral(ArenaBox::new_in(text.expression, &allocator));
+        statements.push(Statement::new_return_statement(SPAN, Some(text), &builder));
+    }
+    program.directives.clear();
     if let Some(last) = statements.pop() {
         statements.push(match last {
             Statement::ExpressionStatement(last) => {
@@ -97,8 +106,7 @@ pub(super) fn wrap<'a>(
         });
     }
 
-    let directives = program.directives.take_in(&allocator);
-    let body = ArrowFunctionBody::new_function_body(SPAN, directives, statements, &builder);
+    let body = ArrowFunctionBody::new_function_body(SPAN, ArenaVec::new_in(&allocator), statements, &builder);
     let imports = BindingPattern::new_object_pattern(SPAN, imports, None, &builder);
     let probe = BindingPattern::new_binding_identifier(SPAN, probe, &builder);
     let parameters = FormalParameters::boxed(

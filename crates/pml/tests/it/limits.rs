@@ -1,0 +1,161 @@
+//! Programs that want too much: each costs only itself.
+
+use std::time::Duration;
+
+use pml_wire::ErrorCode;
+use serde_json::json;
+
+use crate::support::{MIB, Sandbox, code};
+
+#[tokio::test]
+async fn what_a_program_overuses_ends_it_with_its_own_code() {
+    let mut sandbox = Sandbox::start();
+    sandbox.budget.timeout = Duration::from_millis(700);
+    let table = [
+        // Time.
+        ("while (true) {}", ErrorCode::Timeout),
+        ("for (;;) { try { for (;;) {} } catch {} finally {} }", ErrorCode::Timeout),
+        ("const f = (): never => { for (;;) {} }; f()", ErrorCode::Timeout),
+        ("(async () => { while (true) await 0 })(); await new Promise((r) => setTimeout(r, 1)); 1", ErrorCode::Timeout),
+        (
+            "const spin = () => { Promise.resolve().then(spin) }; spin(); await new Promise(() => {})",
+            ErrorCode::Timeout,
+        ),
+        ("/^(a+)+$/.test('a'.repeat(40) + 'b')", ErrorCode::Timeout),
+        ("return { get x() { for (;;) {} } }", ErrorCode::Timeout),
+        ("return { toJSON() { for (;;) {} } }", ErrorCode::Timeout),
+        ("return new Proxy({}, { ownKeys() { for (;;) {} } })", ErrorCode::Timeout),
+        ("[1, 2].sort(() => { for (;;) {} })", ErrorCode::Timeout),
+        ("setInterval(() => {}, 1); await new Promise(() => {})", ErrorCode::Timeout),
+        ("const o = { [Symbol.dispose]() { for (;;) {} } }; { using x = o }", ErrorCode::Timeout),
+        ("throw { get message() { for (;;) {} }, toString() { for (;;) {} } }", ErrorCode::Exception),
+        // Memory.
+        ("const a = []; while (true) a.push(new Array(1000).fill(1))", ErrorCode::MemoryLimit),
+        ("globalThis.a = []; while (true) globalThis.a.push({ x: [1] })", ErrorCode::MemoryLimit),
+        (
+            "globalThis.a = []; for (;;) { globalThis.a.push(new Promise((r) => globalThis.a.push(r))) }",
+            ErrorCode::MemoryLimit,
+        ),
+        (
+            "const a = []; for (;;) { try { a.push('x'.repeat(1e6) + a.length) } catch (e) { throw e } }",
+            ErrorCode::MemoryLimit,
+        ),
+        ("new Uint8Array(2 ** 31 - 1)", ErrorCode::MemoryLimit),
+        ("'x'.repeat(2 ** 29)", ErrorCode::MemoryLimit),
+        ("new ArrayBuffer(1e9)", ErrorCode::MemoryLimit),
+        // Stack.
+        ("function f() { f() } f()", ErrorCode::StackOverflow),
+        ("const f = () => [1].map(f); f()", ErrorCode::StackOverflow),
+        ("const o: any = {}; o.toString = () => `${o}`; `${o}`", ErrorCode::StackOverflow),
+        ("JSON.parse('['.repeat(200000))", ErrorCode::StackOverflow),
+        // Nothing to wait for.
+        ("await new Promise(() => {})", ErrorCode::Deadlock),
+        ("await { then() {} }", ErrorCode::Deadlock),
+    ];
+    for (program, expected) in table {
+        let outcome = sandbox.run(program).await;
+        assert_eq!(code(&outcome), Some(expected), "{program}: {outcome:?}");
+        assert!(outcome.duration < Duration::from_secs(5), "{program}: {:?}", outcome.duration);
+        assert_eq!(sandbox.value("return 1+1").await, json!(2), "after {program}");
+    }
+    sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn a_loop_is_named_by_its_line_when_time_is_up() {
+    let mut sandbox = Sandbox::start();
+    sandbox.budget.timeout = Duration::from_millis(200);
+    let error = sandbox.run("let i = 0;\n\nwhile (true) {\n  i++;\n}").await.result.unwrap_err();
+    assert!(error.frame.as_deref().unwrap().starts_with("agent.ts:3:1"), "{error:#?}");
+    sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn native_code_that_never_asks_the_clock_is_killed_from_outside() {
+    let mut sandbox = Sandbox::start();
+    sandbox.budget.timeout = Duration::from_millis(200);
+    // One multiplication of numbers with a million digits: no interrupt check inside.
+    let program = "let x = 3n ** 400000n; for (;;) x = x * x";
+    let outcome = sandbox.run(program).await;
+    assert!(matches!(code(&outcome), Some(ErrorCode::Timeout | ErrorCode::Exception)), "{outcome:?}");
+    assert!(outcome.duration < Duration::from_secs(5), "{:?}", outcome.duration);
+    sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn a_caught_out_of_memory_is_the_programs_own_affair() {
+    let sandbox = Sandbox::start();
+    let program = "let caught = 0; try { const a = []; for (;;) a.push(new Array(1e5).fill(1)) } catch { caught++ } return caught";
+    assert_eq!(sandbox.value(program).await, json!(1));
+    sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn deep_nesting_kills_no_host() {
+    let mut sandbox = Sandbox::start();
+    sandbox.budget.code_bytes = 2 * MIB;
+    let n = 100_000;
+    let table = [
+        "[".repeat(n),
+        "(".repeat(n),
+        "{".repeat(n),
+        format!("return {}1{}", "[".repeat(n), "]".repeat(n)),
+        format!("return {}1{}", "(".repeat(n), ")".repeat(n)),
+        format!("return {}1", "!".repeat(n)),
+        format!("return {}", vec!["1"; n].join("+")),
+        format!("return {}1", "a=>".repeat(n)),
+        format!("return {}1{}", "`${".repeat(n), "}`".repeat(n)),
+        format!("{}1", "if(1)".repeat(n)),
+        format!("type A = {}1{}", "[".repeat(n), "]".repeat(n)),
+        format!("return a{}", "?.b".repeat(n)),
+    ];
+    for program in table {
+        let outcome = sandbox.run(&program).await;
+        let start: String = program.chars().take(20).collect();
+        let expected = [
+            Some(ErrorCode::SyntaxError),
+            Some(ErrorCode::CodeTooDeep),
+            Some(ErrorCode::StackOverflow),
+            Some(ErrorCode::Exception),
+            Some(ErrorCode::ResultTooDeep),
+            None,
+        ];
+        assert!(expected.contains(&code(&outcome)), "{start}: {outcome:?}");
+        assert_eq!(sandbox.value("return 1+1").await, json!(2), "after {start}");
+    }
+    assert_eq!(code(&sandbox.run(&"[".repeat(n)).await), Some(ErrorCode::CodeTooDeep));
+    sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn code_over_the_limit_is_refused_before_any_worker_sees_it() {
+    let sandbox = Sandbox::start();
+    let error = sandbox.run(&" ".repeat(10 * MIB)).await.result.unwrap_err();
+    assert_eq!(error.code, ErrorCode::CodeTooLarge);
+    assert!(error.message.contains("10485760") && error.message.contains("262144"), "{error:?}");
+    sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn a_flood_of_console_output_is_cut_and_counted() {
+    let mut sandbox = Sandbox::start();
+    sandbox.budget.log_bytes = 10_000;
+    let outcome = sandbox.run("for (let i = 0; i < 10000; i++) console.log('x'.repeat(84)); return 1").await;
+    assert!(outcome.result.is_ok());
+    assert_eq!(outcome.logs.len(), 100);
+    assert_eq!(outcome.warnings, ["9900 console lines over the limit of 10000 bytes were dropped"]);
+    let outcome = sandbox.run("for (let i = 0; i < 10000; i++) console.log(); return 1").await;
+    assert_eq!(outcome.logs.len(), 625);
+    let outcome = sandbox.run("console.log('x'.repeat(1e6)); return 1").await;
+    assert_eq!(outcome.logs.len(), 0);
+    sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn too_many_timers_are_refused() {
+    let sandbox = Sandbox::start();
+    let error = sandbox.run("for (;;) setTimeout(() => {}, 1e9)").await.result.unwrap_err();
+    assert_eq!(error.code, ErrorCode::Exception);
+    assert!(error.message.contains("too many timers"), "{error:?}");
+    sandbox.stop().await;
+}
