@@ -21,10 +21,9 @@ pub fn helper_path(name: &str) -> PathBuf {
     if path.ends_with(name) {
         return path;
     }
-    // The program behaves by the name it is called by.
+    // The program behaves by the name of its file.
     let link = directory.join(name);
-    match std::os::unix::fs::symlink(&path, &link) {
-        Err(err) if err.kind() != std::io::ErrorKind::AlreadyExists => panic!("{}: {err}", link.display()),
-        _ => link,
-    }
+    let _ = std::fs::remove_file(&link);
+    std::fs::hard_link(&path, &link).unwrap_or_else(|err| panic!("{}: {err}", link.display()));
+    link
 }

@@ -91,7 +91,6 @@ async fn signals_that_kill_a_worker_are_told_apart() {
     for (signal, expected, message) in [
         (Signal::SYS, ErrorCode::SandboxViolation, "forbidden system call"),
         (Signal::KILL, ErrorCode::WorkerCrashed, "SIGKILL"),
-        (Signal::SEGV, ErrorCode::WorkerCrashed, "SIGSEGV"),
         (Signal::ABORT, ErrorCode::WorkerCrashed, "SIGABRT"),
     ] {
         sandbox.pool.full().await;

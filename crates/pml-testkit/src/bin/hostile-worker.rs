@@ -22,10 +22,7 @@ fn frame(kind: u8, id: u32, body: &[u8]) -> Vec<u8> {
 }
 
 fn main() -> ExitCode {
-    // pml calls every worker `pml-worker`, so the file's name tells which one this is.
-    let path = env::current_exe().unwrap_or_default();
-    let link = env::args_os().next().unwrap_or_default();
-    let name = [path, link.into()].iter().map(|path| path.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
+    let name = env::current_exe().unwrap_or_default().to_string_lossy().into_owned();
     match play(&name) {
         Ok(code) => ExitCode::from(code),
         Err(_) => ExitCode::SUCCESS, // the host has hung up, as it should

@@ -26,7 +26,7 @@ pub use self::{
     calls::{CallHandler, HandlerFuture, ToolCall},
     outcome::{CallRecord, Outcome},
 };
-use crate::sandbox::{Pool, Worker};
+use crate::sandbox::{Ended, Pool, Worker};
 
 /// After the deadline, how long the worker may take to report where it was.
 const GRACE: Duration = Duration::from_millis(40);
@@ -87,6 +87,7 @@ pub async fn run(
         budget,
         listener,
         calls: Calls::new(id, budget, handler),
+        has_heard: false,
         value: None,
         logs: Vec::new(),
         log_left: budget.log_bytes,
@@ -123,6 +124,8 @@ struct Run<'a> {
     budget: Budget,
     listener: &'a (dyn Fn(Event<'_>) + Sync),
     calls: Calls<'a>,
+    /// Has the worker said anything? Until then, the program has done nothing that can be seen.
+    has_heard: bool,
     value: Option<Box<RawValue>>,
     logs: Vec<Log>,
     log_left: usize,
@@ -140,11 +143,6 @@ impl Run<'_> {
             let report = ErrorReport::new(ErrorCode::CodeTooLarge, message);
             return Err(Box::new(report.with_hint("pass data through `args` or a tool, not in the code")));
         }
-        let mut worker = tokio::select! {
-            biased;
-            () = cancel.cancelled() => return Err(cancelled()),
-            worker = pool.lease() => worker.map_err(|err| Box::new(err.into()))?,
-        };
         let init = Init {
             name: request.name,
             code: request.code,
@@ -157,17 +155,47 @@ impl Run<'_> {
                 decisions: self.budget.decisions,
             },
         };
-        let body = serde_json::to_vec(&init).expect("plain data serializes");
-        let deadline = Instant::now() + self.budget.timeout;
-        if worker.send(Kind::Init, 0, &body).is_err() {
-            return Err(crashed(worker).await);
+        let init = serde_json::to_vec(&init).expect("plain data serializes");
+        match self.attempt(pool, &init, cancel).await? {
+            Attempt::Over(result) => result,
+            // The worker was gone before the program did anything: it died waiting, in the pool.
+            Attempt::Lost(_) if !self.has_heard => match self.attempt(pool, &init, cancel).await? {
+                Attempt::Over(result) => result,
+                Attempt::Lost(report) => Err(report),
+            },
+            Attempt::Lost(report) => Err(report),
         }
-        match self.drive(&mut worker, deadline, cancel).await {
+    }
+
+    /// Gives the program to a worker and sees it through.
+    async fn attempt(
+        &mut self,
+        pool: &Pool,
+        init: &[u8],
+        cancel: &CancellationToken,
+    ) -> Result<Attempt, Box<ErrorReport>> {
+        let mut worker = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(cancelled()),
+            worker = pool.lease() => worker.map_err(|err| Box::new(err.into()))?,
+        };
+        let deadline = Instant::now() + self.budget.timeout;
+        let driven = match worker.send(Kind::Init, 0, init) {
+            Ok(()) => self.drive(&mut worker, deadline, cancel).await,
+            Err(_) => Err(Stop::Closed),
+        };
+        match driven {
             Ok(result) => {
                 worker.retire();
-                result
+                Ok(Attempt::Over(result))
             }
-            Err(Stop::Closed) => Err(crashed(worker).await),
+            Err(Stop::Closed) => {
+                let ended = worker.end().await;
+                match ended.is_violation() {
+                    true => Err(violation("a forbidden system call")),
+                    false => Ok(Attempt::Lost(crashed(&ended))),
+                }
+            }
             Err(Stop::Violation(what)) => Err(violation(&what)),
             Err(Stop::Report(report)) => Err(report),
         }
@@ -184,6 +212,7 @@ impl Run<'_> {
         watch_closely(worker).await?;
         loop {
             while let Some(frame) = worker.next_frame()? {
+                self.has_heard = true;
                 if let Some(result) = self.take(worker, frame)? {
                     return Ok(result);
                 }
@@ -271,6 +300,13 @@ async fn watch_closely(worker: &mut Worker) -> Result<(), Stop> {
     Ok(())
 }
 
+/// What came of giving a program to a worker.
+enum Attempt {
+    Over(RunResult),
+    /// The worker is gone without an answer, for this reason.
+    Lost(Box<ErrorReport>),
+}
+
 /// Why a run stopped before the worker said so.
 enum Stop {
     /// The worker closed its end.
@@ -315,12 +351,7 @@ fn violation(what: &str) -> Box<ErrorReport> {
     Box::new(ErrorReport::new(ErrorCode::SandboxViolation, message))
 }
 
-/// The worker is gone: finds out how.
-async fn crashed(worker: Worker) -> Box<ErrorReport> {
-    let ended = worker.end().await;
-    if ended.is_violation() {
-        return violation("a forbidden system call");
-    }
+fn crashed(ended: &Ended) -> Box<ErrorReport> {
     let message = format!("the sandbox process ended without an answer: {}", ended.describe());
     let hint = "run the program again; if it happens every time, it has found a bug in the engine";
     Box::new(ErrorReport::new(ErrorCode::WorkerCrashed, message).with_hint(hint))

@@ -6,7 +6,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::Notify, time};
+use pml_wire::ErrorCode;
+use tokio::{
+    sync::{Notify, oneshot},
+    time,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, warn};
 
@@ -102,8 +106,21 @@ impl Shared {
         worker
     }
 
-    async fn start_worker(&self) -> Result<Worker, Error> {
-        Worker::start(&self.spawner, &self.options, &self.reaper).await
+    /// Starts a worker, in a task: half-way, a process may exist that nobody knows of yet, so the
+    /// start goes on to its end even if the caller does not wait for it.
+    async fn start_worker(self: &Arc<Shared>) -> Result<Worker, Error> {
+        let unavailable = |message: &str| Error::new(ErrorCode::SandboxUnavailable, message);
+        if self.reaper.hurry.is_cancelled() {
+            return Err(unavailable("pml is shutting down"));
+        }
+        let shared = Arc::clone(self);
+        let (sender, receiver) = oneshot::channel();
+        self.reaper.tasks.spawn(async move {
+            let started = Worker::start(&shared.spawner, &shared.options, &shared.reaper).await;
+            // A worker that nobody waits for any more is dropped here, and so killed and reaped.
+            drop(sender.send(started));
+        });
+        receiver.await.unwrap_or_else(|_| Err(unavailable("the start of a sandbox process was given up")))
     }
 
     async fn keep(self: Arc<Shared>, shutdown: CancellationToken) {
@@ -113,13 +130,13 @@ impl Shared {
         }
         debug!("draining the sandbox pool");
         self.idle().clear();
-        self.spawner.close().await;
         self.reaper.tasks.close();
         self.reaper.tasks.wait().await;
+        self.spawner.close().await;
     }
 
     /// Starts workers whenever some are missing. Never returns.
-    async fn refill(&self) {
+    async fn refill(self: &Arc<Shared>) {
         let mut pause = RETRY_FIRST;
         loop {
             if self.idle().len() >= self.target() {

@@ -105,7 +105,7 @@ async fn nothing_of_the_host_is_reachable_from_a_program() {
             "try { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10) } catch (e) { return e.name }",
             json!("TypeError"),
         ),
-        ("try { mcp.test.echo.caller } catch (e) { return 'refused' } return 'none'", json!("none")),
+        ("try { mcp.test.echo.caller } catch (e) { return 'refused' } return 'none'", json!("refused")),
         (
             "let stack: any; Error.prepareStackTrace = (_, s) => s; try { null!.x } catch (e) { stack = e.stack } \
           Error.prepareStackTrace = undefined; return Array.isArray(stack) && stack.every((s) => s.getFunction === undefined || s.getFunction() === undefined || typeof s.getFunction() === 'function')",

@@ -244,7 +244,7 @@ async fn errors_name_the_agents_own_line() {
         ("await Promise.all([1, 2].map(async (x) => {\n  throw new TypeError('t' + x);\n}))", "agent.ts:2:", "t1"),
         ("let x = 1;\nthrow 'text'", "agent.ts:2:7", "thrown: text"),
         ("\n  await mcp.test.fail({ a: 1 })", "agent.ts:2:18", "it did not work"),
-        ("const é = '€'; const s = '\u{1f600}'; nope()", "agent.ts:1:36", "nope"),
+        ("const é = '€'; const s = '\u{1f600}'; nope()", "agent.ts:1:31", "nope"),
     ];
     for (program, place, message) in table {
         let error = sandbox.run(program).await.result.unwrap_err();
