@@ -11,7 +11,7 @@
 mod channel;
 mod clock;
 mod engine;
-mod harden;
+pub mod harden;
 mod last_words;
 mod memory;
 mod transpile;

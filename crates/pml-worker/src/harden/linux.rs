@@ -21,7 +21,7 @@ pub(crate) fn die_with_parent() {
 ///
 /// `with_pid_namespace` only where the caller forks afterwards: a PID namespace takes in children,
 /// not the process that makes it.
-pub(crate) fn prepare(with_pid_namespace: bool) -> HardeningReport {
+pub fn prepare(with_pid_namespace: bool) -> HardeningReport {
     close_inherited_files();
     set_limit(libc::RLIMIT_STACK, STACK_BYTES);
     // Asks /etc for the time zone now rather than at the first `new Date()`, when there is no /etc.
@@ -40,7 +40,7 @@ pub(crate) fn prepare(with_pid_namespace: bool) -> HardeningReport {
 }
 
 /// Closes the rest, in the worker itself, and tries every wall.
-pub(crate) fn lock(prepared: &HardeningReport, limits: WorkerLimits) -> HardeningReport {
+pub fn lock(prepared: &HardeningReport, limits: WorkerLimits) -> HardeningReport {
     let mut report = prepared.clone();
     report.layers.iter_mut().for_each(try_wall);
     // Only now: without a descriptor to spare, the other walls could not be tried.

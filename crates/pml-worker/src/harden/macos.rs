@@ -20,12 +20,12 @@ unsafe extern "C" {
 pub(crate) fn die_with_parent() {}
 
 /// Nothing is inherited here: each worker is a process of its own.
-pub(crate) fn prepare(_with_pid_namespace: bool) -> HardeningReport {
+pub fn prepare(_with_pid_namespace: bool) -> HardeningReport {
     HardeningReport::default()
 }
 
 /// Closes the jail.
-pub(crate) fn lock(prepared: &HardeningReport, limits: WorkerLimits) -> HardeningReport {
+pub fn lock(prepared: &HardeningReport, limits: WorkerLimits) -> HardeningReport {
     let mut report = prepared.clone();
     report.layers.push(layer(Layer::Rlimits, set_limits(limits)));
     report.layers.push(layer(Layer::Seatbelt, enter_sandbox()));

@@ -13,9 +13,13 @@ mod macos;
 mod seccomp;
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{die_with_parent, lock, prepare};
+pub(crate) use linux::die_with_parent;
+#[cfg(target_os = "linux")]
+pub use linux::{lock, prepare};
 #[cfg(target_os = "macos")]
-pub(crate) use macos::{die_with_parent, lock, prepare};
+pub(crate) use macos::die_with_parent;
+#[cfg(target_os = "macos")]
+pub use macos::{lock, prepare};
 use pml_wire::hardening::{Layer, LayerReport};
 
 /// Stack for compiling. The engine stops programs long before; see [`crate::last_words`] for what

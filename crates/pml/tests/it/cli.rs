@@ -1,1 +1,308 @@
+//! The real binary, as a person or a script uses it.
 
+#![expect(clippy::disallowed_methods, reason = "these tests start pml as a shell would")]
+
+use std::{
+    fs,
+    io::Write,
+    path::Path,
+    process::{Command, Output, Stdio},
+    time::Duration,
+};
+
+use pml_testkit::helper_path;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+fn pml(args: &[&str]) -> Output {
+    pml_in(Path::new("/"), args, b"")
+}
+
+fn pml_in(directory: &Path, args: &[&str], stdin: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_pml"))
+        .args(args)
+        .current_dir(directory)
+        .env_remove("PML_CONFIG")
+        .env_remove("PML_LOG")
+        .env_remove("RUST_LOG")
+        .env("HOME", directory)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A program that does not read its input closes the pipe early.
+    let _ = child.stdin.take().unwrap().write_all(stdin);
+    child.wait_with_output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn json_of(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"))
+}
+
+#[test]
+fn exit_codes_tell_success_failure_and_mistakes_apart() {
+    let table: [(&[&str], i32); 14] = [
+        (&["run", "-e", "return 1"], 0),
+        (&["--version"], 0),
+        (&["--help"], 0),
+        (&["run", "--help"], 0),
+        (&["run", "-e", "throw 1"], 1),
+        (&["run", "-e", "let let"], 1),
+        (&["run", "-e", ""], 1),
+        (&[], 2),
+        (&["rum"], 2),
+        (&["run", "--timeout", "5", "-e", "1"], 2),
+        (&["run", "--memory", "0", "-e", "1"], 2),
+        (&["run", "--args", "{", "-e", "1"], 2),
+        (&["run", "/nonexistent.ts"], 2),
+        (&["--config", "/nonexistent.toml", "run", "-e", "1"], 2),
+    ];
+    for (args, expected) in table {
+        let output = pml(args);
+        assert_eq!(output.status.code(), Some(expected), "{args:?}: {output:?}");
+        if expected == 2 {
+            assert!(!output.stderr.is_empty() && output.stdout.is_empty(), "{args:?}: {output:?}");
+        }
+    }
+}
+
+#[test]
+fn the_result_goes_to_stdout_and_the_rest_to_stderr() {
+    let output = pml(&["run", "-e", "console.log('hello'); return { b: 1, a: [2] }"]);
+    assert_eq!(stdout(&output), "{\n  \"b\": 1,\n  \"a\": [\n    2\n  ]\n}\n");
+    assert!(stderr(&output).starts_with("hello\ndone in "), "{output:?}");
+    assert_eq!(stdout(&pml(&["run", "-e", "return 'line\\n\\u001b[31mred'"])), "line\n\u{fffd}[31mred\n");
+}
+
+#[test]
+fn the_program_comes_from_a_file_standard_input_or_the_command_line() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("my program.ts"), "const x: number = 1;\nthrow new Error('in file')").unwrap();
+    let output = pml_in(directory.path(), &["run", "my program.ts"], b"");
+    assert!(stderr(&output).contains("--> my program.ts:2:"), "{output:?}");
+    assert_eq!(stdout(&pml_in(directory.path(), &["run", "-"], b"return args.n + 1")), "");
+    let output = pml_in(directory.path(), &["run", "--args", r#"{"n":41}"#, "-"], b"return args.n + 1");
+    assert_eq!(stdout(&output), "42\n");
+    assert_eq!(stdout(&pml_in(directory.path(), &["run"], b"return 'piped'")), "piped\n");
+}
+
+#[test]
+fn json_output_has_the_promised_shape() {
+    let output = pml(&["run", "--json", "-e", "console.warn('w'); await pml.callTool('a:b'); return { x: 1n }"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stderr.is_empty(), "{output:?}");
+    let value = json_of(&output);
+    let keys: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
+    let expected = ["execution_id", "status", "result", "error", "logs", "calls", "warnings", "duration_ms"];
+    assert_eq!(keys, expected);
+    assert_eq!(value["status"], "success");
+    assert_eq!(value["result"], json!({"x": "1"}));
+    assert_eq!(value["error"], Value::Null);
+    assert_eq!(value["logs"], json!([{"level": "warn", "text": "w"}]));
+    let call = &value["calls"][0];
+    assert_eq!((&call["id"], &call["tool"], &call["success"]), (&json!(1), &json!("a:b"), &json!(false)));
+    assert_eq!(call["error"]["code"], "TOOL_NOT_FOUND");
+
+    let output = pml(&["run", "--json", "-e", "await mcp.files.read({})"]);
+    assert_eq!(output.status.code(), Some(1));
+    let error = &json_of(&output)["error"];
+    let keys: Vec<_> = error.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(keys, ["code", "message", "stack", "frame", "tool"]);
+    assert_eq!((&error["code"], &error["tool"]), (&json!("TOOL_NOT_FOUND"), &json!("files:read")));
+    assert!(error["frame"].as_str().unwrap().starts_with("agent.ts:1:"));
+
+    let error = &json_of(&pml(&["run", "--json", "-e", "fetch('x')"]))["error"];
+    assert!(
+        error["message"].as_str().unwrap().ends_with("\nhint: fetch is not available here; call an MCP tool instead")
+    );
+}
+
+#[test]
+fn bad_bytes_get_a_defined_answer() {
+    let code = |stdin: &[u8]| json_of(&pml_in(Path::new("/"), &["run", "--json", "-"], stdin))["error"]["code"].clone();
+    assert_eq!(code(b"return '\xff'"), "CODE_NOT_UTF8");
+    assert_eq!(code(b""), "CODE_EMPTY");
+    assert_eq!(code(&vec![b' '; 10 << 20]), "CODE_TOO_LARGE");
+    assert_eq!(code(b"return 1\0"), "SYNTAX_ERROR");
+    assert_eq!(code("[".repeat(100_000).as_bytes()), "CODE_TOO_DEEP");
+    assert_eq!(code(b"return 'a\0b'"), Value::Null);
+}
+
+#[test]
+fn limits_can_be_set_on_the_command_line_and_in_the_file() {
+    let bomb = "const a = []; for (let i = 0; i < 20; i++) a.push('x'.repeat(1e6) + i); return a.length";
+    assert_eq!(stdout(&pml(&["run", "-e", bomb])), "20\n");
+    assert_eq!(json_of(&pml(&["run", "--json", "--memory", "8", "-e", bomb]))["error"]["code"], "MEMORY_LIMIT");
+    assert_eq!(json_of(&pml(&["run", "--json", "--timeout", "50ms", "-e", "for (;;) {}"]))["error"]["code"], "TIMEOUT");
+
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("pml.toml"), "[limits]\nmemory_mb = 8\n").unwrap();
+    let output = pml_in(directory.path(), &["run", "--json", "-e", bomb], b"");
+    assert_eq!(json_of(&output)["error"]["code"], "MEMORY_LIMIT");
+    fs::write(directory.path().join("pml.toml"), "[limits]\nmemory = 8\n").unwrap();
+    let output = pml_in(directory.path(), &["run", "-e", "1"], b"");
+    assert_eq!(output.status.code(), Some(2));
+    let message = stderr(&output);
+    for part in ["error[CONFIG_INVALID]", "pml.toml", "line 2", "memory_mb"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+}
+
+#[test]
+fn frames_can_be_read_at_level_trace_without_secrets() {
+    let program = "await pml.callTool('a:b', { password: 'hunter2', path: '/tmp/x' }); return 'done'";
+    let log = stderr(&pml(&["--log", "trace", "run", "-e", program]));
+    for part in [
+        "to worker",
+        "from worker",
+        "kind=Init",
+        "kind=RpcCall",
+        "kind=RpcError",
+        "kind=ExecutionComplete",
+        "/tmp/x",
+        "[masked]",
+    ] {
+        assert!(log.contains(part), "{part}: {log}");
+    }
+    let calls: Vec<_> = log.lines().filter(|line| line.contains("kind=RpcCall")).collect();
+    assert!(calls.iter().all(|line| !line.contains("hunter2")), "{calls:?}");
+}
+
+#[test]
+fn the_demo_runs_and_doctor_finds_a_safe_sandbox() {
+    let output = pml(&["demo"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(stdout(&output).starts_with("city   warmest  mean\nOslo"), "{output:?}");
+
+    let output = pml(&["doctor", "sandbox"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(stdout(&output).contains("on       seccomp") && stdout(&output).contains("safe sandbox"), "{output:?}");
+    let report = json_of(&pml(&["doctor", "sandbox", "--json"]));
+    assert_eq!((&report["safe"], report["layers"].as_array().unwrap().len()), (&json!(true), 6));
+}
+
+/// pml on a kernel that lacks some system calls.
+#[cfg(target_os = "linux")]
+fn pml_without(calls: &str, args: &[&str], config: &str) -> Output {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("pml.toml"), config).unwrap();
+    Command::new(helper_path("without-syscall"))
+        .arg(calls)
+        .arg(env!("CARGO_BIN_EXE_pml"))
+        .args(args)
+        .current_dir(directory.path())
+        .env_remove("PML_LOG")
+        .output()
+        .unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_missing_layer_is_refused_by_name_unless_weakness_is_allowed() {
+    for layer in ["landlock", "seccomp"] {
+        let output = pml_without(layer, &["run", "-e", "return 1"], "");
+        assert_eq!(output.status.code(), Some(1), "{layer}: {output:?}");
+        let message = stderr(&output);
+        assert!(message.contains("error[SANDBOX_UNAVAILABLE]"), "{layer}: {message}");
+        assert!(message.contains(&format!("`{layer}`")) && message.contains("allow_weak = true"), "{layer}: {message}");
+
+        let output = pml_without(layer, &["run", "-e", "return 1"], "[sandbox]\nallow_weak = true\n");
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "1\n"), "{layer}: {output:?}");
+        assert!(stderr(&output).contains("the sandbox is weak"), "{layer}: {output:?}");
+
+        let output = pml_without(layer, &["doctor", "sandbox"], "");
+        assert_eq!(output.status.code(), Some(1), "{layer}: {output:?}");
+        assert!(stdout(&output).contains(&format!("MISSING  {layer}")), "{layer}: {output:?}");
+    }
+    // Namespaces are used where they are there; see Layer::is_required.
+    let output = pml_without("unshare", &["run", "-e", "return 1"], "");
+    assert_eq!(stdout(&output), "1\n", "{output:?}");
+    let output = pml_without("unshare", &["doctor", "sandbox"], "");
+    assert!(stdout(&output).contains("off      namespaces"), "{output:?}");
+}
+
+/// A pml that is busy, and the process ids of its workers.
+#[cfg(target_os = "linux")]
+fn busy_pml(program: &str) -> (std::process::Child, Vec<u32>) {
+    let child = Command::new(env!("CARGO_BIN_EXE_pml"))
+        .args(["run", "--json", "-e", program])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let parent = format!("PPid:\t{}\n", child.id());
+    for _ in 0..200 {
+        let pids =
+            fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+        let status = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let workers: Vec<u32> =
+            pids.filter(|pid| status(pid).contains(&parent) && status(pid).contains("Seccomp:\t2")).collect();
+        if !workers.is_empty() {
+            std::thread::sleep(Duration::from_millis(100));
+            return (child, workers);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("no worker appeared");
+}
+
+#[cfg(target_os = "linux")]
+fn gone(pid: u32) -> bool {
+    (0..300).any(|_| {
+        let gone = !Path::new(&format!("/proc/{pid}")).exists();
+        if !gone {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        gone
+    })
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn signals_end_the_run_and_leave_nothing_behind() {
+    for program in ["while (true) {}", "await new Promise((r) => setTimeout(r, 1e6))"] {
+        for signal in [Signal::INT, Signal::TERM] {
+            let (child, workers) = busy_pml(program);
+            kill_process(Pid::from_child(&child), signal).unwrap();
+            let output = child.wait_with_output().unwrap();
+            assert_eq!(output.status.code(), Some(1), "{program} {signal:?}: {output:?}");
+            assert_eq!(json_of(&output)["error"]["code"], "CANCELLED", "{program} {signal:?}");
+            assert!(workers.into_iter().all(gone), "{program} {signal:?}");
+        }
+        let (mut child, workers) = busy_pml(program);
+        child.kill().unwrap(); // SIGKILL: nothing of pml runs any more
+        child.wait().unwrap();
+        assert!(workers.into_iter().all(gone), "{program}");
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_no_panic() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_pml"))
+        .args(["run", "-e", "console.log('x'.repeat(50000)); return 'y'.repeat(500000)"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(!stderr(&output).contains("panicked"), "{output:?}");
+}
+
+#[test]
+fn the_worker_command_is_not_for_people() {
+    let output = pml(&["worker", "nonsense"]);
+    assert!(!output.status.success());
+    assert!(stderr(&output).contains("for pml itself"), "{output:?}");
+}

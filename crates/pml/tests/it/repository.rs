@@ -1,1 +1,139 @@
+//! Promises that the repository makes about itself.
 
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use pml_wire::{ErrorCode, hardening::Layer};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|err| panic!("{path}: {err}"))
+}
+
+fn rust_files(directory: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
+
+#[test]
+fn every_code_is_documented_and_every_documented_code_exists() {
+    let text = read("docs/errors.md");
+    let documented: BTreeSet<_> = text.lines().filter_map(|line| line.strip_prefix("## ")).map(str::trim).collect();
+    let existing: BTreeSet<_> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
+    let headings: BTreeSet<_> = documented
+        .iter()
+        .copied()
+        .filter(|heading| heading.chars().all(|c| c.is_ascii_uppercase() || c == '_' || c.is_ascii_digit()))
+        .collect();
+    assert_eq!(headings, existing);
+    for code in ErrorCode::ALL {
+        let section = text.split(&format!("## {code}\n")).nth(1).unwrap().split("\n## ").next().unwrap();
+        let expected = format!("Retryable: {}", if code.is_retryable() { "yes" } else { "no" });
+        assert!(section.contains(&expected), "{code} lacks \"{expected}\"");
+    }
+}
+
+#[test]
+fn every_layer_is_in_the_threat_model() {
+    let text = read("docs/threat-model.md");
+    for layer in [
+        Layer::NoNewPrivs,
+        Layer::NonDumpable,
+        Layer::Rlimits,
+        Layer::Namespaces,
+        Layer::Landlock,
+        Layer::Seccomp,
+        Layer::Seatbelt,
+    ] {
+        assert!(text.contains(&format!("`{layer}`")), "{layer}");
+    }
+}
+
+/// The host's modules in reading order: each may use only those behind it.
+const MODULES: [&str; 5] = ["cli", "config", "execution", "sandbox", "error"];
+
+#[test]
+fn modules_use_only_what_is_below_them() {
+    let source = root().join("crates/pml/src");
+    let declared: BTreeSet<_> = read("crates/pml/src/lib.rs")
+        .lines()
+        .filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';').map(str::to_owned))
+        .collect();
+    assert_eq!(declared, MODULES.iter().map(|&module| module.to_owned()).collect());
+    for file in rust_files(&source) {
+        let path = file.strip_prefix(&source).unwrap();
+        let module = path.iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs");
+        let Some(own) = MODULES.iter().position(|other| *other == module) else { continue };
+        let text = fs::read_to_string(&file).unwrap();
+        for used in used_modules(&text) {
+            let position = MODULES.iter().position(|other| *other == used);
+            assert!(position.is_some_and(|position| position >= own), "{} uses crate::{used}", path.display());
+        }
+    }
+}
+
+/// The first names behind `crate::`, also in groups.
+fn used_modules(text: &str) -> BTreeSet<String> {
+    let mut used = BTreeSet::new();
+    for rest in text.split("crate::").skip(1) {
+        let name = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+        match rest.strip_prefix('{') {
+            None => drop(used.insert(name(rest))),
+            Some(group) => {
+                let mut depth = 0;
+                let mut at_start = true;
+                for (index, character) in group.char_indices() {
+                    match character {
+                        '{' => depth += 1,
+                        '}' if depth == 0 => break,
+                        '}' => depth -= 1,
+                        ',' if depth == 0 => at_start = true,
+                        c if c.is_whitespace() => {}
+                        _ if at_start => {
+                            at_start = false;
+                            used.insert(name(&group[index..]));
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+    used
+}
+
+#[test]
+fn unsafe_code_stays_in_the_worker() {
+    for name in ["pml", "pml-wire", "pml-testkit"] {
+        let manifest = read(&format!("crates/{name}/Cargo.toml"));
+        assert!(manifest.contains("[lints]\nworkspace = true"), "{name} does not take the workspace's lints");
+    }
+    assert!(read("Cargo.toml").contains("unsafe_code = \"forbid\""));
+    // What is jailed may name nothing of the host.
+    let worker = read("crates/pml-worker/Cargo.toml");
+    assert!(!worker.contains("pml.workspace") && !worker.contains("tokio"));
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    for name in fs::read_dir(root().join("crates")).unwrap() {
+        for file in rust_files(&name.unwrap().path()) {
+            let text = fs::read_to_string(&file).unwrap();
+            assert!(text.starts_with("//! "), "{} does not start with //!", file.display());
+        }
+    }
+}
