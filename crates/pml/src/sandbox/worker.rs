@@ -190,7 +190,7 @@ impl Worker {
     pub async fn exchange(&mut self, read: bool) -> io::Result<()> {
         let mut interest = if read { Interest::READABLE } else { Interest::ERROR };
         if !self.out.is_empty() {
-            interest = interest | Interest::WRITABLE;
+            interest |= Interest::WRITABLE;
         }
         let ready = self.socket.ready(interest).await?;
         if ready.is_writable() {

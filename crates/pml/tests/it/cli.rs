@@ -233,7 +233,7 @@ fn a_missing_layer_is_refused_by_name_unless_weakness_is_allowed() {
 /// A pml that is busy, and the process ids of its workers.
 #[cfg(target_os = "linux")]
 fn busy_pml(program: &str) -> (std::process::Child, Vec<u32>) {
-    let child = Command::new(env!("CARGO_BIN_EXE_pml"))
+    let mut child = Command::new(env!("CARGO_BIN_EXE_pml"))
         .args(["run", "--json", "-e", program])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -253,7 +253,8 @@ fn busy_pml(program: &str) -> (std::process::Child, Vec<u32>) {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("no worker appeared");
+    child.kill().unwrap();
+    panic!("no worker appeared: {:?}", child.wait());
 }
 
 #[cfg(target_os = "linux")]

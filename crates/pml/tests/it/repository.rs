@@ -129,6 +129,28 @@ fn unsafe_code_stays_in_the_worker() {
 }
 
 #[test]
+fn dependencies_come_from_the_registry_under_known_licences() {
+    #[expect(clippy::disallowed_methods, reason = "asks cargo")]
+    let output = std::process::Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--locked"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let allowed = read("deny.toml");
+    let is_allowed = |licence: &str| allowed.contains(&format!("  \"{}\",", licence.trim_matches(['(', ')'])));
+    for package in metadata["packages"].as_array().unwrap() {
+        let name = &package["name"];
+        let licences = package["license"].as_str().unwrap_or_default().replace('/', " OR ");
+        // Every part that is joined by AND must offer a licence that is allowed.
+        let fine = licences.split(" AND ").all(|part| part.split(" OR ").any(|licence| is_allowed(licence.trim())));
+        assert!(fine, "{name}: {licences}");
+        let source = package["source"].as_str();
+        assert!(source.is_none_or(|source| source.starts_with("registry+")), "{name}: {source:?}");
+    }
+}
+
+#[test]
 fn every_file_says_what_it_is_for() {
     for name in fs::read_dir(root().join("crates")).unwrap() {
         for file in rust_files(&name.unwrap().path()) {

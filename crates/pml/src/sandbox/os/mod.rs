@@ -20,7 +20,7 @@ use super::Mode;
 pub(super) enum Spawner {
     Single(PathBuf),
     #[cfg(target_os = "linux")]
-    Forked(forked::Nursery),
+    Forked(Box<forked::Nursery>),
 }
 
 /// A worker process that has just been started.
@@ -50,7 +50,7 @@ impl Spawner {
     pub(super) fn new(program: PathBuf, mode: Mode) -> Spawner {
         match mode {
             #[cfg(target_os = "linux")]
-            Mode::Worker => Spawner::Forked(forked::Nursery::new(program)),
+            Mode::Worker => Spawner::Forked(Box::new(forked::Nursery::new(program))),
             _ => Spawner::Single(program),
         }
     }
