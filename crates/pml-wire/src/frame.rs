@@ -40,22 +40,23 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Every kind there is.
+    const ALL: [Kind; 11] = [
+        Kind::Init,
+        Kind::RpcResult,
+        Kind::RpcError,
+        Kind::Names,
+        Kind::Ready,
+        Kind::RpcCall,
+        Kind::Log,
+        Kind::Progress,
+        Kind::NamesRequest,
+        Kind::Value,
+        Kind::ExecutionComplete,
+    ];
+
     fn from_byte(byte: u8) -> Option<Kind> {
-        [
-            Kind::Init,
-            Kind::RpcResult,
-            Kind::RpcError,
-            Kind::Names,
-            Kind::Ready,
-            Kind::RpcCall,
-            Kind::Log,
-            Kind::Progress,
-            Kind::NamesRequest,
-            Kind::Value,
-            Kind::ExecutionComplete,
-        ]
-        .into_iter()
-        .find(|kind| *kind as u8 == byte)
+        Kind::ALL.into_iter().find(|kind| *kind as u8 == byte)
     }
 }
 
@@ -142,22 +143,8 @@ mod tests {
 
     use super::*;
 
-    const KINDS: [Kind; 11] = [
-        Kind::Init,
-        Kind::RpcResult,
-        Kind::RpcError,
-        Kind::Names,
-        Kind::Ready,
-        Kind::RpcCall,
-        Kind::Log,
-        Kind::Progress,
-        Kind::NamesRequest,
-        Kind::Value,
-        Kind::ExecutionComplete,
-    ];
-
     fn frames() -> impl Strategy<Value = Vec<Frame>> {
-        let frame = (prop::sample::select(&KINDS[..]), any::<u32>(), prop::collection::vec(any::<u8>(), 0..200))
+        let frame = (prop::sample::select(&Kind::ALL[..]), any::<u32>(), prop::collection::vec(any::<u8>(), 0..200))
             .prop_map(|(kind, id, body)| Frame { kind, id, body });
         prop::collection::vec(frame, 0..20)
     }

@@ -1,7 +1,8 @@
 //! The socket to the host: blocking, buffered, one per worker, on standard input.
 //!
 //! What is sent stays in a buffer until [`Channel::flush`], so a thousand calls made in one turn
-//! leave in a few writes. The buffer is flushed early when it grows, so it stays small.
+//! leave in a few writes. The buffer is flushed early when it grows, so it stays small, and when it
+//! gets old, so that the console of a program that never pauses can be followed.
 //!
 //! A socket that fails means that the host is gone, and then there is nobody to tell: the worker
 //! leaves.
@@ -11,13 +12,15 @@ use std::{io, os::fd::RawFd, time::Duration};
 use pml_wire::{Decoder, Frame, Kind, frame};
 use serde::Serialize;
 
-use crate::last_words;
+use crate::{clock::Moment, last_words};
 
 /// The worker's end of the socket. There is no other descriptor but standard error.
 pub(crate) const SOCKET: RawFd = 0;
 
 /// Above this the buffer is written at once.
 const FLUSH_BYTES: usize = 256 * 1024;
+/// A frame that comes this long after the last write is written at once.
+const FLUSH_AFTER: Duration = Duration::from_millis(50);
 /// How much is read at a time.
 const READ_BYTES: usize = 64 * 1024;
 
@@ -33,6 +36,7 @@ pub(crate) enum Wait {
 #[derive(Debug)]
 pub(crate) struct Channel {
     out: Vec<u8>,
+    flushed: Moment,
     decoder: Decoder,
 }
 
@@ -40,6 +44,7 @@ impl Channel {
     pub(crate) fn new() -> Channel {
         Channel {
             out: Vec::new(),
+            flushed: Moment::now(),
             // The host is trusted; what it sends is bounded by its own limits.
             decoder: Decoder::new(u32::MAX),
         }
@@ -48,7 +53,7 @@ impl Channel {
     /// Puts a frame into the buffer.
     pub(crate) fn send(&mut self, kind: Kind, id: u32, body: &[u8]) {
         frame::encode(&mut self.out, kind, id, body);
-        if self.out.len() >= FLUSH_BYTES {
+        if self.out.len() >= FLUSH_BYTES || Moment::now().since(self.flushed) > FLUSH_AFTER {
             self.flush();
         }
     }
@@ -72,6 +77,7 @@ impl Channel {
             }
         }
         self.out.clear();
+        self.flushed = Moment::now();
     }
 
     /// A frame that has already arrived whole.
@@ -121,6 +127,17 @@ impl Channel {
             self.wait(None);
         }
     }
+}
+
+/// Is standard input a socket, as it is when pml itself has started this process?
+pub(crate) fn is_connected() -> bool {
+    let mut kind: libc::c_int = 0;
+    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: both pointers are to values of the sizes that this option takes.
+    #[expect(unsafe_code, reason = "std asks no such question")]
+    let answer =
+        unsafe { libc::getsockopt(SOCKET, libc::SOL_SOCKET, libc::SO_TYPE, (&raw mut kind).cast(), &raw mut length) };
+    answer == 0
 }
 
 /// Has the host closed its end? Asked now and then by a program that never stops to read.

@@ -36,6 +36,9 @@ pub const SINGLE: &str = "--single";
 /// Must be called before the process has a second thread, and before it has read anything of the
 /// user's: `args` are what follows [`COMMAND`].
 pub fn main(mut args: impl Iterator<Item = OsString>) -> ! {
+    if !channel::is_connected() {
+        last_words::fail("error: `pml worker` is for pml itself; try `pml run --help`");
+    }
     match (args.next(), args.next(), args.next()) {
         (Some(single), Some(memory), Some(cpu)) if single == SINGLE => {
             let number = |text: OsString| text.to_str().and_then(|text| text.parse().ok());
@@ -46,7 +49,7 @@ pub fn main(mut args: impl Iterator<Item = OsString>) -> ! {
         }
         #[cfg(target_os = "linux")]
         (None, ..) => zygote::run(),
-        _ => last_words::fail("this command is for pml itself"),
+        _ => last_words::fail("the worker was started with arguments it does not know"),
     }
 }
 

@@ -10,6 +10,7 @@ mod raw;
 mod report;
 mod timers;
 mod to_json;
+mod web;
 
 use std::{
     cell::{Cell, RefCell},
@@ -181,7 +182,7 @@ impl<'js> Session<'js> {
 
     /// Draws a new seed. Workers forked from one process would all draw the same numbers.
     pub(crate) fn reseed(&self) {
-        self.state.random.set(u64::from_le_bytes(natives::random_bytes()) | 1);
+        self.state.random.set(u64::from_le_bytes(web::random_bytes()) | 1);
     }
 
     /// Runs the program of `init` and tells the host how it ended.

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use pml_wire::message::{ErrorReport, Log, LogLevel};
+use pml_wire::message::{ErrorReport, Log, LogLevel, Progress};
 
 use crate::execution::Outcome;
 
@@ -18,6 +18,14 @@ pub(super) fn log(log: &Log) {
         LogLevel::Error => "error: ",
     };
     let _ = writeln!(io::stderr(), "{mark}{}", visible(&log.text));
+}
+
+/// How far the program says it is.
+pub(super) fn progress(progress: &Progress) {
+    let Progress { progress, total, message } = progress;
+    let total = total.map(|total| format!("/{total}")).unwrap_or_default();
+    let message = message.as_deref().map(|message| format!(" {}", visible(message))).unwrap_or_default();
+    let _ = writeln!(io::stderr(), "progress: {progress}{total}{message}");
 }
 
 /// The result to stdout; what else there is to say to stderr.

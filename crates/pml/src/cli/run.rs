@@ -89,8 +89,10 @@ pub(super) async fn run(args: Args, mut config: Config) -> ExitCode {
 }
 
 async fn execute(request: Request, config: &Config, quiet: bool) -> Outcome {
+    let is_watched = io::stderr().is_terminal();
     let listener = |event: Event<'_>| match event {
         Event::Log(log) if !quiet => print::log(log),
+        Event::Progress(progress) if !quiet && is_watched => print::progress(progress),
         _ => {}
     };
     // One program needs one worker, and executing it is faster than preparing to fork it.
