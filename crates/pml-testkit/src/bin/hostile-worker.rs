@@ -52,7 +52,7 @@ fn play(name: &str) -> io::Result<u8> {
 
     let call = |id| frame(RPC_CALL, id, br#"{"target":"test:echo","args":{}}"#);
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
-    let table: [(&str, Vec<u8>); 14] = [
+    let table: [(&str, Vec<u8>); 16] = [
         ("unknown-kind", frame(99, 0, b"{}")),
         ("huge-length", [&u32::MAX.to_le_bytes()[..], &[LOG, 0, 0, 0, 0]].concat()),
         ("garbage", (0..5000_u32).flat_map(u32::to_be_bytes).collect()),
@@ -65,6 +65,8 @@ fn play(name: &str) -> io::Result<u8> {
         ("id-zero", call(0)),
         ("id-twice", [call(1), call(1)].concat()),
         ("id-ahead", call(u32::MAX)),
+        ("names-twice", [frame(20, 0, b""), frame(20, 0, b"")].concat()),
+        ("large-value", frame(VALUE, 0, format!("\"{}\"", "x".repeat(8 << 20)).as_bytes())),
         ("complete-without-value", frame(COMPLETE, 0, b"{}")),
         ("half-frame", frame(LOG, 0, b"{}")[..10].to_vec()),
     ];

@@ -5,6 +5,7 @@ use std::{collections::VecDeque, future::Future, pin::Pin, sync::Arc};
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use pml_wire::{
     CallId, ErrorCode, ExecutionId, Kind, ToolId,
+    id::MAX_NAME_BYTES,
     message::{CallError, ErrorReport},
 };
 use serde_json::value::RawValue;
@@ -19,6 +20,9 @@ const FLOOD: u32 = 1000;
 const WAITING_BYTES: usize = 32 * 1024 * 1024;
 /// Answers that may wait for the worker to read them. Above this no call is started.
 const UNSENT_BYTES: usize = 32 * 1024 * 1024;
+
+/// Longest name of a tool that is kept: as long as a [`ToolId`] can be, and one more to not be one.
+const MAX_TARGET_BYTES: usize = 2 * MAX_NAME_BYTES + 2;
 
 /// The way from a program's calls to real tools.
 pub trait CallHandler: Send + Sync {
@@ -104,7 +108,7 @@ impl<'a> Calls<'a> {
     }
 
     /// Takes a call from the worker.
-    pub(super) fn accept(&mut self, id: u32, target: String, args: Box<RawValue>) -> Result<(), Refused> {
+    pub(super) fn accept(&mut self, id: u32, mut target: String, args: Box<RawValue>) -> Result<(), Refused> {
         if self.last_id.checked_add(1) != Some(id) {
             return Err(Refused::OutOfOrder(id));
         }
@@ -119,6 +123,11 @@ impl<'a> Calls<'a> {
             let message = format!("this run has spent its budget of {calls} tool calls");
             CallError::new(ErrorCode::CallBudgetSpent, message)
         });
+        if target.len() > MAX_TARGET_BYTES {
+            // No tool is called so. Cut, since every record keeps its target.
+            target.truncate(target.floor_char_boundary(MAX_TARGET_BYTES));
+            target.push('…');
+        }
         self.waiting_bytes += args.get().len();
         self.waiting.push_back(Waiting { id: CallId(id), target, args, refusal });
         Ok(())

@@ -35,6 +35,9 @@ const GRACE: Duration = Duration::from_millis(40);
 /// trivial program without, 85 µs with.
 const CLOSE_WATCH: Duration = Duration::from_micros(150);
 
+/// Most warnings of one run.
+const MAX_WARNINGS: usize = 100;
+
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -88,6 +91,7 @@ pub async fn run(
         listener,
         calls: Calls::new(id, budget, handler),
         has_heard: false,
+        has_names: false,
         value: None,
         logs: Vec::new(),
         log_left: budget.log_bytes,
@@ -126,6 +130,8 @@ struct Run<'a> {
     calls: Calls<'a>,
     /// Has the worker said anything? Until then, the program has done nothing that can be seen.
     has_heard: bool,
+    /// Was it told the names of the tools?
+    has_names: bool,
     value: Option<Box<RawValue>>,
     logs: Vec<Log>,
     log_left: usize,
@@ -253,17 +259,24 @@ impl Run<'_> {
                 }
             }
             Kind::Progress => (self.listener)(Event::Progress(&parse(&frame)?)),
-            Kind::NamesRequest => worker.send(Kind::Names, 0, self.calls.names().as_bytes())?,
+            Kind::NamesRequest => {
+                // Ours asks once and remembers. Asked without end, the answers would fill memory.
+                if std::mem::replace(&mut self.has_names, true) {
+                    return Err(Stop::Violation("a second request for names".to_owned()));
+                }
+                worker.send(Kind::Names, 0, self.calls.names().as_bytes())?;
+            }
             Kind::Value => {
                 let value: Box<RawValue> = parse(&frame)?;
-                if json::depth(value.get()) > json::MAX_DEPTH {
-                    return Err(Stop::Violation("a result nested too deeply".to_owned()));
+                if json::depth(value.get()) > json::MAX_DEPTH || value.get().len() > self.budget.result_bytes {
+                    return Err(Stop::Violation("a result over its limits".to_owned()));
                 }
                 self.value = Some(value);
             }
             Kind::ExecutionComplete => {
                 let complete: ExecutionComplete = parse(&frame)?;
                 self.warnings = complete.warnings;
+                self.warnings.truncate(MAX_WARNINGS);
                 self.decisions = complete.decisions;
                 self.decisions.truncate(self.budget.decisions);
                 return match (complete.error, self.value.take()) {

@@ -25,6 +25,8 @@ async fn what_ours_never_sends_ends_the_run() {
         ("id-zero", ErrorCode::SandboxViolation),
         ("id-twice", ErrorCode::SandboxViolation),
         ("id-ahead", ErrorCode::SandboxViolation),
+        ("names-twice", ErrorCode::SandboxViolation),
+        ("large-value", ErrorCode::SandboxViolation),
         ("complete-without-value", ErrorCode::SandboxViolation),
         ("close", ErrorCode::WorkerCrashed),
         ("half-frame", ErrorCode::WorkerCrashed),
