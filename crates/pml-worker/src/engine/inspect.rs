@@ -26,6 +26,7 @@ pub(crate) struct Helpers<'js> {
     pub(crate) entries: Function<'js>,
     /// The text of a date or regular expression.
     pub(crate) describe: Function<'js>,
+    pub(crate) is_dom_exception: Function<'js>,
     /// Where an error was made, as the engine noted it.
     pub(crate) stack_of: Function<'js>,
 }
@@ -78,7 +79,7 @@ impl<'js> Printer<'_, 'js> {
                     values = others;
                     match mark {
                         Some('c') => {}
-                        Some('s') if value.is_string() => text.push_str(&self.primitive(value)),
+                        Some('s' | 'd' | 'i' | 'f') if value.is_string() => text.push_str(&self.primitive(value)),
                         _ => text.push_str(&self.value(value, 0)),
                     }
                 }
@@ -115,9 +116,8 @@ impl<'js> Printer<'_, 'js> {
         if value.is_big_int() {
             return self.primitive(value) + "n";
         }
-        if let Some(symbol) = value.as_symbol() {
-            let description = symbol.description().ok().and_then(|text| raw::text(&text));
-            return format!("Symbol({})", description.unwrap_or_default().0);
+        if value.is_symbol() {
+            return self.describe(value);
         }
         match value.as_object() {
             Some(object) => self.object(object, depth),
@@ -125,6 +125,12 @@ impl<'js> Printer<'_, 'js> {
             None if value.is_null() => "null".to_owned(),
             None => self.primitive(value),
         }
+    }
+
+    /// The text of a date, regular expression or symbol.
+    fn describe(&mut self, value: &Value<'js>) -> String {
+        let text = self.helpers.describe.call::<_, Value<'js>>((value.clone(),));
+        text.map_or_else(|_| "[Object]".to_owned(), |text| self.primitive(&text))
     }
 
     fn object(&mut self, object: &Object<'js>, depth: usize) -> String {
@@ -135,12 +141,11 @@ impl<'js> Printer<'_, 'js> {
             let name = self.own_text(object, "name").unwrap_or_default();
             return if name.is_empty() { "[Function]".to_owned() } else { format!("[Function {name}]") };
         }
-        if object.is_error() {
+        if object.is_error() || self.helpers.is_dom_exception.call((object.clone(),)).unwrap_or(false) {
             return self.error(object, depth);
         }
         if raw::is_date(object) || raw::is_regex(object) {
-            let text = self.helpers.describe.call((object.clone(),));
-            return text.unwrap_or_else(|_| "[Object]".to_owned());
+            return self.describe(object);
         }
         if object.is_promise() {
             return "Promise {}".to_owned();
@@ -245,6 +250,9 @@ impl<'js> Printer<'_, 'js> {
         for _ in 0..20 {
             if let Some(text) = self.own_text(&holder, name) {
                 return Some(text);
+            }
+            if holder.is_proxy() {
+                return None;
             }
             holder = holder.get_prototype()?;
         }

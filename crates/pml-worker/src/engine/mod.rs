@@ -43,6 +43,8 @@ use crate::{
 
 /// Stack of the engine. A JavaScript call takes 0.6 KiB of it or more.
 const STACK_BYTES: usize = 4 * 1024 * 1024;
+/// Longest warning.
+const WARNING_BYTES: usize = 1000;
 /// How often a program that never pauses is asked whether its host still lives.
 const HOST_CHECK: Duration = Duration::from_millis(100);
 
@@ -195,7 +197,11 @@ impl<'js> Session<'js> {
         self.deadline.at.set(Some(started.after(Duration::from_millis(timeout_ms))));
         memory::set_limit(memory_bytes);
 
-        let outcome = self.execute(&init.code, &init.name, init.args.get());
+        let mut outcome = self.execute(&init.code, &init.name, init.args.get());
+        // Also if the engine was stopped in something that we asked of it, and coped with.
+        if self.deadline.passed.get() && outcome.as_ref().err().is_none_or(|report| report.code != ErrorCode::Timeout) {
+            outcome = Err(report::out_of_time(timeout_ms));
+        }
 
         // What is said about the end must not be cut short by what ended the run.
         self.deadline.at.set(None);
@@ -217,6 +223,9 @@ impl<'js> Session<'js> {
             let dropped = self.state.logs_dropped.get();
             complete.warnings.push(format!("{dropped} console lines over the limit of {log_bytes} bytes were dropped"));
         }
+        for warning in &mut complete.warnings {
+            warning.truncate(warning.floor_char_boundary(WARNING_BYTES));
+        }
         channel.send_json(Kind::ExecutionComplete, &complete);
         channel.flush();
     }
@@ -234,8 +243,9 @@ impl<'js> Session<'js> {
         self.state.branches.replace(program.branches);
         let reporter = Reporter::new(self, &source);
 
-        let function = self.load(&program.javascript, args).map_err(|_| reporter.not_loaded(self.ctx.catch()))?;
-        let main = self.call(&function).map_err(|_| reporter.exception(self.ctx.catch()))?;
+        let function =
+            self.load(&program.javascript, args).map_err(|_| reporter.not_loaded(raw::take_exception(&self.ctx)))?;
+        let main = self.call(&function).map_err(|_| reporter.exception(raw::take_exception(&self.ctx)))?;
         self.drive(&main, &reporter)?;
 
         match main.result::<Value<'js>>() {
@@ -248,7 +258,7 @@ impl<'js> Session<'js> {
                     rejections: reporter.unhandled(&natives::take_rejections(&self.ctx), main.as_value()),
                 })
             }
-            Some(Err(_)) => Err(reporter.exception(self.ctx.catch())),
+            Some(Err(_)) => Err(reporter.exception(raw::take_exception(&self.ctx))),
             // The result promise is what the loop waits for.
             None => Err(reporter.deadlock()),
         }
@@ -279,7 +289,7 @@ impl<'js> Session<'js> {
             let callback = self.state.timers.borrow_mut().take_due(Moment::now());
             if let Some(callback) = callback {
                 if callback.call::<_, ()>(()).is_err() {
-                    return Err(reporter.exception(self.ctx.catch()));
+                    return Err(reporter.exception(raw::take_exception(&self.ctx)));
                 }
                 continue;
             }

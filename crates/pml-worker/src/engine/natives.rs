@@ -10,6 +10,7 @@ use std::{
 
 use pml_wire::{
     ErrorCode, Kind,
+    id::MAX_NAME_BYTES,
     message::{CallError, Decision, Log, LogLevel, Progress, log_cost},
 };
 use rquickjs::{Array, Ctx, Function, JsLifetime, Module, Object, Result, Runtime, Value, function::Opt};
@@ -90,11 +91,14 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
         object_prototype: ctx.eval("Object.prototype")?,
         array_prototype: ctx.eval("Array.prototype")?,
         is_array: object.get("isArray")?,
+        to_number: object.get("toNumber")?,
+        unbox: object.get("unbox")?,
         boxed: [class_of("Object(1)")?, class_of("Object('')")?, class_of("Object(true)")?, class_of("Object(1n)")?],
     };
     let helpers = Helpers {
         entries: object.get("entries")?,
         describe: object.get("describe")?,
+        is_dom_exception: object.get("isDomException")?,
         stack_of: object.get("stackOf")?,
     };
     let prelude = Prelude {
@@ -170,7 +174,9 @@ fn call<'js>(
     args: &Value<'js>,
     stack: Option<Value<'js>>,
 ) -> Result<Value<'js>> {
-    let (target, _) = raw::text(target).ok_or(rquickjs::Error::Exception)?;
+    let (mut target, _) = raw::text(target).ok_or(rquickjs::Error::Exception)?;
+    // Longer than any tool's name: cut here, refused by the host.
+    target.truncate(target.floor_char_boundary(2 * MAX_NAME_BYTES + 2));
     let (promise, resolve, reject) = ctx.promise()?;
     let call = PendingCall { target, resolve, reject, stack };
 

@@ -24,6 +24,9 @@ export default function prelude(native) {
   const sort = uncurry(Array.prototype.sort);
   const slice = uncurry(Array.prototype.slice);
   const dateValue = uncurry(Date.prototype.getTime);
+  const symbolText = uncurry(Symbol.prototype.toString);
+  const unboxers = [Number, String, Boolean, BigInt].map(({ prototype }) => uncurry(prototype.valueOf));
+  const domName = getter(DOMException.prototype, "name");
   const dateText = uncurry(Date.prototype.toISOString);
   const mapGet = uncurry(Map.prototype.get);
   const mapSet = uncurry(Map.prototype.set);
@@ -55,6 +58,9 @@ export default function prelude(native) {
   /// A property like those of the standard library: writable, not enumerable.
   const hide = (target, name, value) =>
     defineProperty(target, name, { __proto__: null, value, writable: true, enumerable: false, configurable: true });
+  /// An ordinary property, made without asking any setter.
+  const put = (target, name, value) =>
+    defineProperty(target, name, { __proto__: null, value, writable: true, enumerable: true, configurable: true });
   const tag = (constructor, name) =>
     defineProperty(constructor.prototype, symbolTag, { __proto__: null, value: name, configurable: true });
   // Not template strings: the engine makes them with `String.prototype.concat`, which is the
@@ -66,13 +72,16 @@ export default function prelude(native) {
   class ToolError extends Error {
     constructor(message, details = {}) {
       super(message);
-      this.code = details.code;
-      this.tool = details.tool;
-      this.retryable = details.retryable === true;
-      if (details.data !== undefined) this.data = details.data;
+      put(this, "code", details.code);
+      put(this, "tool", details.tool);
+      put(this, "retryable", details.retryable === true);
+      if (details.data !== undefined) put(this, "data", details.data);
     }
   }
   hide(ToolError.prototype, "name", "ToolError");
+  // Frozen, so that making one runs nothing of the program's.
+  freeze(ToolError);
+  freeze(ToolError.prototype);
 
   // The errors that the host really sent, with what it said. A program can make or change a
   // ToolError, but not this record, so reports tell the truth.
@@ -89,6 +98,12 @@ export default function prelude(native) {
     if (data !== undefined) error.data = data;
     return { success: false, error };
   };
+
+  // A stack frame would give a program the functions it was called through, ours included.
+  Error.prepareStackTrace = (_, sites) => sites;
+  const site = getPrototypeOf(new Error().stack[0]);
+  Error.prepareStackTrace = undefined;
+  for (const name of ["getFunction", "getThis"]) delete site[name];
 
   // Names that JavaScript itself asks for. A server or tool called so is reached by `callTool`.
   const reserved = { __proto__: null };
@@ -257,7 +272,9 @@ export default function prelude(native) {
     decode(input, options = {}) {
       const stream = !!options.stream;
       const bytes = input === undefined ? new ArrayBuffer(0) : bytesOf(input, "decode");
-      const [output, rest] = native.decode(this.#encoding, this.#rest, bytes, this.#fatal, stream);
+      const before = this.#rest;
+      this.#rest = new ArrayBuffer(0); // also if the bytes are refused
+      const [output, rest] = native.decode(this.#encoding, before, bytes, this.#fatal, stream);
       this.#rest = rest;
       const bom = !this.#ignoreBOM && !this.#started && charCode(output, 0) === 0xfeff;
       this.#started = stream && (this.#started || output.length > 0);
@@ -268,12 +285,17 @@ export default function prelude(native) {
 
   // ── Events and cancelling ──────────────────────────────────────────────────────────────────
 
+  let isStopped;
   class Event {
     #type; #prevented = false;
     constructor(type, options = {}) { this.#type = text(type); this.cancelable = !!options.cancelable; this.target = null; }
     get type() { return this.#type; }
     get defaultPrevented() { return this.#prevented; }
     preventDefault() { if (this.cancelable) this.#prevented = true; }
+    #stopped = false;
+    stopPropagation() {}
+    stopImmediatePropagation() { this.#stopped = true; }
+    static { isStopped = (event) => event.#stopped; }
   }
   tag(Event, "Event");
   class EventTarget {
@@ -282,11 +304,16 @@ export default function prelude(native) {
       if (callback == null) return;
       const entry = { type: text(type), callback, once: !!(options && options.once) };
       for (const other of this.#listeners) if (other.type === entry.type && other.callback === callback) return;
+      if (options && options.signal) {
+        if (options.signal.aborted) return;
+        options.signal.addEventListener("abort", () => this.removeEventListener(entry.type, callback), { once: true });
+      }
       push(this.#listeners, entry);
     }
     removeEventListener(type, callback) {
       for (let i = 0; i < this.#listeners.length; i++) {
-        if (this.#listeners[i].type === text(type) && this.#listeners[i].callback === callback) { splice(this.#listeners, i, 1); return; }
+        const entry = this.#listeners[i];
+        if (entry.type === text(type) && entry.callback === callback) { entry.removed = true; splice(this.#listeners, i, 1); return; }
       }
     }
     dispatchEvent(event) {
@@ -294,7 +321,8 @@ export default function prelude(native) {
       const handler = this[`on${event.type}`];
       if (typeof handler === "function") this.#deliver(handler, event);
       for (const entry of slice(this.#listeners)) {
-        if (entry.type !== event.type) continue;
+        if (isStopped(event)) break;
+        if (entry.type !== event.type || entry.removed) continue;
         if (entry.once) this.removeEventListener(entry.type, entry.callback);
         this.#deliver(typeof entry.callback === "function" ? entry.callback : (e) => entry.callback.handleEvent(e), event);
       }
@@ -353,15 +381,24 @@ export default function prelude(native) {
 
   // ── URL ────────────────────────────────────────────────────────────────────────────────────
 
-  let bindParams;
+  let bindParams, refreshParams;
   class URLSearchParams {
     #pairs = []; #changed = null;
-    static { bindParams = (params, changed) => { params.#changed = changed; return params; }; }
+    static {
+      bindParams = (params, changed) => { params.#changed = changed; return params; };
+      refreshParams = (params, query) => { params.#pairs = native.parseQuery(substring(query, 1)); };
+    }
     constructor(init = "") {
       if (init !== null && typeof init === "object") {
         if (init instanceof URLSearchParams) this.#pairs = slice(init.#pairs);
-        else if (init[symbolIterator] !== undefined) for (const [name, value] of init) push(this.#pairs, [text(name), text(value)]);
-        else for (const name of ownKeys(init)) if (typeof name === "string") push(this.#pairs, [name, text(init[name])]);
+        else if (init[symbolIterator] !== undefined) for (const pair of init) {
+          const [name, value, ...more] = pair;
+          if (value === undefined || more.length) throw new TypeError("each pair of URLSearchParams has a name and a value");
+          push(this.#pairs, [text(name), text(value)]);
+        }
+        else for (const name of ownKeys(init)) {
+          if (typeof name === "string" && getOwnPropertyDescriptor(init, name)?.enumerable) push(this.#pairs, [name, text(init[name])]);
+        }
       } else {
         const query = text(init);
         this.#pairs = native.parseQuery(charCode(query, 0) === 63 ? substring(query, 1) : query);
@@ -419,7 +456,7 @@ export default function prelude(native) {
             const parts = native.setUrl(this.#parts[0], field, text(value));
             if (parts === undefined) { if (field === "href") throw new TypeError(`${native.quote(text(value))} is not a valid URL`); return; }
             this.#parts = parts;
-            if (field === "href" || field === "search") this.#params = undefined;
+            if (this.#params && (field === "href" || field === "search")) refreshParams(this.#params, parts[9]);
           },
         });
       }
@@ -482,6 +519,7 @@ export default function prelude(native) {
       if ("cause" in value) hide(copy, "cause", clone(value.cause, seen));
       return copy;
     }
+    for (let i = 0; i < 4; i++) try { return keep(Object(unboxers[i](value))); } catch {}
     if (native.isExotic(value)) refuseClone("this kind of object");
     const copy = keep({});
     for (const key of ownKeys(value)) {
@@ -489,8 +527,6 @@ export default function prelude(native) {
     }
     return copy;
   };
-  const put = (target, key, value) =>
-    defineProperty(target, key, { __proto__: null, value, writable: true, enumerable: true, configurable: true });
   const views = { __proto__: null };
   for (const name of ["Int8Array", "Uint8Array", "Uint8ClampedArray", "Int16Array", "Uint16Array", "Int32Array", "Uint32Array",
     "Float16Array", "Float32Array", "Float64Array", "BigInt64Array", "BigUint64Array"]) views[name] = globalThis[name];
@@ -531,8 +567,15 @@ export default function prelude(native) {
     genuine: (error) => weakGet(genuine, error),
     isArray,
     stackOf,
-    /// The text of a date or regular expression, for printing.
+    toNumber: (value) => +value,
+    /// The primitive in a boxed one.
+    unbox: (value) => {
+      for (let i = 0; i < 4; i++) try { return unboxers[i](value); } catch {}
+    },
+    isDomException: (value) => { try { domName(value); return true; } catch { return false; } },
+    /// The text of a date, regular expression or symbol, for printing.
     describe: (value) => {
+      if (typeof value === "symbol") return symbolText(value);
       if (isRegex(value)) return `/${regexSource(value)}/${regexFlags(value)}`;
       return dateValue(value) === dateValue(value) ? dateText(value) : "Invalid Date";
     },

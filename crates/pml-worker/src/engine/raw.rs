@@ -46,6 +46,15 @@ fn replace_surrogates(mut bytes: &[u8]) -> String {
     text
 }
 
+/// The exception that is pending, taken. Where there is none, since a value only had another type
+/// than expected, an error that says so: a program must never get hold of an engine's nothing.
+pub(crate) fn take_exception<'js>(ctx: &Ctx<'js>) -> Value<'js> {
+    if !ctx.has_exception() {
+        rquickjs::Exception::throw_type(ctx, "a value is not of the expected type");
+    }
+    ctx.catch()
+}
+
 /// A copy of an array buffer's bytes.
 pub(crate) fn bytes(buffer: &ArrayBuffer<'_>) -> Vec<u8> {
     // SAFETY: the slice is copied before anything else can run and move or detach the buffer.

@@ -11,8 +11,17 @@ use crate::{last_words, memory, transpile::Source};
 /// Longest message that is passed on.
 const MESSAGE_BYTES: usize = 8 * 1024;
 
+/// Longest name of an error.
+const NAME_BYTES: usize = 100;
+/// Causes of an error that are followed.
+const MAX_CAUSES: usize = 3;
+
 /// Names that programs expect from other places, and what to do here instead.
-const ABSENT: [(&[&str], &str); 4] = [
+const ABSENT: [(&[&str], &str); 5] = [
+    (
+        &["callTool", "callToolsBatch", "progress", "ToolError"],
+        "is in the module \"pml\": import it from there, or write `pml.` in front",
+    ),
     (
         &["fetch", "XMLHttpRequest", "WebSocket", "EventSource", "Request", "Response", "Headers"],
         "is not available here; call an MCP tool instead",
@@ -63,8 +72,8 @@ impl<'a, 'js> Reporter<'a, 'js> {
         if let Some(report) = self.tool_error(&exception, &message) {
             return Box::new(report);
         }
-        let error = exception.as_object().filter(|object| object.is_error());
-        let name = error.and_then(|error| self.text_of(error, "name"));
+        let error = exception.as_object().filter(|object| self.is_error(object));
+        let name = error.and_then(|error| self.text_of(error, "name")).map(|name| shorten(name, NAME_BYTES));
         if name.as_deref() == Some("RangeError") && message.contains("call stack size exceeded") {
             let report = ErrorReport::new(ErrorCode::StackOverflow, "the program recursed too deeply")
                 .with_hint("end the recursion earlier, or use a loop");
@@ -75,6 +84,7 @@ impl<'a, 'js> Reporter<'a, 'js> {
             (Some(_), None) => message.clone(),
             (None, _) => format!("thrown: {message}"),
         };
+        let full = full + &error.map(|error| self.causes(error)).unwrap_or_default();
         let mut report = ErrorReport::new(ErrorCode::Exception, full);
         report.hint = absent_hint(&message);
         Box::new(self.locate(report, &exception))
@@ -103,12 +113,11 @@ impl<'a, 'js> Reporter<'a, 'js> {
             let hint = "make fewer or smaller calls, or raise the limit with --timeout or limits.timeout_ms";
             return Box::new(ErrorReport::new(ErrorCode::Timeout, message).with_hint(hint));
         }
-        let report = ErrorReport::new(ErrorCode::Timeout, format!("the program ran longer than {limit:?}"))
-            .with_hint("look for a loop that never ends, or raise the limit with --timeout or limits.timeout_ms");
-        Box::new(match interrupted {
-            Some(exception) => self.locate(report, exception),
+        let report = out_of_time(self.session.state.limits.get().timeout_ms);
+        match interrupted {
+            Some(exception) => Box::new(self.locate(*report, exception)),
             None => report,
-        })
+        }
     }
 
     /// Nothing is left that could settle the result.
@@ -212,18 +221,56 @@ impl<'a, 'js> Reporter<'a, 'js> {
     }
 
     fn message(&self, exception: &Value<'js>) -> String {
-        let mut message = match exception.as_object() {
-            Some(object) if object.is_error() => self.text_of(object, "message").unwrap_or_default(),
+        let message = match exception.as_object() {
+            Some(object) if self.is_error(object) => self.text_of(object, "message").unwrap_or_default(),
             _ => {
                 let helpers = &self.session.prelude.helpers;
                 inspect::format_args(std::slice::from_ref(exception), helpers, Some(self.source))
             }
         };
-        if message.len() > MESSAGE_BYTES {
-            message.truncate(message.floor_char_boundary(MESSAGE_BYTES));
-            message.push('…');
+        shorten(message, MESSAGE_BYTES)
+    }
+
+    /// Errors, and the exceptions of the web's interfaces, which the engine does not count as such.
+    fn is_error(&self, object: &Object<'js>) -> bool {
+        let is_dom_exception = &self.session.prelude.helpers.is_dom_exception;
+        object.is_error() || is_dom_exception.call((object.clone(),)).unwrap_or(false)
+    }
+
+    /// The errors that led to this one, or that it stands for, each on a line.
+    fn causes(&self, error: &Object<'js>) -> String {
+        let mut lines = String::new();
+        let mut add = |label: &str, cause: &Object<'js>| {
+            let name = self.text_of(cause, "name").map(|name| shorten(name, NAME_BYTES));
+            let message = self.message(cause);
+            lines.push_str(&format!(
+                "
+{label}: {}: {message}",
+                name.unwrap_or_else(|| "Error".to_owned())
+            ));
+        };
+        if let Some(errors) = self.object_of(error, "errors").and_then(Object::into_array) {
+            for cause in errors.iter::<Object<'js>>().take(MAX_CAUSES).flatten() {
+                add("one of", &cause);
+            }
         }
-        message
+        let mut cause = self.object_of(error, "cause");
+        for _ in 0..MAX_CAUSES {
+            let Some(object) = cause.filter(|cause| self.is_error(cause)) else { break };
+            add("caused by", &object);
+            cause = self.object_of(&object, "cause");
+        }
+        lines
+    }
+
+    fn object_of(&self, object: &Object<'js>, name: &str) -> Option<Object<'js>> {
+        match object.get::<_, Value<'js>>(name) {
+            Ok(value) => value.into_object(),
+            Err(_) => {
+                self.session.ctx.catch();
+                None
+            }
+        }
     }
 
     /// A text property. A getter may run and fail; then there is no text.
@@ -237,6 +284,21 @@ impl<'a, 'js> Reporter<'a, 'js> {
             }
         }
     }
+}
+
+/// The one wording of a deadline that has passed while the program computed.
+pub(super) fn out_of_time(timeout_ms: u64) -> Box<ErrorReport> {
+    let limit = Duration::from_millis(timeout_ms);
+    let hint = "look for a loop that never ends, or raise the limit with --timeout or limits.timeout_ms";
+    Box::new(ErrorReport::new(ErrorCode::Timeout, format!("the program ran longer than {limit:?}")).with_hint(hint))
+}
+
+fn shorten(mut text: String, bytes: usize) -> String {
+    if text.len() > bytes {
+        text.truncate(text.floor_char_boundary(bytes));
+        text.push('…');
+    }
+    text
 }
 
 /// What to do instead of using a global that other places have.

@@ -20,6 +20,8 @@ pub(crate) struct Intrinsics<'js> {
     pub(crate) object_prototype: Object<'js>,
     pub(crate) array_prototype: Object<'js>,
     pub(crate) is_array: Function<'js>,
+    pub(crate) to_number: Function<'js>,
+    pub(crate) unbox: Function<'js>,
     /// The engine's class numbers of boxed primitives.
     pub(crate) boxed: [rquickjs::qjs::JSClassID; 4],
 }
@@ -122,8 +124,10 @@ impl<'js> Writer<'_, 'js> {
         if !number.is_finite() {
             self.warn(&format!("{number} became null"));
             self.out.extend_from_slice(b"null");
-        } else if number.fract() == 0.0 && number.abs() < 1e15 {
-            self.out.extend_from_slice((number as i64).to_string().as_bytes());
+        } else if number.fract() == 0.0 && number.abs() < 1e21 {
+            // As JavaScript writes it: an integer without a point, which schemas and readers tell
+            // from a float.
+            self.out.extend_from_slice((number as i128).to_string().as_bytes());
         } else {
             // Cannot fail: the number is finite and the sink is a Vec.
             let _ = serde_json::to_writer(&mut self.out, &number);
@@ -134,6 +138,9 @@ impl<'js> Writer<'_, 'js> {
         let (text, replaced) = raw::text(value).ok_or_else(|| self.threw())?;
         if replaced {
             self.warn("a lone surrogate became U+FFFD");
+        }
+        if text.len() > self.limit {
+            return Err(Failure::TooLarge { limit: self.limit });
         }
         self.quote(&text);
         Ok(())
@@ -153,7 +160,7 @@ impl<'js> Writer<'_, 'js> {
         }
         if object.is_function() {
             match self.path.is_empty() {
-                true => self.warn("the result is a function and was dropped: call it, and return what it gives"),
+                true => self.warn("a function has no JSON form: call it, and pass on what it gives"),
                 false => self.warn("a function was dropped"),
             }
             return Ok(false);
@@ -182,7 +189,11 @@ impl<'js> Writer<'_, 'js> {
     }
 
     fn array(&mut self, array: &Object<'js>) -> Result<(), Failure<'js>> {
-        let length: f64 = array.get("length").map_err(|_| self.threw())?;
+        let length: Value<'js> = array.get("length").map_err(|_| self.threw())?;
+        let length: f64 = match length.as_number() {
+            Some(length) => length,
+            None => self.intrinsics.to_number.call((length,)).map_err(|_| self.threw())?,
+        };
         self.out.push(b'[');
         for index in 0..length.max(0.0) as usize {
             if index > 0 {
@@ -251,9 +262,7 @@ impl<'js> Writer<'_, 'js> {
         if !self.intrinsics.boxed.contains(&raw::class_id(object)) {
             return Ok(None);
         }
-        let value_of: Function<'js> = object.get("valueOf").map_err(|_| self.threw())?;
-        let primitive: Value<'js> = value_of.call((This(object.clone()),)).map_err(|_| self.threw())?;
-        Ok((!primitive.is_object()).then_some(primitive))
+        self.intrinsics.unbox.call((object.clone(),)).map(Some).map_err(|_| self.threw())
     }
 
     /// Some objects have all their content where JSON does not look.
@@ -279,7 +288,7 @@ impl<'js> Writer<'_, 'js> {
     }
 
     fn threw(&self) -> Failure<'js> {
-        Failure::Threw { path: self.path(), exception: self.ctx.catch() }
+        Failure::Threw { path: self.path(), exception: raw::take_exception(&self.ctx) }
     }
 
     /// The current place, `$.a[0]["odd name"]`.
@@ -294,11 +303,10 @@ impl<'js> Writer<'_, 'js> {
                     let plain = !name.is_empty()
                         && !name.starts_with(|first: char| first.is_ascii_digit())
                         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '$');
-                    if plain {
-                        path.push('.');
-                        path.push_str(&name);
-                    } else {
-                        path.push_str(&format!("[{:?}]", name.chars().take(40).collect::<String>()));
+                    let name: String = name.chars().take(40).collect();
+                    match plain {
+                        true => path.push_str(&format!(".{name}")),
+                        false => path.push_str(&format!("[{name:?}]")),
                     }
                 }
             }

@@ -2,11 +2,20 @@
 
 use std::rc::Rc;
 
-use rquickjs::{Array, ArrayBuffer, Ctx, Exception, Function, Object, Result, Value, function::Opt};
+use rquickjs::{Array, ArrayBuffer, Ctx, Exception, FromJs, Function, Object, Result, Value, function::Opt};
 use url::{Url, form_urlencoded, quirks};
 
 use super::{State, raw};
 use crate::clock::Moment;
+
+/// A text as URLs and their like take it: without lone surrogates.
+struct Text(String);
+
+impl<'js> FromJs<'js> for Text {
+    fn from_js(_: &Ctx<'js>, value: Value<'js>) -> Result<Text> {
+        raw::text(&value).map(|(text, _)| Text(text)).ok_or(rquickjs::Error::Exception)
+    }
+}
 
 /// Adds the functions to `native`.
 pub(super) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>) -> Result<()> {
@@ -47,7 +56,7 @@ fn time_and_chance<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'
     let fill = |ctx: Ctx<'js>, length: usize| {
         let mut bytes = vec![0_u8; length.min(65_536)];
         fill_random(&mut bytes);
-        ArrayBuffer::new(ctx, bytes)
+        ArrayBuffer::new_copy(ctx, bytes)
     };
     native.set("randomBytes", Function::new(ctx.clone(), fill)?)?;
 
@@ -75,7 +84,7 @@ fn fill_random(bytes: &mut [u8]) {
 fn text<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> Result<()> {
     let encode = |ctx: Ctx<'js>, text: Value<'js>| {
         let (text, _) = raw::text(&text).unwrap_or_default();
-        ArrayBuffer::new(ctx, text.into_bytes())
+        ArrayBuffer::new_copy(ctx, text)
     };
     native.set("utf8Encode", Function::new(ctx.clone(), encode)?)?;
 
@@ -92,19 +101,16 @@ fn text<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> Result<()> {
                 Some(text) => (text, used),
                 None if fatal => return Err(Exception::throw_type(&ctx, &format!("the bytes are not {encoding}"))),
                 None if encoding == "utf-8" => (String::from_utf8_lossy(&bytes[..used]).into_owned(), used),
-                None => {
-                    let units = bytes[..used].chunks(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
-                    (char::decode_utf16(units).map(|unit| unit.unwrap_or('\u{fffd}')).collect(), used)
-                }
+                None => (decode_units(&bytes[..used]).map(|unit| unit.unwrap_or('\u{fffd}')).collect(), used),
             };
             let answer = Array::new(ctx.clone())?;
             answer.set(0, text)?;
-            answer.set(1, ArrayBuffer::new(ctx, bytes[used..].to_vec())?)?;
+            answer.set(1, ArrayBuffer::new_copy(ctx, &bytes[used..])?)?;
             Ok(answer)
         };
     native.set("decode", Function::new(ctx.clone(), decode)?)?;
 
-    let quote = |text: String| {
+    let quote = |Text(text): Text| {
         let short: String = text.chars().take(100).collect();
         format!("{short:?}")
     };
@@ -132,14 +138,26 @@ fn decode_utf8(bytes: &[u8], stream: bool) -> (Option<String>, usize) {
     }
 }
 
+/// Half a unit at the end counts as a whole wrong one.
+fn decode_units(bytes: &[u8]) -> impl Iterator<Item = std::result::Result<char, std::char::DecodeUtf16Error>> {
+    const WRONG: u16 = 0xd800;
+    char::decode_utf16(bytes.chunks(2).map(|pair| match *pair {
+        [low, high] => u16::from_le_bytes([low, high]),
+        _ => WRONG,
+    }))
+}
+
 fn decode_utf16(bytes: &[u8], stream: bool) -> (Option<String>, usize) {
     let mut used = bytes.len() - bytes.len() % 2;
     let is_high = |at: usize| (0xd8..0xdc).contains(&bytes[at + 1]);
     if stream && used >= 2 && is_high(used - 2) {
         used -= 2;
     }
-    let units = bytes[..used].chunks(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
-    (char::decode_utf16(units).collect::<std::result::Result<String, _>>().ok(), used)
+    if !stream && used < bytes.len() {
+        return (None, bytes.len()); // half a unit at the end
+    }
+    let text = decode_units(&bytes[..used]).collect::<std::result::Result<String, _>>();
+    (text.ok(), used)
 }
 
 /// What `latin1` means on the web.
@@ -155,9 +173,9 @@ fn windows_1252(byte: u8) -> char {
 }
 
 fn urls<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> Result<()> {
-    let parse = |url: String, base: Opt<Option<String>>| -> Option<Vec<String>> {
+    let parse = |Text(url): Text, base: Opt<Option<Text>>| -> Option<Vec<String>> {
         let base = match base.0.flatten() {
-            Some(base) => Some(Url::parse(&base).ok()?),
+            Some(Text(base)) => Some(Url::parse(&base).ok()?),
             None => None,
         };
         let url = Url::options().base_url(base.as_ref()).parse(&url).ok()?;
@@ -165,7 +183,7 @@ fn urls<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> Result<()> {
     };
     native.set("parseUrl", Function::new(ctx.clone(), parse)?)?;
 
-    let set = |href: String, field: String, value: String| -> Option<Vec<String>> {
+    let set = |Text(href): Text, field: String, Text(value): Text| -> Option<Vec<String>> {
         let mut url = Url::parse(&href).ok()?;
         match field.as_str() {
             "href" => quirks::set_href(&mut url, &value).ok()?,
@@ -183,15 +201,15 @@ fn urls<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> Result<()> {
     };
     native.set("setUrl", Function::new(ctx.clone(), set)?)?;
 
-    let parse_query = |query: String| -> Vec<Vec<String>> {
+    let parse_query = |Text(query): Text| -> Vec<Vec<String>> {
         form_urlencoded::parse(query.as_bytes())
             .map(|(name, value)| vec![name.into_owned(), value.into_owned()])
             .collect()
     };
     native.set("parseQuery", Function::new(ctx.clone(), parse_query)?)?;
 
-    let format_query = |pairs: Vec<Vec<String>>| {
-        let pairs = pairs.iter().filter_map(|pair| Some((pair.first()?, pair.get(1)?)));
+    let format_query = |pairs: Vec<Vec<Text>>| {
+        let pairs = pairs.iter().filter_map(|pair| Some((&pair.first()?.0, &pair.get(1)?.0)));
         form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
     };
     native.set("formatQuery", Function::new(ctx.clone(), format_query)?)

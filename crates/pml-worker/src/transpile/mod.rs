@@ -10,7 +10,7 @@
 //! first error asks for a place.
 //!
 //! **Invariant:** this runs inside the jail. Deep nesting may exhaust the stack here; see
-//! [`crate::overflow`] for how that becomes an answer.
+//! [`crate::last_words`] for how that becomes an answer.
 
 mod probe;
 mod source;
@@ -97,7 +97,7 @@ fn translate(source: &Source, probes: Probes, options: CodegenOptions) -> Result
     if semantic.diagnostics.has_errors() {
         return Err(Box::new(explain(&allocator, source, text, &semantic.diagnostics)));
     }
-    wrap::refuse_decorators(&program, source)?;
+    wrap::refuse_unsupported(&program, source)?;
 
     let scoping = semantic.semantic.into_scoping();
     let transformed = Transformer::new(&allocator, ENGINE_FILE.as_ref(), &TransformOptions::default())
@@ -119,7 +119,12 @@ fn translate(source: &Source, probes: Probes, options: CodegenOptions) -> Result
 }
 
 fn parse<'a>(allocator: &'a Allocator, text: &'a str, kind: SourceType) -> ParserReturn<'a> {
-    let options = ParseOptions { allow_return_outside_function: true, ..ParseOptions::default() };
+    let options = ParseOptions {
+        allow_return_outside_function: true,
+        // The engine would find a bad one too, but not say where.
+        parse_regular_expression: true,
+        ..ParseOptions::default()
+    };
     Parser::new(allocator, text, kind.with_module(true)).with_options(options).parse()
 }
 
@@ -167,6 +172,9 @@ mod tests {
             ("export default 5", "", "return 5;"),
             ("export const a = 1; a", "", "const a = 1;\n\treturn a;"),
             ("export function f() {}", "", "function f() {}"),
+            ("export default function f() {}", "", "function f() {}\n\treturn f;"),
+            ("export default function () {}", "", "return function() {};"),
+            ("export default class {}", "", "return class {};"),
             ("const a = 1; export { a }", "", "const a = 1;"),
             ("'use strict'; 1", "", "return 1;"),
             ("'use strict'", "", ""),
@@ -197,6 +205,9 @@ mod tests {
             ("let a = 1;\nlet a = 2", ErrorCode::SyntaxError, "`a`", Some("agent.ts:1:5")),
             ("const a = <div>hi</div>", ErrorCode::UnsupportedSyntax, "JSX", Some("agent.ts:1:11")),
             ("\n@d class A {}", ErrorCode::UnsupportedSyntax, "decorators", Some("agent.ts:2:1")),
+            ("\nclass A { accessor x = 1 }", ErrorCode::UnsupportedSyntax, "accessor", Some("agent.ts:2:11")),
+            ("import.meta.url", ErrorCode::UnsupportedSyntax, "import.meta", Some("agent.ts:1:1")),
+            ("1;\n/(/", ErrorCode::SyntaxError, "", Some("agent.ts:2:")),
             ("import fs from 'node:fs'; fs.x()", ErrorCode::UnsupportedSyntax, "`node:fs`", Some("agent.ts:1:1")),
             ("import 'x'", ErrorCode::UnsupportedSyntax, "`x`", Some("agent.ts:1:1")),
             (

@@ -3,9 +3,9 @@
 //! `if (c)` becomes `if ($probe(0, c))`; `c ? a : b` likewise; each `case` begins with
 //! `$probe(0, k)`. `throw x` becomes `throw $probe(0, x)`, since a thrown value that is no `Error`
 //! does not know where it came from. A probe returns its second argument, so the program cannot
-//! tell the difference. In front of each loop stands a bare `NaN;`: a loop that is interrupted is
-//! placed by the engine at whatever it did just before, and only some operations, such as reading
-//! a global, carry a place. What a probe reports is what the program says of itself: good for
+//! tell the difference. In front of each loop and each destructuring stands a bare `NaN;`:
+//! when one is interrupted or fails, the engine places that at whatever it did just before, and only
+//! some operations, such as reading a global, carry a place. What a probe reports is what the program says of itself: good for
 //! learning and for messages, never for security.
 
 use oxc::{
@@ -101,9 +101,15 @@ impl<'a> Inserter<'a> {
     }
 }
 
-fn is_loop(statement: &Statement<'_>) -> bool {
+/// Would the engine place an error in this statement somewhere else?
+fn needs_mark(statement: &Statement<'_>) -> bool {
     match statement {
-        Statement::LabeledStatement(labeled) => is_loop(&labeled.body),
+        Statement::LabeledStatement(labeled) => needs_mark(&labeled.body),
+        Statement::VariableDeclaration(it) => it.declarations.iter().any(|it| it.id.is_destructuring_pattern()),
+        Statement::ExpressionStatement(it) => match &it.expression {
+            Expression::AssignmentExpression(it) => it.left.is_assignment_target_pattern(),
+            _ => false,
+        },
         Statement::WhileStatement(_) | Statement::DoWhileStatement(_) | Statement::ForStatement(_) => true,
         Statement::ForInStatement(_) | Statement::ForOfStatement(_) => true,
         _ => false,
@@ -112,9 +118,9 @@ fn is_loop(statement: &Statement<'_>) -> bool {
 
 impl<'a> VisitMut<'a> for Inserter<'a> {
     fn visit_statements(&mut self, it: &mut ArenaVec<'a, Statement<'a>>) {
-        if it.iter().any(is_loop) {
+        if it.iter().any(needs_mark) {
             for statement in it.take_in(&self.allocator) {
-                if is_loop(&statement) {
+                if needs_mark(&statement) {
                     let place = statement.span();
                     let read = Expression::new_identifier(place, "NaN", &self.builder);
                     it.push(Statement::new_expression_statement(place, read, &self.builder));
@@ -137,7 +143,7 @@ impl<'a> VisitMut<'a> for Inserter<'a> {
 
     fn visit_throw_statement(&mut self, it: &mut ThrowStatement<'a>) {
         let span = it.argument.span();
-        if !span.is_empty() && !matches!(it.argument, Expression::NewExpression(_)) {
+        if !span.is_empty() {
             self.wrap(&mut it.argument, Branch::Throw(span.start));
         }
         walk_mut::walk_throw_statement(self, it);
@@ -186,7 +192,7 @@ mod tests {
             ("a: for (;;) continue a", "\tNaN;\n\ta: for", vec![]),
             ("{ for (const x of y) {} }", "\t\tNaN;\n\t\tfor (const x of y)", vec![]),
             ("throw 'x'", "throw $probe(0, \"x\");", vec![Throw(6)]),
-            ("throw new Error('x')", "throw new Error(\"x\");", vec![]),
+            ("const { a } = b; [c] = d", "NaN;\n\tconst { a } = b;\n\tNaN;\n\treturn [c] = d;", vec![]),
         ];
         for (code, expected, branches) in table {
             let program = compile(code, "agent.ts", Probes::Insert).unwrap();

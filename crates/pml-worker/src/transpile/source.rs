@@ -11,6 +11,8 @@ use super::{ENGINE_FILE, Probes, source_map};
 const CONTEXT_LINES: usize = 2;
 /// Longest part of a line that is shown.
 const LINE_CHARS: usize = 120;
+/// Longest name of a function in a stack.
+const FUNCTION_CHARS: usize = 80;
 /// Most stack frames that are shown.
 const STACK_FRAMES: usize = 20;
 
@@ -103,7 +105,10 @@ impl Source {
             let Position { line, column } = position;
             let place = format!("{}:{line}:{column}", self.name);
             let _ = match frame.function {
-                Some(function) => write!(lines, "at {function} ({place})"),
+                Some(function) => {
+                    let function: String = function.chars().take(FUNCTION_CHARS).collect();
+                    write!(lines, "at {function} ({place})")
+                }
                 None => write!(lines, "at {place}"),
             };
         }

@@ -3,7 +3,7 @@
 use oxc::{
     allocator::{Allocator, ArenaBox, ArenaVec, TakeIn},
     ast::{ast::*, builder::AstBuilder},
-    ast_visit::{Visit, walk},
+    ast_visit::Visit,
     span::{GetSpan, SPAN, Span},
 };
 use pml_wire::{ErrorCode, message::ErrorReport};
@@ -26,22 +26,33 @@ pub(super) fn first_jsx(program: &oxc::ast::ast::Program<'_>) -> Option<u32> {
     finder.0
 }
 
-/// The engine has no decorators, and compiling them needs helpers from a package.
-pub(super) fn refuse_decorators(program: &oxc::ast::ast::Program<'_>, source: &Source) -> Result<(), Box<ErrorReport>> {
-    struct Finder(Option<u32>);
+/// Refuses what is valid but what neither the engine knows nor the compiler removes.
+pub(super) fn refuse_unsupported(
+    program: &oxc::ast::ast::Program<'_>,
+    source: &Source,
+) -> Result<(), Box<ErrorReport>> {
+    /// The first such thing: where it begins, what it is, and what to do.
+    struct Finder(Option<(u32, &'static str, &'static str)>);
     impl<'a> Visit<'a> for Finder {
         fn visit_decorator(&mut self, it: &Decorator<'a>) {
-            self.0.get_or_insert(it.span.start);
-            walk::walk_decorator(self, it);
+            self.0.get_or_insert((it.span.start, "decorators are not supported", "call a wrapping function instead"));
+        }
+        fn visit_accessor_property(&mut self, it: &AccessorProperty<'a>) {
+            let what = "`accessor` fields are not supported";
+            self.0.get_or_insert((it.span.start, what, "write a getter and a setter"));
+        }
+        fn visit_import_meta(&mut self, it: &ImportMeta) {
+            let what = "`import.meta` is not supported";
+            self.0.get_or_insert((it.span.start, what, "a program has no place it was loaded from"));
         }
     }
     let mut finder = Finder(None);
     finder.visit_program(program);
     match finder.0 {
         None => Ok(()),
-        Some(start) => Err(Box::new(ErrorReport {
-            hint: Some("call a wrapping function instead".to_owned()),
-            ..source.report(ErrorCode::UnsupportedSyntax, "decorators are not supported", start)
+        Some((start, what, hint)) => Err(Box::new(ErrorReport {
+            hint: Some(hint.to_owned()),
+            ..source.report(ErrorCode::UnsupportedSyntax, what, start)
         })),
     }
 }
@@ -58,6 +69,8 @@ pub(super) fn wrap<'a>(
     let builder = AstBuilder::new(allocator);
     let mut imports = ArenaVec::new_in(&allocator);
     let mut statements = ArenaVec::new_in(&allocator);
+    // What `export default` gives is the result, once everything else has run.
+    let mut default = None;
     for statement in program.body.take_in(&allocator) {
         match statement {
             Statement::ImportDeclaration(import) => {
@@ -66,16 +79,30 @@ pub(super) fn wrap<'a>(
             }
             Statement::ExportDefaultDeclaration(export) => {
                 let span = export.span;
-                statements.push(match export.unbox().declaration {
-                    ExportDefaultDeclarationKind::FunctionDeclaration(function) => {
-                        Statement::FunctionDeclaration(function)
+                let result = match export.unbox().declaration {
+                    // With a name it can be used elsewhere, so it stays a declaration.
+                    ExportDefaultDeclarationKind::FunctionDeclaration(function) if function.id.is_some() => {
+                        let name = function.id.as_ref().map(|id| id.name);
+                        statements.push(Statement::FunctionDeclaration(function));
+                        name.map(|name| Expression::new_identifier(span, name, &builder))
                     }
-                    ExportDefaultDeclarationKind::ClassDeclaration(class) => Statement::ClassDeclaration(class),
-                    declaration => match Expression::try_from(declaration) {
-                        Ok(result) => Statement::new_return_statement(span, Some(result), &builder),
-                        Err(_) => continue, // an interface, which is no more
-                    },
-                });
+                    ExportDefaultDeclarationKind::ClassDeclaration(class) if class.id.is_some() => {
+                        let name = class.id.as_ref().map(|id| id.name);
+                        statements.push(Statement::ClassDeclaration(class));
+                        name.map(|name| Expression::new_identifier(span, name, &builder))
+                    }
+                    ExportDefaultDeclarationKind::FunctionDeclaration(mut function) => {
+                        function.r#type = FunctionType::FunctionExpression;
+                        Some(Expression::FunctionExpression(function))
+                    }
+                    ExportDefaultDeclarationKind::ClassDeclaration(mut class) => {
+                        class.r#type = ClassType::ClassExpression;
+                        Some(Expression::ClassExpression(class))
+                    }
+                    // An interface is no more, and is nothing.
+                    declaration => Expression::try_from(declaration).ok(),
+                };
+                default = result.map(|result| Statement::new_return_statement(span, Some(result), &builder));
             }
             Statement::ExportDeclaration(export) => {
                 statements.push(export.unbox().declaration.into());
@@ -96,7 +123,9 @@ pub(super) fn wrap<'a>(
         statements.push(Statement::new_return_statement(SPAN, Some(text), &builder));
     }
     program.directives.clear();
-    if let Some(last) = statements.pop() {
+    if let Some(result) = default {
+        statements.push(result);
+    } else if let Some(last) = statements.pop() {
         statements.push(match last {
             Statement::ExpressionStatement(last) => {
                 let span = last.span;

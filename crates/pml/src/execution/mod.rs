@@ -35,6 +35,8 @@ const GRACE: Duration = Duration::from_millis(40);
 /// trivial program without, 85 µs with.
 const CLOSE_WATCH: Duration = Duration::from_micros(150);
 
+/// A worker that is gone this soon, without a word, was gone before it got the program.
+const DIED_WAITING: Duration = Duration::from_millis(20);
 /// Most warnings of one run.
 const MAX_WARNINGS: usize = 100;
 
@@ -162,13 +164,17 @@ impl Run<'_> {
             },
         };
         let init = serde_json::to_vec(&init).expect("plain data serializes");
+        let started = Instant::now();
         match self.attempt(pool, &init, cancel).await? {
             Attempt::Over(result) => result,
-            // The worker was gone before the program did anything: it died waiting, in the pool.
-            Attempt::Lost(_) if !self.has_heard => match self.attempt(pool, &init, cancel).await? {
-                Attempt::Over(result) => result,
-                Attempt::Lost(report) => Err(report),
-            },
+            // The worker was gone at once: it had died waiting, in the pool. And if it had not, the
+            // program has done nothing that can be seen, so it may begin again.
+            Attempt::Lost(_) if !self.has_heard && started.elapsed() < DIED_WAITING => {
+                match self.attempt(pool, &init, cancel).await? {
+                    Attempt::Over(result) => result,
+                    Attempt::Lost(report) => Err(report),
+                }
+            }
             Attempt::Lost(report) => Err(report),
         }
     }

@@ -9,5 +9,6 @@ mod hostile_worker;
 mod language;
 mod limits;
 mod pool;
+mod regressions;
 mod repository;
 mod support;
