@@ -89,6 +89,8 @@ struct PendingCall<'js> {
 struct Prelude<'js> {
     /// What `import … from "pml"` takes its names from.
     imports: Object<'js>,
+    /// What branch probes call.
+    probe: Function<'js>,
     make_tool_error: Function<'js>,
     make_success: Function<'js>,
     make_failure: Function<'js>,
@@ -275,8 +277,7 @@ impl<'js> Session<'js> {
 
     /// Starts the program: its function gives the promise of the result.
     fn call(&self, function: &Function<'js>) -> rquickjs::Result<Promise<'js>> {
-        let probe = natives::probe(&self.ctx, &self.state)?;
-        function.call((probe, self.prelude.imports.clone()))
+        function.call((self.prelude.probe.clone(), self.prelude.imports.clone()))
     }
 
     /// Turns the event loop until `main` is settled.

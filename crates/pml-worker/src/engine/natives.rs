@@ -103,6 +103,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     };
     let prelude = Prelude {
         imports: object.get("imports")?,
+        probe: probe(ctx, state)?,
         make_tool_error: object.get("makeToolError")?,
         make_success: object.get("makeSuccess")?,
         make_failure: object.get("makeFailure")?,
@@ -260,7 +261,7 @@ pub(super) fn settlement<'js>(
 }
 
 /// Makes the function that branch probes call.
-pub(super) fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Function<'js>> {
+fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Function<'js>> {
     let state = Rc::clone(state);
     let probe = move |branch: usize, value: Value<'js>| {
         let outcome = match state.branches.borrow().get(branch) {

@@ -192,7 +192,8 @@ mod tests {
         ];
         for (code, imports, body) in table {
             let body = if body.is_empty() { "{}".to_owned() } else { format!("{{\n\t{body}\n}}") };
-            assert_eq!(javascript(code), format!("async ($probe, {{{imports}}}) => {body};\n"), "{code}");
+            let parameters = if imports.is_empty() { "$probe".to_owned() } else { format!("$probe, {{{imports}}}") };
+            assert_eq!(javascript(code), format!("async ({parameters}) => {body};\n"), "{code}");
         }
     }
 

@@ -59,7 +59,7 @@ pub(super) fn refuse_unsupported(
 
 /// Makes the program the body of an async arrow function, an expression by itself.
 ///
-/// Its first parameter is called `probe`, its second takes the imports apart.
+/// Its first parameter is called `probe`; a second, if there are imports, takes them apart.
 pub(super) fn wrap<'a>(
     allocator: &'a Allocator,
     program: &mut oxc::ast::ast::Program<'a>,
@@ -136,15 +136,14 @@ pub(super) fn wrap<'a>(
     }
 
     let body = ArrowFunctionBody::new_function_body(SPAN, ArenaVec::new_in(&allocator), statements, &builder);
-    let imports = BindingPattern::new_object_pattern(SPAN, imports, None, &builder);
     let probe = BindingPattern::new_binding_identifier(SPAN, probe, &builder);
-    let parameters = FormalParameters::boxed(
-        SPAN,
-        FormalParameterKind::ArrowFormalParameters,
-        ArenaVec::from_array_in([probe, imports].map(|pattern| parameter(pattern, &builder)), &allocator),
-        None,
-        &builder,
-    );
+    let mut parameters = ArenaVec::from_array_in([parameter(probe, &builder)], &allocator);
+    if !imports.is_empty() {
+        let imports = BindingPattern::new_object_pattern(SPAN, imports, None, &builder);
+        parameters.push(parameter(imports, &builder));
+    }
+    let kind = FormalParameterKind::ArrowFormalParameters;
+    let parameters = FormalParameters::boxed(SPAN, kind, parameters, None, &builder);
     let run = Expression::new_arrow_function_expression(SPAN, true, None, parameters, None, body, &builder);
     program.body = ArenaVec::from_array_in([Statement::new_expression_statement(SPAN, run, &builder)], &allocator);
     Ok(())
