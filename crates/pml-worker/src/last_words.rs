@@ -55,9 +55,7 @@ pub(crate) fn fail(reason: &str) -> ! {
 pub(crate) fn install() {
     std::panic::set_hook(Box::new(|panic| fail(&panic.to_string())));
 
-    let hint = "split the expression or the data over several statements";
-    let too_deep = ErrorReport::new(ErrorCode::CodeTooDeep, "the code is nested too deeply to compile").with_hint(hint);
-    PREPARED.get_or_init(|| Prepared { too_deep: prepare(too_deep), out_of_memory: prepare(out_of_memory()) });
+    PREPARED.get_or_init(|| Prepared { too_deep: prepare(too_deep()), out_of_memory: prepare(out_of_memory()) });
 
     const STACK_BYTES: usize = 64 * 1024;
     let stack = Box::leak(vec![0_u8; STACK_BYTES].into_boxed_slice());
@@ -74,6 +72,12 @@ pub(crate) fn install() {
             libc::sigaction(signal, &raw const action, ptr::null_mut());
         }
     }
+}
+
+/// The one wording of code that is too deep.
+pub(crate) fn too_deep() -> ErrorReport {
+    ErrorReport::new(ErrorCode::CodeTooDeep, "the code is nested too deeply to compile")
+        .with_hint("split the expression or the data over several statements")
 }
 
 /// The one wording of an exhausted heap.

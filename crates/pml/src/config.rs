@@ -77,7 +77,7 @@ pub struct LimitsFile {
     pub calls: Option<u64>,
     /// Tool calls at the same time. Default: 32. At most 1000.
     pub calls_in_flight: Option<u64>,
-    /// Branch decisions that are recorded. Default: 200. At most 10 000.
+    /// Branch decisions that are recorded; 0 leaves the probes out. Default: 200. At most 10 000.
     pub decisions: Option<u64>,
 }
 
@@ -131,7 +131,10 @@ impl TryFrom<File> for Config {
                 log_bytes: within("log_bytes", limits.log_bytes, MIB as u64, 64 * MIB as u64)? as usize,
                 calls: within("calls", limits.calls, 1000, 1_000_000)? as u32,
                 calls_in_flight: within("calls_in_flight", limits.calls_in_flight, 32, 1000)? as usize,
-                decisions: limits.decisions.unwrap_or(200).min(10_000) as usize,
+                decisions: match limits.decisions {
+                    Some(0) => 0,
+                    decisions => within("decisions", decisions, 200, 10_000)? as usize,
+                },
             },
         })
     }

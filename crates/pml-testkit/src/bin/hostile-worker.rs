@@ -97,12 +97,31 @@ fn play(name: &str) -> io::Result<u8> {
         }
     }
     if does("flood-logs") {
+        // In large pieces, so that the host never finds the socket empty.
+        let log = frame(LOG, 0, br#"{"level":"log","text":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}"#);
+        let flood = log.repeat(20_000);
         loop {
-            socket.write_all(&frame(
-                LOG,
-                0,
-                br#"{"level":"log","text":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}"#,
-            ))?;
+            socket.write_all(&flood)?;
+        }
+    }
+    if does("last-words") {
+        // More than the host reads at once, then an answer, then gone, with a call unanswered.
+        let log = frame(LOG, 0, br#"{"level":"log","text":"x"}"#).repeat(5000);
+        let words = frame(COMPLETE, 0, br#"{"error":{"code":"MEMORY_LIMIT","message":"words"}}"#);
+        socket.write_all(&[call(1), log, words].concat())?;
+    }
+    if does("die-unread") {
+        // So many arguments wait that the host stops reading; then gone, with an answer unread.
+        socket.write_all(&call(1))?;
+        for id in 2..=33 {
+            socket.write_all(&frame(RPC_CALL, id, br#"{"target":"test:hang","args":{}}"#))?;
+        }
+        let args = format!(r#"{{"target":"test:echo","args":{{"a":"{}"}}}}"#, "x".repeat(8 << 20));
+        for id in 34..=40 {
+            socket.set_write_timeout(Some(Duration::from_millis(100)))?;
+            if socket.write_all(&frame(RPC_CALL, id, args.as_bytes())).is_err() {
+                break;
+            }
         }
     }
     if does("flood-calls") {

@@ -93,8 +93,10 @@ impl<'a, 'js> Reporter<'a, 'js> {
     /// The engine refused what the compiler accepted, as with a bad regular expression.
     pub(super) fn not_loaded(&self, exception: Value<'js>) -> Box<ErrorReport> {
         let mut report = self.exception(exception);
-        if report.code == ErrorCode::Exception {
-            report.code = ErrorCode::SyntaxError;
+        match report.code {
+            ErrorCode::Exception => report.code = ErrorCode::SyntaxError,
+            ErrorCode::StackOverflow => report = Box::new(last_words::too_deep()),
+            _ => {}
         }
         report
     }

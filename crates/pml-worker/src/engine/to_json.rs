@@ -127,7 +127,7 @@ impl<'js> Writer<'_, 'js> {
         } else if number.fract() == 0.0 && number.abs() < 1e21 {
             // As JavaScript writes it: an integer without a point, which schemas and readers tell
             // from a float.
-            self.out.extend_from_slice((number as i128).to_string().as_bytes());
+            self.out.extend_from_slice(format!("{}", number + 0.0).as_bytes());
         } else {
             // Cannot fail: the number is finite and the sink is a Vec.
             let _ = serde_json::to_writer(&mut self.out, &number);

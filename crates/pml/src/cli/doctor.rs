@@ -64,6 +64,9 @@ fn print_text(report: &HardeningReport, mode: Mode, allow_weak: bool) -> io::Res
         };
         writeln!(stdout, "  {state:<8} {:<13} {}", layer.layer.as_str(), layer.detail)?;
     }
+    if mode == "worker" {
+        writeln!(stdout, "`pml run` executes its one worker: the same, but for the PID namespace")?;
+    }
     match (is_safe(report), allow_weak) {
         (true, _) => writeln!(stdout, "programs run in a safe sandbox"),
         (false, true) => writeln!(stdout, "programs run in a WEAK sandbox, as sandbox.allow_weak allows"),

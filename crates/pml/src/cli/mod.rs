@@ -93,9 +93,11 @@ pub fn main() -> ExitCode {
 }
 
 fn start_log(level: Option<&str>) -> Result<(), Error> {
-    let filter = level.map(str::to_owned).or_else(config::log_filter).unwrap_or_else(|| "warn".to_owned());
-    let filter = EnvFilter::builder().parse(&filter).map_err(|err| {
-        let message = format!("`{filter}` is no log level: {err}");
+    let text = level.map(str::to_owned).or_else(config::log_filter).unwrap_or_else(|| "warn".to_owned());
+    // A bare word would be taken for the name of a module.
+    let is_level = text.contains(['=', ',']) || text.parse::<tracing::level_filters::LevelFilter>().is_ok();
+    let filter = EnvFilter::builder().parse(&text).ok().filter(|_| is_level).ok_or_else(|| {
+        let message = format!("`{text}` is no log level");
         let hint = "use error, warn, info, debug or trace";
         Error::new(pml_wire::ErrorCode::ConfigInvalid, message).with_hint(hint)
     })?;
@@ -116,8 +118,8 @@ fn fail(err: &Error, code: u8) -> ExitCode {
 
 /// Runs `work` with a pool, and leaves no process behind.
 ///
-/// The token given to `work` is cancelled by Ctrl-C or SIGTERM; a second one cuts the waiting
-/// short.
+/// The token given to `work` is cancelled by Ctrl-C or SIGTERM; a second signal ends pml on the
+/// spot, whatever it is doing.
 async fn with_pool<F: Future>(
     config: &Config,
     mode: Mode,
@@ -127,9 +129,8 @@ async fn with_pool<F: Future>(
     let interrupt = CancellationToken::new();
     let (pool, keeper) = Pool::start(pool_options(config, mode), shutdown.clone());
     let keeper = tokio::spawn(keeper);
-    let signals = tokio::spawn(cancel_on_signal(interrupt.clone()));
+    cancel_on_signal(interrupt.clone());
     let output = work(pool, interrupt).await;
-    signals.abort();
     shutdown.cancel();
     if let Err(err) = keeper.await {
         tracing::error!(error = %err, "the sandbox pool did not end as it should");
@@ -137,16 +138,33 @@ async fn with_pool<F: Future>(
     output
 }
 
-async fn cancel_on_signal(interrupt: CancellationToken) {
+/// Listens for signals, for as long as the process lives, on a thread of its own: the main one may
+/// be stuck writing to a pipe that nobody reads.
+fn cancel_on_signal(interrupt: CancellationToken) {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut int), Ok(mut term)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else {
-        return; // the signals keep their usual effect, and the workers die with us
+    let listen = async move {
+        let (mut int, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        loop {
+            tokio::select! {
+                _ = int.recv() => {}
+                _ = term.recv() => {}
+            }
+            if interrupt.is_cancelled() {
+                #[expect(clippy::disallowed_methods, reason = "asked twice; the workers die with us")]
+                std::process::exit(130);
+            }
+            interrupt.cancel();
+        }
+        #[expect(unreachable_code, reason = "gives the block its type")]
+        io::Result::Ok(())
     };
-    tokio::select! {
-        _ = int.recv() => {}
-        _ = term.recv() => {}
-    }
-    interrupt.cancel();
+    std::thread::spawn(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+        // Without a listener the signals keep their usual effect, and the workers die with us.
+        if let Err(err) = runtime.and_then(|runtime| runtime.block_on(listen)) {
+            tracing::warn!(error = %err, "signals are not handled");
+        }
+    });
 }
 
 fn pool_options(config: &Config, mode: Mode) -> Options {

@@ -33,12 +33,14 @@ pub(super) fn outcome(outcome: &Outcome) -> io::Result<()> {
     let mut stderr = io::stderr().lock();
     if let Ok(value) = &outcome.result {
         let mut stdout = io::stdout().lock();
-        let value: serde_json::Value = serde_json::from_str(value.get())?;
-        match value {
+        let text = match serde_json::from_str(value.get()) {
             // A text is for reading; its quotes and escapes are not.
-            serde_json::Value::String(text) => writeln!(stdout, "{}", visible(&text))?,
-            value => writeln!(stdout, "{}", serde_json::to_string_pretty(&value)?)?,
-        }
+            Ok(serde_json::Value::String(text)) => text,
+            Ok(value) => serde_json::to_string_pretty(&value)?,
+            // JSON, but with numbers or texts that Rust has no form for.
+            Err(_) => value.get().to_owned(),
+        };
+        writeln!(stdout, "{}", visible(&text))?;
         stdout.flush()?;
     }
     for warning in &outcome.warnings {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use pml_wire::{
-    ErrorCode, ExecutionId,
+    ErrorCode, ExecutionId, json,
     message::{CallError, ErrorReport},
 };
 use serde_json::value::RawValue;
@@ -60,11 +60,15 @@ pub(super) async fn run(args: Args, mut config: Config) -> ExitCode {
         config.limits.memory_bytes = megabytes as usize * 1024 * 1024;
     }
     let program_args = match RawValue::from_string(args.args.trim().to_owned()) {
-        Ok(value) => value,
+        Ok(value) if json::depth(value.get()) <= json::MAX_DEPTH => value,
+        Ok(_) => {
+            let message = format!("the value of --args is nested more than {} levels deep", json::MAX_DEPTH);
+            return fail(&Error::new(ErrorCode::ConfigInvalid, message), USAGE);
+        }
         Err(err) => {
             let message = format!("the value of --args is not JSON: {err}");
             let hint = "quote it for the shell, as in --args '{\"name\": \"value\"}'";
-            return fail(&Error::new(ErrorCode::InvalidArguments, message).with_hint(hint), USAGE);
+            return fail(&Error::new(ErrorCode::ConfigInvalid, message).with_hint(hint), USAGE);
         }
     };
     let (name, bytes) = match read_program(&args) {

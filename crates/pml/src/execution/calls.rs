@@ -142,6 +142,15 @@ impl<'a> Calls<'a> {
         !self.in_flight.is_empty()
     }
 
+    /// Some tools whose calls have not ended.
+    pub(super) fn open_tools(&self) -> Vec<&str> {
+        let mut tools: Vec<_> = self.open.iter().map(|(_, target, _)| target.as_str()).collect();
+        tools.sort_unstable();
+        tools.dedup();
+        tools.truncate(5);
+        tools
+    }
+
     /// Starts calls while there is room.
     pub(super) fn start_waiting(&mut self, unsent: usize, listener: &(dyn Fn(Event<'_>) + Sync)) {
         while self.in_flight.len() < self.budget.calls_in_flight

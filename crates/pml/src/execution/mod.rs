@@ -195,11 +195,8 @@ impl Run<'_> {
             worker = pool.lease() => worker.map_err(|err| Box::new(err.into()))?,
         };
         let deadline = Instant::now() + self.budget.timeout;
-        let driven = match worker.send(Kind::Init, 0, init) {
-            Ok(()) => self.drive(&mut worker, deadline, cancel).await,
-            Err(_) => Err(Stop::Closed),
-        };
-        match driven {
+        worker.send(Kind::Init, 0, init);
+        match self.drive(&mut worker, deadline, cancel).await {
             Ok(result) => {
                 worker.retire();
                 Ok(Attempt::Over(result))
@@ -233,6 +230,9 @@ impl Run<'_> {
                 }
             }
             self.calls.start_waiting(worker.unsent(), self.listener);
+            // A worker that sends without end would keep this loop busy, and timers, signals and
+            // other runs waiting.
+            tokio::task::consume_budget().await;
             let (may_read, any_in_flight) = (self.calls.may_read(), self.calls.any_in_flight());
             tokio::select! {
                 biased;
@@ -241,7 +241,7 @@ impl Run<'_> {
                 ended = self.calls.next(), if any_in_flight => {
                     (self.listener)(Event::CallEnded(&ended.record));
                     let (kind, body) = ended.answer();
-                    worker.send(kind, ended.record.id.0, body.as_bytes())?;
+                    worker.send(kind, ended.record.id.0, body.as_bytes());
                 }
                 moved = worker.exchange(may_read) => moved?,
             }
@@ -273,7 +273,7 @@ impl Run<'_> {
                 if std::mem::replace(&mut self.has_names, true) {
                     return Err(Stop::Violation("a second request for names".to_owned()));
                 }
-                worker.send(Kind::Names, 0, self.calls.names().as_bytes())?;
+                worker.send(Kind::Names, 0, self.calls.names().as_bytes());
             }
             Kind::Value => {
                 let value: Box<RawValue> = parse(&frame)?;
@@ -303,6 +303,12 @@ impl Run<'_> {
 
     /// The worker did not stop by itself, so there is no line to point at.
     fn timed_out(&self) -> Box<ErrorReport> {
+        let waiting_for = self.calls.open_tools();
+        if !waiting_for.is_empty() {
+            let tools = waiting_for.join("`, `");
+            let message = format!("the program ran longer than {:?}, waiting for `{tools}`", self.budget.timeout);
+            return Box::new(ErrorReport::new(ErrorCode::Timeout, message));
+        }
         let message = format!("the program ran longer than {:?} and did not stop when told to", self.budget.timeout);
         let hint = "look for one long operation, such as arithmetic on huge numbers";
         Box::new(ErrorReport::new(ErrorCode::Timeout, message).with_hint(hint))
@@ -342,7 +348,7 @@ enum Stop {
 
 impl From<std::io::Error> for Stop {
     fn from(_: std::io::Error) -> Stop {
-        Stop::Closed // a socket that cannot be written to has nobody at its other end
+        Stop::Closed // a socket that cannot be read has nobody at its other end
     }
 }
 

@@ -23,6 +23,8 @@ use crate::error::Error;
 
 /// How long a worker may take to close its jail.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a worker that has closed its end may take to end.
+const END_TIMEOUT: Duration = Duration::from_millis(100);
 /// When a worker that has answered is killed.
 const KILL_DELAY: Duration = Duration::from_millis(5);
 /// How much is read at a time.
@@ -130,17 +132,15 @@ impl Worker {
     }
 
     /// Puts a frame into the buffer, and as much of the buffer as fits into the socket.
-    pub fn send(&mut self, kind: Kind, id: u32, body: &[u8]) -> io::Result<()> {
+    pub fn send(&mut self, kind: Kind, id: u32, body: &[u8]) {
         if tracing::enabled!(tracing::Level::TRACE) {
-            let frame = Frame { kind, id, body: body.to_vec() };
-            frame_log::log("to worker", &frame);
+            frame_log::log("to worker", &Frame { kind, id, body: body.to_vec() });
         }
         let is_idle = self.out.is_empty();
         frame::encode(&mut self.out, kind, id, body);
         if is_idle {
-            self.try_flush()?;
+            self.try_flush();
         }
-        Ok(())
     }
 
     /// How many bytes the worker has not taken yet.
@@ -148,20 +148,18 @@ impl Worker {
         self.out.len()
     }
 
-    fn try_flush(&mut self) -> io::Result<()> {
+    /// Writes what fits. A worker that cannot be written to is dead or dying, and what it said last
+    /// may still be unread: so that is no error here, but only shows as the end of what it sends.
+    fn try_flush(&mut self) {
         let mut written = 0;
-        let outcome = loop {
-            if written == self.out.len() {
-                break Ok(());
-            }
+        while written < self.out.len() {
             match self.socket.try_write(&self.out[written..]) {
                 Ok(count) => written += count,
-                Err(err) if err.kind() == io::ErrorKind::WouldBlock => break Ok(()),
-                Err(err) => break Err(err),
+                Err(err) if err.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => written = self.out.len(),
             }
-        };
+        }
         self.out.drain(..written);
-        outcome
     }
 
     /// A frame that has already arrived whole.
@@ -194,10 +192,12 @@ impl Worker {
         }
         let ready = self.socket.ready(interest).await?;
         if ready.is_writable() {
-            self.try_flush()?;
+            self.try_flush();
         }
         if read && (ready.is_readable() || ready.is_read_closed()) {
             self.try_receive()?;
+        } else if ready.is_error() {
+            return Err(io::ErrorKind::BrokenPipe.into());
         }
         Ok(())
     }
@@ -229,7 +229,7 @@ impl Worker {
             return Ended { exit: Err(io::ErrorKind::NotFound.into()), stderr: String::new() };
         };
         // It has closed its socket, so it is ending; a worker that only pretends to is helped.
-        let exit = match timeout(Duration::from_secs(1), process.wait()).await {
+        let exit = match timeout(END_TIMEOUT, process.wait()).await {
             Ok(exit) => exit,
             Err(_) => {
                 process.kill();
@@ -248,6 +248,9 @@ impl Drop for Worker {
     fn drop(&mut self) {
         if let Some(mut process) = self.process.take() {
             process.kill();
+            if tokio::runtime::Handle::try_current().is_err() {
+                return; // the runtime is gone, and this process about to follow
+            }
             self.reaper.tasks.spawn(async move {
                 if let Err(err) = process.wait().await {
                     warn!(error = %err, "a sandbox process was not reaped");

@@ -50,7 +50,8 @@ fn json_of(output: &Output) -> Value {
 
 #[test]
 fn exit_codes_tell_success_failure_and_mistakes_apart() {
-    let table: [(&[&str], i32); 14] = [
+    let table: [(&[&str], i32); 15] = [
+        (&["--log", "debgu", "run", "-e", "1"], 2),
         (&["run", "-e", "return 1"], 0),
         (&["--version"], 0),
         (&["--help"], 0),
@@ -80,6 +81,7 @@ fn the_result_goes_to_stdout_and_the_rest_to_stderr() {
     let output = pml(&["run", "-e", "console.log('hello'); return { b: 1, a: [2] }"]);
     assert_eq!(stdout(&output), "{\n  \"b\": 1,\n  \"a\": [\n    2\n  ]\n}\n");
     assert!(stderr(&output).starts_with("hello\ndone in "), "{output:?}");
+    assert_eq!(stdout(&pml(&["run", "-e", "return ['\\u009b']"])), "[\n  \"\u{fffd}\"\n]\n");
     assert_eq!(stdout(&pml(&["run", "-e", "return 'line\\n\\u001b[31mred'"])), "line\n\u{fffd}[31mred\n");
 }
 
@@ -285,6 +287,28 @@ fn signals_end_the_run_and_leave_nothing_behind() {
         child.wait().unwrap();
         assert!(workers.into_iter().all(gone), "{program}");
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_second_signal_ends_pml_even_if_nobody_reads_its_output() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_pml"))
+        .args(["run", "-e", "for (;;) console.log('x'.repeat(1000))"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped()) // and never read
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    for _ in 0..2 {
+        // The first may already have been enough.
+        let _ = kill_process(Pid::from_child(&child), Signal::TERM);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!((0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        child.try_wait().unwrap().is_some()
+    }));
 }
 
 #[test]

@@ -53,10 +53,30 @@ async fn floods_are_bounded() {
     let outcome = sandbox.run("flood-logs").await;
     assert_eq!(code(&outcome), Some(ErrorCode::Timeout), "{outcome:?}");
     assert!(outcome.logs.iter().map(|log| log.text.len()).sum::<usize>() <= 10_000);
+    assert!(outcome.duration < Duration::from_millis(900), "{:?}", outcome.duration);
     let outcome = sandbox.run("flood-calls").await;
     assert_eq!(code(&outcome), Some(ErrorCode::CallBudgetSpent), "{outcome:?}");
     let outcome = sandbox.run("many-decisions").await;
     assert_eq!(outcome.decisions.len(), 200);
+    sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_worker_said_before_it_died_is_heard() {
+    let sandbox = Sandbox::with(options(helper_path("hostile-worker"), Mode::Subprocess));
+    for _ in 0..5 {
+        assert_eq!(code(&sandbox.run("last-words").await), Some(ErrorCode::MemoryLimit));
+    }
+    sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_dies_while_it_is_not_read_is_noticed() {
+    let mut sandbox = Sandbox::with(options(helper_path("hostile-worker"), Mode::Subprocess));
+    sandbox.budget.timeout = Duration::from_secs(1);
+    let outcome = sandbox.run("die-unread").await;
+    assert!(matches!(code(&outcome), Some(ErrorCode::WorkerCrashed | ErrorCode::Timeout)), "{:?}", code(&outcome));
+    assert!(outcome.duration < Duration::from_secs(3), "{:?}", outcome.duration);
     sandbox.stop().await;
 }
 

@@ -124,6 +124,8 @@ async fn deep_nesting_kills_no_host() {
         assert_eq!(sandbox.value("return 1+1").await, json!(2), "after {start}");
     }
     assert_eq!(code(&sandbox.run(&"[".repeat(n)).await), Some(ErrorCode::CodeTooDeep));
+    let shallow = format!("return {}1{}", "[".repeat(10_000), "]".repeat(10_000));
+    assert_eq!(code(&sandbox.run(&shallow).await), Some(ErrorCode::CodeTooDeep));
     sandbox.stop().await;
 }
 

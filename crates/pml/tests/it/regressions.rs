@@ -131,6 +131,8 @@ async fn large_integers_stay_integers() {
     let sandbox = Sandbox::start();
     let outcome = sandbox.run("return [1700000000000000, Number.MAX_SAFE_INTEGER, -1e20, 1e21, 0.5]").await;
     assert_eq!(outcome.result.unwrap().get(), "[1700000000000000,9007199254740991,-100000000000000000000,1e+21,0.5]");
+    let outcome = sandbox.run("return 12345678901234567890").await;
+    assert_eq!(outcome.result.unwrap().get(), "12345678901234567000");
     sandbox.stop().await;
 }
 

@@ -7,21 +7,31 @@ use std::{
     mem::MaybeUninit,
     os::fd::{AsFd, OwnedFd},
     path::PathBuf,
+    time::Duration,
 };
 
 use pml_worker::WorkerLimits;
 use rustix::{
     net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg},
-    process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid},
+    process::{
+        Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, pidfd_open, pidfd_send_signal,
+        waitid, waitpid,
+    },
 };
 use tokio::{
     io::{AsyncReadExt, Interest, unix::AsyncFd},
     net::UnixStream,
     sync::Mutex,
+    time::timeout,
 };
 use tracing::{debug, warn};
 
 use super::{Exit, Process, Spawned, single, socket_pair, stderr_pipe};
+
+/// How long the prepared process may take to fork, or to end.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// What `clone` answers in a PID namespace whose first process is dead: ENOMEM.
+const NO_NAMESPACE: i32 = 12;
 
 /// Keeps the prepared process, and starts it anew should it die.
 #[derive(Debug)]
@@ -45,12 +55,17 @@ impl Nursery {
         let (socket, worker_socket) = socket_pair()?;
         let (stderr, worker_stderr) = stderr_pipe()?;
         let mut slot = self.zygote.lock().await;
-        let pid = match &mut *slot {
+        let first = match &mut *slot {
             Some(zygote) => zygote.fork(limits, &worker_socket, &worker_stderr).await,
             None => Err(io::ErrorKind::NotConnected.into()),
         };
-        let pid = match pid {
-            Ok(pid) => pid,
+        let answer = match first {
+            // It lives, but its workers' PID namespace does not.
+            Ok(Err(err)) if err.raw_os_error() == Some(NO_NAMESPACE) => Err(err),
+            first => first,
+        };
+        let answer = match answer {
+            Ok(answer) => answer,
             Err(err) => {
                 if let Some(dead) = slot.take() {
                     warn!(error = %err, "the process that workers are forked from is gone, starting another");
@@ -61,7 +76,8 @@ impl Nursery {
             }
         };
         drop(slot);
-        Ok(Spawned { socket, stderr, process: Process::Forked(Child::new(pid)?) })
+        let process = Process::Forked(Child::new(answer?)?);
+        Ok(Spawned { socket, stderr, process })
     }
 
     pub(super) async fn close(&self) {
@@ -79,8 +95,18 @@ impl Zygote {
         Ok(Zygote { control, process })
     }
 
-    /// Asks for a worker. One request at a time: the caller holds the lock.
-    async fn fork(&mut self, limits: WorkerLimits, socket: &OwnedFd, stderr: &OwnedFd) -> io::Result<Pid> {
+    /// Asks for a worker: its process id, or why it could not be forked. The outer error is that
+    /// there is nobody to ask. One request at a time: the caller holds the lock.
+    async fn fork(&mut self, limits: WorkerLimits, socket: &OwnedFd, stderr: &OwnedFd) -> io::Result<io::Result<Pid>> {
+        let asked = timeout(ANSWER_TIMEOUT, self.ask(limits, socket, stderr)).await;
+        let answer = asked.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        Ok(match Pid::from_raw(answer) {
+            Some(pid) if answer > 0 => Ok(pid),
+            _ => Err(io::Error::from_raw_os_error(-answer)),
+        })
+    }
+
+    async fn ask(&mut self, limits: WorkerLimits, socket: &OwnedFd, stderr: &OwnedFd) -> io::Result<i32> {
         let request = limits.to_bytes();
         let sent = self
             .control
@@ -97,17 +123,17 @@ impl Zygote {
         }
         let mut answer = [0; 4];
         self.control.read_exact(&mut answer).await?;
-        let answer = i32::from_ne_bytes(answer);
-        match Pid::from_raw(answer) {
-            Some(pid) if answer > 0 => Ok(pid),
-            _ => Err(io::Error::from_raw_os_error(-answer)),
-        }
+        Ok(i32::from_ne_bytes(answer))
     }
 
     /// Closes the control socket, upon which the process ends, and reaps it.
     async fn end(mut self) {
         drop(self.control);
-        if let Err(err) = self.process.wait().await {
+        let ended = match timeout(ANSWER_TIMEOUT, self.process.wait()).await {
+            Ok(ended) => ended.map(drop),
+            Err(_) => self.process.kill().await,
+        };
+        if let Err(err) = ended {
             warn!(error = %err, "the process that workers are forked from was not reaped");
         }
     }
@@ -123,10 +149,20 @@ pub(in crate::sandbox) struct Child {
 impl Child {
     fn new(pid: Pid) -> io::Result<Child> {
         // Even if the worker has died already: it stays a zombie until it is reaped here.
-        let pidfd = pidfd_open(pid, PidfdFlags::NONBLOCK)?;
-        #[expect(deprecated, reason = "its successor is unsafe, for types other than OwnedFd that close early")]
-        let pidfd = AsyncFd::with_interest(pidfd, Interest::READABLE)?;
-        Ok(Child { pid, pidfd })
+        let watch = || {
+            let pidfd = pidfd_open(pid, PidfdFlags::NONBLOCK)?;
+            #[expect(deprecated, reason = "its successor is unsafe, for types other than OwnedFd that close early")]
+            AsyncFd::with_interest(pidfd, Interest::READABLE)
+        };
+        match watch() {
+            Ok(pidfd) => Ok(Child { pid, pidfd }),
+            Err(err) => {
+                // No descriptor is left to wait with, so wait on the spot; killed, it ends at once.
+                let _ = kill_process(pid, Signal::KILL);
+                let _ = waitpid(Some(pid), WaitOptions::empty());
+                Err(err)
+            }
+        }
     }
 
     pub(super) fn id(&self) -> u32 {
