@@ -154,6 +154,13 @@ fn dependencies_come_from_the_registry_under_known_licences() {
 }
 
 #[test]
+fn the_readmes_first_command_runs_pml() {
+    assert!(read("README.md").contains("cargo run --release -- demo"));
+    // Another binary among the default members would make cargo ask which one is meant.
+    assert!(read("Cargo.toml").contains("default-members = [\"crates/pml\"]"));
+}
+
+#[test]
 fn every_file_says_what_it_is_for() {
     for name in fs::read_dir(root().join("crates")).unwrap() {
         for file in rust_files(&name.unwrap().path()) {
