@@ -9,6 +9,7 @@ mod print;
 mod run;
 
 use std::{
+    convert::Infallible,
     future::Future,
     io::{self, Write as _},
     path::PathBuf,
@@ -16,6 +17,7 @@ use std::{
 };
 
 use clap::{Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
@@ -141,30 +143,27 @@ async fn with_pool<F: Future>(
 /// Listens for signals, for as long as the process lives, on a thread of its own: the main one may
 /// be stuck writing to a pipe that nobody reads.
 fn cancel_on_signal(interrupt: CancellationToken) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let listen = async move {
-        let (mut int, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        loop {
-            tokio::select! {
-                _ = int.recv() => {}
-                _ = term.recv() => {}
-            }
-            if interrupt.is_cancelled() {
-                #[expect(clippy::disallowed_methods, reason = "asked twice; the workers die with us")]
-                std::process::exit(130);
-            }
-            interrupt.cancel();
-        }
-        #[expect(unreachable_code, reason = "gives the block its type")]
-        io::Result::Ok(())
-    };
     std::thread::spawn(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
         // Without a listener the signals keep their usual effect, and the workers die with us.
-        if let Err(err) = runtime.and_then(|runtime| runtime.block_on(listen)) {
-            tracing::warn!(error = %err, "signals are not handled");
-        }
+        let Err(err) = runtime.and_then(|runtime| runtime.block_on(listen(interrupt)));
+        tracing::warn!(error = %err, "signals are not handled");
     });
+}
+
+async fn listen(interrupt: CancellationToken) -> io::Result<Infallible> {
+    let (mut int, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    loop {
+        tokio::select! {
+            _ = int.recv() => {}
+            _ = term.recv() => {}
+        }
+        if interrupt.is_cancelled() {
+            #[expect(clippy::disallowed_methods, reason = "asked twice; the workers die with us")]
+            std::process::exit(130);
+        }
+        interrupt.cancel();
+    }
 }
 
 fn pool_options(config: &Config, mode: Mode) -> Options {
