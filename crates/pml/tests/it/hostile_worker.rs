@@ -1,6 +1,9 @@
 //! A worker that has been taken over sends whatever it likes. The host must not care.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use pml::sandbox::Mode;
 use pml_testkit::helper_path;
@@ -50,10 +53,21 @@ async fn floods_are_bounded() {
     let mut sandbox = Sandbox::with(options(helper_path("hostile-worker"), Mode::Subprocess));
     sandbox.budget.timeout = Duration::from_millis(500);
     sandbox.budget.log_bytes = 10_000;
-    let outcome = sandbox.run("flood-logs").await;
+    // While it floods, others on the same thread get their turns.
+    let turns = AtomicUsize::new(0);
+    let others = async {
+        loop {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            turns.fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    let outcome = tokio::select! {
+        outcome = sandbox.run("flood-logs") => outcome,
+        () = others => unreachable!("never ends"),
+    };
     assert_eq!(code(&outcome), Some(ErrorCode::Timeout), "{outcome:?}");
+    assert!(turns.load(Ordering::SeqCst) >= 10, "{turns:?} turns in {:?}", outcome.duration);
     assert!(outcome.logs.iter().map(|log| log.text.len()).sum::<usize>() <= 10_000);
-    assert!(outcome.duration < Duration::from_millis(900), "{:?}", outcome.duration);
     let outcome = sandbox.run("flood-calls").await;
     assert_eq!(code(&outcome), Some(ErrorCode::CallBudgetSpent), "{outcome:?}");
     let outcome = sandbox.run("many-decisions").await;
@@ -76,7 +90,7 @@ async fn a_worker_that_dies_while_it_is_not_read_is_noticed() {
     sandbox.budget.timeout = Duration::from_secs(1);
     let outcome = sandbox.run("die-unread").await;
     assert!(matches!(code(&outcome), Some(ErrorCode::WorkerCrashed | ErrorCode::Timeout)), "{:?}", code(&outcome));
-    assert!(outcome.duration < Duration::from_secs(3), "{:?}", outcome.duration);
+    assert!(outcome.duration < Duration::from_secs(10), "{:?}", outcome.duration);
     sandbox.stop().await;
 }
 

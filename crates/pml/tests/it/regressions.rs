@@ -117,7 +117,7 @@ async fn a_deadline_inside_what_we_ask_of_a_program_is_still_a_timeout() {
     ] {
         let outcome = sandbox.run(program).await;
         assert!(matches!(code(&outcome), Some(ErrorCode::Timeout | ErrorCode::Exception)), "{program}: {outcome:?}");
-        assert!(outcome.duration < Duration::from_secs(2), "{program}");
+        assert!(outcome.duration < Duration::from_secs(5), "{program}");
     }
     let outcome = sandbox
         .run("const e = new Error('x'); Object.defineProperty(e, 'message', { get() { for (;;) {} } }); throw e")
