@@ -86,19 +86,38 @@ fn take_descriptors(request: &Request) {
 }
 
 /// Forks process 1 of the PID namespace, which does nothing but die with this process.
+///
+/// Returns when the child has arranged for that. If this process dies sooner, the child finds the
+/// pipe between them closed, and ends by itself.
 fn fork_init() -> io::Result<()> {
-    // SAFETY: the process has one thread. The child makes system calls only.
+    let mut pipe = [0; 2];
+    // SAFETY: `pipe` has room for two descriptors. The process has one thread, and the child makes
+    // system calls only. The byte that is passed is a local of either side.
     unsafe {
+        if libc::pipe(pipe.as_mut_ptr()) == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        let [reading, writing] = pipe;
+        let mut byte = 0_u8;
         match libc::fork() {
             -1 => Err(io::Error::last_os_error()),
             0 => {
+                libc::close(reading);
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                if libc::write(writing, (&raw const byte).cast(), 1) != 1 {
+                    libc::_exit(0);
+                }
                 libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0);
                 loop {
                     libc::pause();
                 }
             }
-            _ => Ok(()),
+            _ => {
+                libc::close(writing);
+                let read = libc::read(reading, (&raw mut byte).cast(), 1);
+                libc::close(reading);
+                if read == 1 { Ok(()) } else { Err(io::Error::other("it died at once")) }
+            }
         }
     }
 }

@@ -10,7 +10,7 @@
 #[expect(dead_code, reason = "shared with the other tests, which use all of it")]
 mod support;
 
-use std::{fs, time::Duration};
+use std::{fs, os::unix::process::CommandExt, time::Duration};
 
 use pml::sandbox::Mode;
 use pml_wire::ErrorCode;
@@ -137,4 +137,34 @@ async fn a_dead_zygote_is_replaced() {
         assert_eq!(sandbox.value("return 1+1").await, json!(2));
     }
     sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn a_zygote_that_ends_at_once_leaves_nothing() {
+    let _alone = ONE_AT_A_TIME.lock().await;
+    let name = format!("early-{}", std::process::id());
+    for _ in 0..20 {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        drop(ours);
+        #[expect(clippy::disallowed_methods, reason = "starts what only pml starts otherwise")]
+        let mut zygote = std::process::Command::new(env!("CARGO_BIN_EXE_pml"));
+        zygote.arg0(&name).arg("worker").stdin(std::os::fd::OwnedFd::from(theirs));
+        zygote.spawn().unwrap().wait().unwrap();
+    }
+    let is_left = || {
+        fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .any(|entry| fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default().contains(&name))
+    };
+    // The kernel kills the first process of the namespace a moment after the zygote is gone.
+    let mut left = true;
+    for _ in 0..100 {
+        left = is_left();
+        if !left {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(!left);
 }
