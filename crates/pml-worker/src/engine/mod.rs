@@ -238,8 +238,9 @@ impl<'js> Session<'js> {
             _ => Probes::Insert,
         };
         last_words::compiling(true);
-        let program = transpile::compile(code, name, probes)?;
+        let compiled = transpile::compile(code, name, probes);
         last_words::compiling(false);
+        let program = compiled?;
         let source = Rc::new(program.source);
         self.state.source.replace(Some(Rc::clone(&source)));
         self.state.branches.replace(program.branches);

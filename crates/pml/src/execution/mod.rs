@@ -37,6 +37,8 @@ const CLOSE_WATCH: Duration = Duration::from_micros(150);
 
 /// A worker that is gone this soon, without a word, was gone before it got the program.
 const DIED_WAITING: Duration = Duration::from_millis(20);
+/// Tools that are named in a warning about calls that were not awaited.
+const MAX_NAMES: usize = 20;
 /// How often a run that is busy moving frames lets others have their turn.
 const TURNS: u32 = 8;
 /// Most warnings of one run.
@@ -114,7 +116,8 @@ pub async fn run(
     }
     let (calls, unfinished) = run.calls.finish();
     if !unfinished.is_empty() && result.is_ok() {
-        let (count, list) = (unfinished.len(), unfinished.join("`, `"));
+        // The count is exact; a flood of names would help nobody.
+        let (count, list) = (unfinished.len(), unfinished[..unfinished.len().min(MAX_NAMES)].join("`, `"));
         let (noun, verb) = if count == 1 { ("call", "was") } else { ("calls", "were") };
         run.warnings.push(format!("{count} tool {noun} {verb} not awaited: `{list}`"));
     }
@@ -262,7 +265,7 @@ impl Run<'_> {
                 if json::depth(call.args.get()) > json::MAX_DEPTH {
                     return Err(Stop::Violation("arguments nested too deeply".to_owned()));
                 }
-                self.calls.accept(frame.id, call.target, call.args.to_owned()).map_err(Stop::from)?;
+                self.calls.accept(frame.id, call.target, call.args.to_owned())?;
             }
             Kind::Log => {
                 let log: Log = parse(&frame)?;
