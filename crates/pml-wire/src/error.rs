@@ -65,6 +65,28 @@ codes! {
     InvalidArguments = "INVALID_ARGUMENTS",
     /// The tool ran and said that it failed.
     ToolError = "TOOL_ERROR",
+    /// The program calls a tool that does not exist, or wrongly, so it was not started.
+    PreflightFailed = "PREFLIGHT_FAILED",
+    /// The tool asks the user something, and there is nobody to ask.
+    InputRequired = "INPUT_REQUIRED",
+    /// What the tool returned is not what its output schema says.
+    InvalidResult = "INVALID_RESULT",
+    /// The policy does not allow this call.
+    PolicyDenied = "POLICY_DENIED",
+    /// Calls are made faster than configured, or than the server accepts.
+    RateLimited = "RATE_LIMITED",
+    /// The server did not start, or did not agree on a protocol.
+    ProviderInitFailed = "PROVIDER_INIT_FAILED",
+    /// The server is not connected at the moment.
+    ProviderUnavailable = "PROVIDER_UNAVAILABLE",
+    /// The server did not answer in time.
+    ProviderTimeout = "PROVIDER_TIMEOUT",
+    /// The server's process ended while a call was waiting for it.
+    ProviderCrashed = "PROVIDER_CRASHED",
+    /// The server answered with something that is not MCP.
+    ProviderProtocol = "PROVIDER_PROTOCOL",
+    /// The server wants the user to log in first.
+    AuthRequired = "AUTH_REQUIRED",
     /// The program made more tool calls than one run may.
     CallBudgetSpent = "CALL_BUDGET_SPENT",
     /// The sandbox process ended without an answer.
@@ -81,7 +103,12 @@ impl ErrorCode {
     /// May the same thing succeed if it is simply tried again later?
     pub fn is_retryable(self) -> bool {
         match self {
-            ErrorCode::WorkerCrashed | ErrorCode::SandboxUnavailable => true,
+            ErrorCode::WorkerCrashed
+            | ErrorCode::SandboxUnavailable
+            | ErrorCode::RateLimited
+            | ErrorCode::ProviderUnavailable
+            | ErrorCode::ProviderTimeout
+            | ErrorCode::ProviderCrashed => true,
             ErrorCode::CodeEmpty
             | ErrorCode::CodeTooLarge
             | ErrorCode::CodeTooDeep
@@ -100,6 +127,13 @@ impl ErrorCode {
             | ErrorCode::ToolNotFound
             | ErrorCode::InvalidArguments
             | ErrorCode::ToolError
+            | ErrorCode::PreflightFailed
+            | ErrorCode::InputRequired
+            | ErrorCode::InvalidResult
+            | ErrorCode::PolicyDenied
+            | ErrorCode::ProviderInitFailed
+            | ErrorCode::ProviderProtocol
+            | ErrorCode::AuthRequired
             | ErrorCode::CallBudgetSpent
             | ErrorCode::SandboxViolation
             | ErrorCode::ConfigInvalid => false,

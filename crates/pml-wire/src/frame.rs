@@ -23,6 +23,8 @@ pub enum Kind {
     RpcError = 3,
     /// Host → worker: the names of all tools.
     Names = 4,
+    /// Host → worker: what a call returned, where part of it stays with the host.
+    RpcHandles = 5,
     /// Worker → host: the jail is closed, send a program.
     Ready = 16,
     /// Worker → host: call a tool.
@@ -37,15 +39,20 @@ pub enum Kind {
     Value = 21,
     /// Worker → host: the run is over. Nothing follows.
     ExecutionComplete = 22,
+    /// Worker → host: the calls that can be read off the program, before anything else of it.
+    Preflight = 23,
+    /// Worker → host: read a part of what stays with the host.
+    Read = 24,
 }
 
 impl Kind {
     /// Every kind there is.
-    const ALL: [Kind; 11] = [
+    const ALL: [Kind; 14] = [
         Kind::Init,
         Kind::RpcResult,
         Kind::RpcError,
         Kind::Names,
+        Kind::RpcHandles,
         Kind::Ready,
         Kind::RpcCall,
         Kind::Log,
@@ -53,6 +60,8 @@ impl Kind {
         Kind::NamesRequest,
         Kind::Value,
         Kind::ExecutionComplete,
+        Kind::Preflight,
+        Kind::Read,
     ];
 
     fn from_byte(byte: u8) -> Option<Kind> {

@@ -72,6 +72,100 @@ impl CallError {
     }
 }
 
+/// Most calls that one [`Preflight`] names.
+pub const MAX_PREFLIGHT_CALLS: usize = 200;
+
+/// `Preflight`: the tool calls that can be read off the program. Sent only if there are any, and
+/// then before every other frame of the run, so that the host can refuse before anything happened.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Preflight {
+    pub calls: Vec<PreflightCall>,
+}
+
+/// A call written out in the program: `mcp.server.tool({ key: … })`.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PreflightCall {
+    /// `server:tool` as the program wrote it; not yet a [`ToolId`].
+    pub target: String,
+    /// The names of the arguments that can be read off.
+    pub keys: Vec<String>,
+    /// There may be more arguments than `keys`: a spread, a computed name, or no object literal.
+    pub is_open: bool,
+    /// The call is made whenever the program runs to that place, and its failure fails the program.
+    pub is_certain: bool,
+    /// Where, counted from 1.
+    pub line: u32,
+    pub column: u32,
+    /// The line of the program and those around it, with a mark under the column.
+    pub frame: String,
+}
+
+/// `RpcHandles`: a result of which the host keeps a part.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Handles {
+    /// All of it, because it is large.
+    Whole(Handle),
+    /// Content blocks, in order.
+    Blocks(Vec<Block>),
+}
+
+/// One content block of a result.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Block {
+    /// The block itself.
+    Value(Box<RawValue>),
+    /// A block that the host keeps.
+    Handle(Handle),
+}
+
+/// A value that the host keeps for the run, as the program sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Handle {
+    /// Names the value. Cannot be guessed, so that no server can name what it did not return.
+    pub token: String,
+    /// `text`, `json`, `image`, `audio` or `resource`.
+    pub r#type: String,
+    /// Bytes of the text: of the text itself, of the JSON text, or of the base64 text.
+    pub size: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uri: Option<String>,
+}
+
+/// The key of the object that a handle becomes in JSON: `{"$pml:handle": token}`. The host puts the
+/// value in its place where it leaves the run: in the result, and in the arguments of a call.
+pub const HANDLE_KEY: &str = "$pml:handle";
+
+/// `Read`: a part of a value that the host keeps. The frame's id is counted with the calls'. The
+/// answer is an `RpcResult`, an `RpcError`, or, for `json`, perhaps an `RpcHandles` again.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Read {
+    pub token: String,
+    pub part: Part,
+}
+
+/// Which part.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// Bytes `from..to` of the text, moved to whole characters; answered with a [`Slice`].
+    Slice { from: u64, to: u64 },
+    /// The value at a path such as `items[3].name`; the whole for an empty one.
+    Json { path: String },
+}
+
+/// Answer to [`Part::Slice`].
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slice {
+    pub text: String,
+    /// Where the next slice begins; the size of the whole at the end.
+    pub next: u64,
+}
+
 /// How loud a line of console output is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -303,7 +303,14 @@ impl Run<'_> {
                     (None, None) => Err(Stop::Violation("an end without a result".to_owned())),
                 };
             }
-            Kind::Init | Kind::RpcResult | Kind::RpcError | Kind::Names | Kind::Ready => {
+            Kind::Preflight => drop(parse::<message::Preflight>(&frame)?),
+            Kind::Init
+            | Kind::RpcResult
+            | Kind::RpcError
+            | Kind::RpcHandles
+            | Kind::Names
+            | Kind::Ready
+            | Kind::Read => {
                 return Err(Stop::Violation(format!("a {:?} frame", frame.kind)));
             }
         }
