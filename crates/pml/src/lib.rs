@@ -7,8 +7,10 @@
 //! * [`config`]: `pml.toml`, as written and as checked.
 //! * [`execution`]: one run, from request to outcome.
 //! * [`sandbox`]: the pool of jailed processes.
+//! * [`catalog`]: what tools there are, and how they look in TypeScript.
 //! * [`error`]: an error as it crosses a boundary.
 
+pub mod catalog;
 pub mod cli;
 pub mod config;
 pub mod error;

@@ -1,0 +1,3 @@
+//! What tools there are.
+
+pub mod typescript;

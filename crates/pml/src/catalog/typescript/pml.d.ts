@@ -1,0 +1,56 @@
+
+/** What was passed with `--args`. */
+declare const args: any;
+
+declare const pml: typeof import("pml").default;
+
+declare module "pml" {
+  /** How a call went. */
+  export type CallAnswer =
+    | { success: true; result: any }
+    | { success: false; error: { code: string; message: string; tool: string; retryable: boolean; data?: any } };
+
+  /** Calls a tool by its name, `server:tool`. Does not throw if the tool fails. */
+  export function callTool(name: string, args?: object): Promise<CallAnswer>;
+
+  /** Calls tools at the same time. The answers are in the order of the calls. */
+  export function callToolsBatch(calls: { name: string; args?: object }[]): Promise<CallAnswer[]>;
+
+  /** Tells whoever waits for the program how far it is. */
+  export function progress(progress: number, total?: number, message?: string): void;
+
+  /** What a call on `mcp` throws if the tool fails. */
+  export class ToolError extends Error {
+    readonly code: string;
+    /** `server:tool`. */
+    readonly tool: string;
+    /** May the same call succeed later? */
+    readonly retryable: boolean;
+    /** What the tool sent along, if anything. */
+    readonly data?: any;
+  }
+
+  /** A result that is too large to be handed over at once. */
+  export class ResultHandle {
+    private constructor();
+    readonly type: "text" | "json" | "image" | "audio" | "resource";
+    /** In bytes. */
+    readonly size: number;
+    readonly mimeType?: string;
+    readonly uri?: string;
+    slice(from?: number, to?: number): Promise<string>;
+    /** The value, or the part of it at a path. */
+    json(path?: string): Promise<any>;
+    [Symbol.asyncIterator](): AsyncIterator<string>;
+    toJSON(): unknown;
+  }
+
+  const pml: {
+    readonly callTool: typeof callTool;
+    readonly callToolsBatch: typeof callToolsBatch;
+    readonly progress: typeof progress;
+    readonly ToolError: typeof ToolError;
+    readonly ResultHandle: typeof ResultHandle;
+  };
+  export default pml;
+}
