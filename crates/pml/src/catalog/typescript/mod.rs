@@ -11,6 +11,8 @@
 
 mod comment;
 mod declare;
+#[cfg(test)]
+mod hostile;
 mod merge;
 mod names;
 mod schema;
