@@ -55,6 +55,30 @@ pub struct ToolId {
 /// Longest server or tool name that is accepted, in bytes.
 pub const MAX_NAME_BYTES: usize = 256;
 
+/// Names that JavaScript itself asks for: never servers or tools on `mcp`. What is called so is
+/// reached by `callTool`.
+pub const RESERVED_NAMES: [&str; 19] = [
+    "then",
+    "catch",
+    "finally",
+    "toJSON",
+    "toString",
+    "valueOf",
+    "constructor",
+    "prototype",
+    "__proto__",
+    "hasOwnProperty",
+    "inspect",
+    "length",
+    "name",
+    "call",
+    "apply",
+    "bind",
+    "asymmetricMatch",
+    "nodeType",
+    "$$typeof",
+];
+
 /// Why a text is not a tool id.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ToolIdError {

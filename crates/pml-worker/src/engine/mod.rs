@@ -22,7 +22,7 @@ use std::{
 
 use pml_wire::{
     ErrorCode, Frame, Kind,
-    message::{CallError, ErrorReport, ExecutionComplete, Init, Limits},
+    message::{CallError, ErrorReport, ExecutionComplete, Init, Limits, Preflight, PreflightCall},
 };
 use rquickjs::{
     Context, Ctx, Function, Module, Object, Promise, Runtime, Value,
@@ -45,6 +45,8 @@ use crate::{
 const STACK_BYTES: usize = 4 * 1024 * 1024;
 /// Longest warning.
 const WARNING_BYTES: usize = 1000;
+/// Longest `Preflight`, well under the shortest frame that the host takes with any limits.
+const PREFLIGHT_BYTES: usize = 48 * 1024;
 /// How often a program that never pauses is asked whether its host still lives.
 const HOST_CHECK: Duration = Duration::from_millis(100);
 
@@ -248,6 +250,7 @@ impl<'js> Session<'js> {
 
         let function =
             self.load(&program.javascript, args).map_err(|_| reporter.not_loaded(raw::take_exception(&self.ctx)))?;
+        self.announce(program.calls);
         let main = self.call(&function).map_err(|_| reporter.exception(raw::take_exception(&self.ctx)))?;
         self.drive(&main, &reporter)?;
 
@@ -264,6 +267,20 @@ impl<'js> Session<'js> {
             Some(Err(_)) => Err(reporter.exception(raw::take_exception(&self.ctx))),
             // The result promise is what the loop waits for.
             None => Err(reporter.deadlock()),
+        }
+    }
+
+    /// Names the calls of the program before anything of it runs, if there are any; a rehearsal has
+    /// none. Nothing is answered: the host reads frames in order, and ends a run that it refuses.
+    fn announce(&self, calls: Vec<PreflightCall>) {
+        let mut preflight = Preflight { calls };
+        while !preflight.calls.is_empty() {
+            let body = serde_json::to_vec(&preflight).expect("plain data serializes");
+            if body.len() <= PREFLIGHT_BYTES {
+                self.state.channel.borrow_mut().send(Kind::Preflight, 0, &body);
+                return;
+            }
+            preflight.calls.truncate(preflight.calls.len() / 2);
         }
     }
 

@@ -10,7 +10,7 @@ use std::{
 
 use pml_wire::{
     ErrorCode, Kind,
-    id::MAX_NAME_BYTES,
+    id::{MAX_NAME_BYTES, RESERVED_NAMES},
     message::{CallError, Decision, Log, LogLevel, Progress, log_cost},
 };
 use rquickjs::{Array, Ctx, Function, JsLifetime, Module, Object, Result, Runtime, Value, function::Opt};
@@ -78,6 +78,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     bridge(ctx, &native, state, &late)?;
     console(ctx, &native, state, &late)?;
     web::install(ctx, &native, state)?;
+    native.set("reserved", RESERVED_NAMES.to_vec())?;
 
     // SAFETY: the bytes were written by the same engine, when this program was built.
     #[expect(unsafe_code, reason = "compiling the source at each cold start would take 2 ms")]

@@ -107,8 +107,7 @@ export default function prelude(native) {
 
   // Names that JavaScript itself asks for. A server or tool called so is reached by `callTool`.
   const reserved = { __proto__: null };
-  for (const name of ["then", "catch", "finally", "toJSON", "toString", "valueOf", "constructor", "prototype", "__proto__",
-    "hasOwnProperty", "inspect", "length", "name", "call", "apply", "bind", "asymmetricMatch", "nodeType", "$$typeof"]) reserved[name] = true;
+  for (const name of native.reserved) reserved[name] = true;
 
   /// An object without content of its own, whose properties come from `find` and names from `list`.
   const view = (find, list, label) => {

@@ -12,6 +12,7 @@
 //! **Invariant:** this runs inside the jail. Deep nesting may exhaust the stack here; see
 //! [`crate::last_words`] for how that becomes an answer.
 
+mod preflight;
 mod probe;
 mod source;
 mod wrap;
@@ -26,7 +27,10 @@ use oxc::{
     transformer::{TransformOptions, Transformer},
 };
 use oxc_sourcemap::SourceMap;
-use pml_wire::{ErrorCode, message::ErrorReport};
+use pml_wire::{
+    ErrorCode,
+    message::{ErrorReport, PreflightCall},
+};
 
 pub(crate) use self::{
     probe::Branch,
@@ -48,6 +52,8 @@ pub(crate) struct Program {
     pub(crate) source: Source,
     /// The branches that carry a probe; a probe names one by its index.
     pub(crate) branches: Vec<Branch>,
+    /// The tool calls that can be read off it.
+    pub(crate) calls: Vec<PreflightCall>,
 }
 
 /// Whether branches are to be recorded.
@@ -64,8 +70,8 @@ pub(crate) fn compile(code: &str, name: &str, probes: Probes) -> Result<Program,
         let report = ErrorReport::new(ErrorCode::CodeEmpty, "there is no code to run");
         return Err(Box::new(report.with_hint("send at least one statement, such as `return 1`")));
     }
-    let Output { javascript, branches, .. } = translate(&source, probes, CodegenOptions::default())?;
-    Ok(Program { javascript, source, branches })
+    let Output { javascript, branches, calls, .. } = translate(&source, probes, CodegenOptions::default())?;
+    Ok(Program { javascript, source, branches, calls })
 }
 
 /// The map from the output's places back to the text's.
@@ -77,6 +83,7 @@ fn source_map(source: &Source, probes: Probes) -> Option<SourceMap<'static>> {
 struct Output {
     javascript: String,
     branches: Vec<Branch>,
+    calls: Vec<PreflightCall>,
     map: Option<SourceMap<'static>>,
 }
 
@@ -100,6 +107,7 @@ fn translate(source: &Source, probes: Probes, options: CodegenOptions) -> Result
     wrap::refuse_unsupported(&program, source)?;
 
     let scoping = semantic.semantic.into_scoping();
+    let calls = preflight::find(&program, &scoping, source);
     let transformed = Transformer::new(&allocator, ENGINE_FILE.as_ref(), &TransformOptions::default())
         .build_with_scoping(scoping, &mut program);
     if transformed.diagnostics.has_errors() {
@@ -115,7 +123,7 @@ fn translate(source: &Source, probes: Probes, options: CodegenOptions) -> Result
 
     let options = CodegenOptions { comments: CommentOptions::disabled(), ..options };
     let output = Codegen::new().with_options(options).build(&program);
-    Ok(Output { javascript: output.code, branches, map: output.map.map(SourceMap::into_owned) })
+    Ok(Output { javascript: output.code, branches, calls, map: output.map.map(SourceMap::into_owned) })
 }
 
 fn parse<'a>(allocator: &'a Allocator, text: &'a str, kind: SourceType) -> ParserReturn<'a> {

@@ -2,31 +2,10 @@
 
 use std::fmt::Write;
 
-/// Names that JavaScript itself asks for, as in the worker's `prelude.js`: never tools on `mcp`.
-const RESERVED: [&str; 19] = [
-    "then",
-    "catch",
-    "finally",
-    "toJSON",
-    "toString",
-    "valueOf",
-    "constructor",
-    "prototype",
-    "__proto__",
-    "hasOwnProperty",
-    "inspect",
-    "length",
-    "name",
-    "call",
-    "apply",
-    "bind",
-    "asymmetricMatch",
-    "nodeType",
-    "$$typeof",
-];
+use pml_wire::id::RESERVED_NAMES;
 
 pub(super) fn is_reserved(name: &str) -> bool {
-    RESERVED.contains(&name)
+    RESERVED_NAMES.contains(&name)
 }
 
 /// Can `name` stand behind a dot? Words outside ASCII are quoted rather than looked up in Unicode's
@@ -156,14 +135,5 @@ mod tests {
         for (text, expected) in table {
             assert_eq!(quoted(text), expected, "{text:?}");
         }
-    }
-
-    #[test]
-    fn the_worker_reserves_the_same_names() {
-        let prelude = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../pml-worker/src/engine/prelude.js"));
-        let list =
-            prelude.split("const reserved = ").nth(1).unwrap().split('[').nth(1).unwrap().split(']').next().unwrap();
-        let names: Vec<_> = list.split('"').skip(1).step_by(2).collect();
-        assert_eq!(names, RESERVED);
     }
 }

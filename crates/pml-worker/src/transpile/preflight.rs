@@ -1,0 +1,392 @@
+//! The tool calls that can be read off a program, for the host to check before anything runs.
+//!
+//! A call is *certain* if it is made whenever the program gets that far, and if nothing in the
+//! program can handle its failure: the host may then refuse the whole program for it. So whatever is
+//! in doubt is not certain. The walk goes in the order of the text, which for what is certain is the
+//! order of execution.
+
+use oxc::{
+    ast::{AstKind, ast::*},
+    ast_visit::Visit,
+    semantic::{Scoping, SymbolId},
+    span::{GetSpan, Span},
+};
+use pml_wire::{
+    id::RESERVED_NAMES,
+    message::{MAX_PREFLIGHT_CALLS, PreflightCall},
+};
+
+use super::Source;
+
+/// By these a program could reach the global object and put another `mcp` there.
+const WAYS_TO_THE_GLOBALS: [&str; 3] = ["globalThis", "eval", "Function"];
+
+/// Finds the calls in `program`, as it was parsed. Walks it only if it can name a tool at all.
+pub(super) fn find<'a>(program: &oxc::ast::ast::Program<'a>, scoping: &Scoping, source: &Source) -> Vec<PreflightCall> {
+    let globals = scoping.root_unresolved_references();
+    let uses = globals.get("mcp");
+    let is_replaced = uses.into_iter().flatten().any(|id| scoping.get_reference(*id).is_write());
+    let call_tool = imported_call_tool(program);
+    if is_replaced || (uses.is_none() && call_tool.is_none()) {
+        return Vec::new();
+    }
+    let mut finder = Finder {
+        scoping,
+        source,
+        call_tool,
+        calls: Vec::new(),
+        handed_over: Vec::new(),
+        functions: 0,
+        branches: 0,
+        ends: 0,
+        is_mcp_ours: !WAYS_TO_THE_GLOBALS.iter().any(|name| globals.contains_key(*name)),
+    };
+    // The last expression is the result, unless `export default` gives another.
+    let has_default = program.body.iter().any(|it| matches!(it, Statement::ExportDefaultDeclaration(_)));
+    if let Some(Statement::ExpressionStatement(last)) = program.body.last()
+        && !has_default
+    {
+        finder.hand_over(&last.expression);
+    }
+    finder.visit_program(program);
+    finder.calls
+}
+
+/// What `callTool` of the module "pml" is called in the program.
+fn imported_call_tool(program: &oxc::ast::ast::Program<'_>) -> Option<SymbolId> {
+    let imports = program.body.iter().filter_map(|statement| match statement {
+        Statement::ImportDeclaration(import) if import.source.value == "pml" => import.specifiers.as_ref(),
+        _ => None,
+    });
+    imports.flatten().find_map(|specifier| match specifier {
+        ImportDeclarationSpecifier::ImportSpecifier(it) if it.imported.name() == "callTool" => it.local.symbol_id.get(),
+        _ => None,
+    })
+}
+
+struct Finder<'s> {
+    scoping: &'s Scoping,
+    source: &'s Source,
+    call_tool: Option<SymbolId>,
+    calls: Vec<PreflightCall>,
+    /// Calls whose promise goes straight to the program, so that its failure is the program's.
+    handed_over: Vec<Span>,
+    /// Functions and the like around the current place.
+    functions: usize,
+    /// What may leave out the current place, around it.
+    branches: usize,
+    /// Places so far at which the program may have ended.
+    ends: usize,
+    /// Nothing can have replaced `mcp`.
+    is_mcp_ours: bool,
+}
+
+impl<'a> Finder<'_> {
+    fn is_certain(&self) -> bool {
+        self.functions == 0 && self.branches == 0 && self.ends == 0 && self.is_mcp_ours
+    }
+
+    /// Notes that the promise of `value` goes straight to the program; or the promises in it, if it
+    /// is `Promise.all([…])`.
+    fn hand_over(&mut self, value: &Expression<'a>) {
+        let Expression::CallExpression(call) = value.get_inner_expression() else { return };
+        if !self.is_promise_all(&call.callee) {
+            self.handed_over.push(call.span);
+        } else if let Some(Argument::ArrayExpression(array)) = call.arguments.first() {
+            let elements = array.elements.iter().filter_map(ArrayExpressionElement::as_expression);
+            self.handed_over.extend(elements.map(|element| element.get_inner_expression().span()));
+        }
+    }
+
+    fn is_promise_all(&self, callee: &Expression<'a>) -> bool {
+        member(callee).is_some_and(|(object, name)| name == "all" && self.is_global(object, "Promise"))
+    }
+
+    fn is_global(&self, value: &Expression<'a>, name: &str) -> bool {
+        matches!(value.get_inner_expression(), Expression::Identifier(it) if it.name == name)
+            && self.symbol(value).is_none()
+    }
+
+    /// What a name stands for, if the program declares it.
+    fn symbol(&self, value: &Expression<'a>) -> Option<SymbolId> {
+        let Expression::Identifier(name) = value.get_inner_expression() else { return None };
+        self.scoping.get_reference(name.reference_id.get()?).symbol_id()
+    }
+
+    fn visit_call(&mut self, call: &CallExpression<'a>) {
+        if self.calls.len() == MAX_PREFLIGHT_CALLS {
+            return;
+        }
+        let is_call_tool = self.call_tool.is_some() && self.symbol(&call.callee) == self.call_tool;
+        let (target, arguments) = match is_call_tool {
+            true => (call.arguments.first().and_then(text), call.arguments.get(1)),
+            false => (self.tool(&call.callee), call.arguments.first()),
+        };
+        let Some(target) = target else { return };
+        let (keys, is_open) = keys(arguments);
+        let position = self.source.position(call.span.start);
+        self.calls.push(PreflightCall {
+            target,
+            keys,
+            is_open,
+            // `callTool` answers a failure, and does not throw it.
+            is_certain: !is_call_tool && self.is_certain() && self.handed_over.contains(&call.span),
+            line: u32::try_from(position.line).unwrap_or(u32::MAX),
+            column: u32::try_from(position.column).unwrap_or(u32::MAX),
+            frame: self.source.frame(position),
+        });
+    }
+
+    /// The target of `mcp.server.tool`.
+    fn tool(&self, callee: &Expression<'a>) -> Option<String> {
+        let (server_object, tool) = member(callee)?;
+        let (mcp, server) = member(server_object)?;
+        let is_tool = self.is_global(mcp, "mcp") && ![server, tool].iter().any(|name| RESERVED_NAMES.contains(name));
+        is_tool.then(|| format!("{server}:{tool}"))
+    }
+
+    /// Visits what may be left out.
+    fn visit_branch(&mut self, visit: impl FnOnce(&mut Self)) {
+        self.branches += 1;
+        visit(self);
+        self.branches -= 1;
+    }
+}
+
+impl<'a> Visit<'a> for Finder<'_> {
+    fn enter_node(&mut self, kind: AstKind<'a>) {
+        match kind {
+            AstKind::CallExpression(it) => self.visit_call(it),
+            AstKind::AwaitExpression(it) if self.is_certain() => self.hand_over(&it.argument),
+            AstKind::ReturnStatement(it) if self.is_certain() => {
+                it.argument.iter().for_each(|value| self.hand_over(value));
+            }
+            _ => {}
+        }
+        self.functions += usize::from(is_function(kind));
+        self.branches += usize::from(is_branch(kind));
+    }
+
+    fn leave_node(&mut self, kind: AstKind<'a>) {
+        self.functions -= usize::from(is_function(kind));
+        self.branches -= usize::from(is_branch(kind));
+        if matches!(kind, AstKind::ReturnStatement(_) | AstKind::ThrowStatement(_)) && self.functions == 0 {
+            self.ends += 1;
+        }
+    }
+
+    fn visit_if_statement(&mut self, it: &IfStatement<'a>) {
+        self.visit_expression(&it.test);
+        self.visit_branch(|finder| {
+            finder.visit_statement(&it.consequent);
+            it.alternate.iter().for_each(|it| finder.visit_statement(it));
+        });
+    }
+
+    fn visit_conditional_expression(&mut self, it: &ConditionalExpression<'a>) {
+        self.visit_expression(&it.test);
+        self.visit_branch(|finder| {
+            finder.visit_expression(&it.consequent);
+            finder.visit_expression(&it.alternate);
+        });
+    }
+
+    fn visit_logical_expression(&mut self, it: &LogicalExpression<'a>) {
+        self.visit_expression(&it.left);
+        self.visit_branch(|finder| finder.visit_expression(&it.right));
+    }
+
+    fn visit_try_statement(&mut self, it: &TryStatement<'a>) {
+        let first = self.calls.len();
+        self.visit_block_statement(&it.block);
+        let tried = first..self.calls.len();
+        it.handler.iter().for_each(|it| self.visit_catch_clause(it));
+        // A `finally` that ends the program drops the failure.
+        let ends = self.ends;
+        it.finalizer.iter().for_each(|it| self.visit_block_statement(it));
+        if it.handler.is_some() || self.ends > ends {
+            self.calls[tried].iter_mut().for_each(|call| call.is_certain = false);
+        }
+    }
+}
+
+/// Does a `return` in there end something other than the program?
+fn is_function(kind: AstKind<'_>) -> bool {
+    use AstKind::*;
+    matches!(kind, Function(_) | ArrowFunctionExpression(_) | Class(_) | TSModuleBlock(_))
+}
+
+/// May what stands in there be left out, or come at another time?
+fn is_branch(kind: AstKind<'_>) -> bool {
+    use AstKind::*;
+    match kind {
+        SwitchStatement(_) | WhileStatement(_) | DoWhileStatement(_) | ForStatement(_) => true,
+        ForInStatement(_) | ForOfStatement(_) | LabeledStatement(_) | CatchClause(_) | ChainExpression(_) => true,
+        // Default values.
+        AssignmentPattern(_) | AssignmentTargetWithDefault(_) | AssignmentTargetPropertyIdentifier(_) => true,
+        AssignmentExpression(it) => it.operator.is_logical(),
+        // Taken last, wherever it stands.
+        ExportDefaultDeclaration(_) => true,
+        _ => false,
+    }
+}
+
+/// The object and the name of `object.name` or `object["name"]`.
+fn member<'e, 'a>(value: &'e Expression<'a>) -> Option<(&'e Expression<'a>, &'e str)> {
+    let member = match value.get_inner_expression() {
+        Expression::ChainExpression(chain) => chain.expression.as_member_expression(),
+        value => value.as_member_expression(),
+    }?;
+    Some((member.object(), member.static_property_name()?))
+}
+
+/// The text of an argument that is written out.
+fn text(argument: &Argument<'_>) -> Option<String> {
+    match argument.as_expression()?.get_inner_expression() {
+        Expression::StringLiteral(text) => Some(text.value.to_string()),
+        Expression::TemplateLiteral(text) => text.single_quasi().map(|text| text.to_string()),
+        _ => None,
+    }
+}
+
+/// The names of the arguments, and whether there may be more.
+fn keys(arguments: Option<&Argument<'_>>) -> (Vec<String>, bool) {
+    let Some(arguments) = arguments else { return (Vec::new(), false) };
+    let Some(Expression::ObjectExpression(object)) = arguments.as_expression().map(Expression::get_inner_expression)
+    else {
+        return (Vec::new(), true);
+    };
+    let mut keys = Vec::new();
+    let mut is_open = false;
+    for property in &object.properties {
+        let ObjectPropertyKind::ObjectProperty(property) = property else {
+            is_open = true;
+            continue;
+        };
+        match property.key.static_name().as_deref() {
+            // What it returns is sent instead.
+            None | Some("toJSON") => is_open = true,
+            // Not a property but the prototype, which is not sent; nor is what is undefined.
+            Some("__proto__") if !property.computed && !property.shorthand => {}
+            Some(_) if property.value.get_inner_expression().is_undefined() => {}
+            Some(name) => keys.push(name.to_owned()),
+        }
+    }
+    (keys, is_open)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Probes, compile};
+
+    /// The calls of a program, each as `line target(keys)`, with `, …` if it is open and `!` if it
+    /// is certain.
+    fn calls(code: &str) -> Vec<String> {
+        let program = compile(code, "agent.ts", Probes::Insert).unwrap();
+        let show = |call: &super::PreflightCall| {
+            let open = if call.is_open { "…" } else { "" };
+            let certain = if call.is_certain { "!" } else { "" };
+            format!("{} {}({}{open}){certain}", call.line, call.target, call.keys.join(","))
+        };
+        program.calls.iter().map(show).collect()
+    }
+
+    #[test]
+    fn calls_are_read_off_the_program() {
+        #[rustfmt::skip]
+        let table: &[(&str, &[&str])] = &[
+            // How a call is written.
+            ("await mcp.a.b()", &["1 a:b()!"]),
+            ("\n  await mcp.a.b({ x: 1, 'y z': 2, [`w`]: 3, f() {} })", &["2 a:b(x,y z,w,f)!"]),
+            ("await mcp['a'][`b c`]({ x })", &["1 a:b c(x)!"]),
+            ("await (mcp as any).a!.b<T>({ x } as const)", &["1 a:b(x)!"]),
+            ("await mcp.a.b({ ...x, y: 1 })", &["1 a:b(y…)!"]),
+            ("await mcp.a.b({ [x]: 1 })", &["1 a:b(…)!"]),
+            ("await mcp.a.b(x)", &["1 a:b(…)!"]),
+            ("await mcp.a.b(...x)", &["1 a:b(…)!"]),
+            ("await mcp.a.b({ __proto__: x, y: undefined })", &["1 a:b()!"]),
+            ("await mcp.a.b({ toJSON: f })", &["1 a:b(…)!"]),
+            ("await mcp?.a.b()", &["1 a:b()"]),
+            ("await (mcp.a?.b)({ x })", &["1 a:b(x)!"]),
+            // What is none.
+            ("return mcp.a", &[]),
+            ("return mcp.then()", &[]),
+            ("mcp.a.toString(); mcp.name.b(); mcp.a.b.call(1)", &[]),
+            ("await mcp[a].b(); await mcp.a[b]()", &[]),
+            ("const mcp = { a: { b() {} } }; await mcp.a.b()", &[]),
+            ("function f(mcp: any) { return mcp.a.b() } await mcp.c.d()", &["1 c:d()!"]),
+            ("mcp = {}; await mcp.a.b()", &[]),
+            ("callTool('a:b')", &[]),
+            ("const s = 'mcp.a.b()' // mcp.a.b()", &[]),
+            // `callTool` answers failures.
+            ("import { callTool as c } from 'pml'; await c('a:b', { x: 1 })", &["1 a:b(x)"]),
+            ("import { callTool } from 'pml'; await callTool(`a:b`); await callTool(x, {})", &["1 a:b()"]),
+            ("import { callTool } from 'pml'; function f(callTool) { callTool('a:b') }", &[]),
+            // Where the promise goes.
+            ("return mcp.a.b()", &["1 a:b()!"]),
+            ("mcp.a.b()", &["1 a:b()!"]),
+            ("mcp.a.b(); 1", &["1 a:b()"]),
+            ("const p = mcp.a.b(); await p", &["1 a:b()"]),
+            ("await mcp.a.b().catch(f)", &["1 a:b()"]),
+            ("await mcp.a.b().then(f)", &["1 a:b()"]),
+            ("await Promise.all([mcp.a.b(), (mcp.c.d()), ...e])", &["1 a:b()!", "1 c:d()!"]),
+            ("return Promise.all([mcp.a.b(), f(mcp.c.d())])", &["1 a:b()!", "1 c:d()"]),
+            ("await Promise.allSettled([mcp.a.b()])", &["1 a:b()"]),
+            ("await Promise.all(x.map(() => mcp.a.b()))", &["1 a:b()"]),
+            ("class Promise { static all() {} } await Promise.all([mcp.a.b()])", &["1 a:b()"]),
+            ("const { x } = await mcp.a.b(), [y] = (await mcp.c.d()).e", &["1 a:b()!", "1 c:d()!"]),
+            ("await mcp.a.b({ x: await mcp.c.d() })", &["1 a:b(x)!", "1 c:d()!"]),
+            ("f(`${await mcp.a.b()}`, [await mcp.c.d()])", &["1 a:b()!", "1 c:d()!"]),
+            ("export const x = await mcp.a.b()", &["1 a:b()!"]),
+            ("export default await mcp.a.b()", &["1 a:b()"]),
+            ("mcp.a.b(); export default 1", &["1 a:b()"]),
+            ("export default 1; mcp.a.b()", &["1 a:b()"]),
+            // Whether it is made.
+            ("async function f() { await mcp.a.b() } await mcp.c.d()", &["1 a:b()", "1 c:d()!"]),
+            ("const f = async () => { return mcp.a.b() }; const g = () => mcp.c.d()", &["1 a:b()", "1 c:d()"]),
+            ("class A { async f() { await mcp.a.b() } }", &["1 a:b()"]),
+            ("if (await mcp.a.b()) await mcp.c.d(); else await mcp.e.f()", &["1 a:b()!", "1 c:d()", "1 e:f()"]),
+            ("(await mcp.a.b()) ? await mcp.c.d() : 1", &["1 a:b()!", "1 c:d()"]),
+            ("(await mcp.a.b()) ?? await mcp.c.d()", &["1 a:b()!", "1 c:d()"]),
+            ("x ||= await mcp.a.b(); y += await mcp.c.d()", &["1 a:b()", "1 c:d()!"]),
+            ("switch (1) { case 1: await mcp.a.b() }", &["1 a:b()"]),
+            ("for (const x of y) await mcp.a.b(x)", &["1 a:b(…)"]),
+            ("while (x) { await mcp.a.b() }", &["1 a:b()"]),
+            ("{ await mcp.a.b() }", &["1 a:b()!"]),
+            ("l: { if (x) break l; await mcp.a.b() } await mcp.c.d()", &["1 a:b()", "1 c:d()!"]),
+            ("const { x = await mcp.a.b() } = y; ({ z = await mcp.c.d() } = y); [w = await mcp.e.f()] = y", &["1 a:b()", "1 c:d()", "1 e:f()"]),
+            ("x?.[await mcp.a.b()]", &["1 a:b()"]),
+            ("if (x) return; await mcp.a.b()", &["1 a:b()"]),
+            ("if (x) throw 1; await mcp.a.b()", &["1 a:b()"]),
+            ("return await mcp.a.b(); await mcp.c.d()", &["1 a:b()!", "1 c:d()"]),
+            ("const f = () => { return 1 }; await mcp.a.b()", &["1 a:b()!"]),
+            // Whether its failure is handled.
+            ("try { await mcp.a.b() } catch { await mcp.c.d() } await mcp.e.f()", &["1 a:b()", "1 c:d()", "1 e:f()!"]),
+            ("try { await mcp.a.b() } finally { await mcp.c.d() }", &["1 a:b()!", "1 c:d()!"]),
+            ("try { await mcp.a.b() } finally { return 1 }", &["1 a:b()"]),
+            ("try { if (x) return } finally { await mcp.a.b() }", &["1 a:b()"]),
+            ("try { try { await mcp.a.b() } finally {} } catch {}", &["1 a:b()"]),
+            // Whether `mcp` is ours.
+            ("globalThis.mcp = x; await mcp.a.b()", &["1 a:b()"]),
+            ("globalThis.x = 1; try {} finally { await mcp.a.b() }", &["1 a:b()"]),
+            ("eval('mcp = x'); await mcp.a.b()", &["1 a:b()"]),
+        ];
+        for (code, expected) in table {
+            assert_eq!(calls(code), *expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_call_is_shown_where_the_agent_wrote_it() {
+        let program = compile("type T = 1\nconst é = await mcp.a.b()", "x.ts", Probes::Insert).unwrap();
+        let [call] = &program.calls[..] else { panic!("{:?}", program.calls) };
+        assert_eq!((call.line, call.column), (2, 17));
+        assert_eq!(call.frame, "x.ts:2:17\n  1 | type T = 1\n> 2 | const é = await mcp.a.b()\n    |                 ^");
+    }
+
+    #[test]
+    fn no_more_are_named_than_the_host_takes() {
+        let code = "await mcp.a.b();\n".repeat(super::MAX_PREFLIGHT_CALLS + 1);
+        assert_eq!(calls(&code).len(), super::MAX_PREFLIGHT_CALLS);
+    }
+}
