@@ -4,6 +4,7 @@
 //! through it. In between, [`Session::rehearse`] runs a tiny program, so that the pages a run
 //! writes to are the worker's own before anybody waits for it.
 
+mod handles;
 mod inspect;
 mod natives;
 mod raw;
@@ -75,15 +76,26 @@ struct State<'js> {
     random: Cell<u64>,
 }
 
-/// A call that the host has not answered.
+/// A call, or the reading of a handle, that the host has not answered.
 #[derive(Debug)]
 struct PendingCall<'js> {
+    /// `server:tool`, or the method of the handle.
     target: String,
     resolve: Function<'js>,
     reject: Function<'js>,
     /// Where the call was made. Absent for `callTool`, which is answered with an envelope and
     /// never rejects.
     stack: Option<Value<'js>>,
+    form: Form,
+}
+
+/// What a program gets of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// The result.
+    Value,
+    /// The text of a [`Slice`](pml_wire::message::Slice).
+    Text,
 }
 
 /// What the prelude gives back.
@@ -96,6 +108,7 @@ struct Prelude<'js> {
     make_tool_error: Function<'js>,
     make_success: Function<'js>,
     make_failure: Function<'js>,
+    make_handle: Function<'js>,
     genuine: Function<'js>,
     helpers: Helpers<'js>,
     intrinsics: Intrinsics<'js>,
@@ -364,30 +377,33 @@ impl<'js> Session<'js> {
         let Some(call) = self.state.pending.borrow_mut().remove(&frame.id) else {
             last_words::fail("the host answered a call that was not made");
         };
-        let outcome = match frame.kind {
-            Kind::RpcResult => self.ctx.json_parse(frame.body).map_err(|_| {
-                self.ctx.catch();
-                CallError::new(ErrorCode::ToolError, "the result does not fit into the sandbox's memory")
-            }),
-            Kind::RpcError => match serde_json::from_slice(&frame.body) {
-                Ok(error) => Err(error),
-                Err(err) => last_words::fail(&format!("the host sent a call error that is none: {err}")),
-            },
+        let value = match frame.kind {
+            Kind::RpcResult if call.form == Form::Text => handles::text(&self.ctx, parse(&frame)),
+            Kind::RpcResult => self.ctx.json_parse(frame.body),
+            Kind::RpcHandles => handles::value(&self.ctx, &self.prelude, parse(&frame)),
+            Kind::RpcError => return self.settle(&call, Err(parse(&frame))),
             kind => last_words::fail(&format!("the host sent {kind:?} out of turn")),
         };
+        let outcome = value.map_err(|_| {
+            self.ctx.catch();
+            CallError::new(ErrorCode::ToolError, "the result does not fit into the sandbox's memory")
+        });
         self.settle(&call, outcome);
     }
 
     /// Resolves or rejects. What cannot be done for lack of memory shows as a run that stops.
     fn settle(&self, call: &PendingCall<'js>, outcome: Result<Value<'js>, CallError>) {
-        let settled =
-            natives::settlement(&self.ctx, &self.prelude, call, outcome).and_then(|settlement| match settlement {
-                Ok(value) => call.resolve.call::<_, ()>((value,)),
-                Err(error) => call.reject.call::<_, ()>((error,)),
-            });
-        if settled.is_err() {
+        if natives::settle(&self.ctx, &self.prelude, call, outcome).is_err() {
             self.ctx.catch();
         }
+    }
+}
+
+/// What the host says.
+fn parse<'a, T: serde::Deserialize<'a>>(frame: &'a Frame) -> T {
+    match serde_json::from_slice(&frame.body) {
+        Ok(body) => body,
+        Err(err) => last_words::fail(&format!("the host sent a bad {:?} frame: {err}", frame.kind)),
     }
 }
 

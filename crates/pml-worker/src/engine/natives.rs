@@ -16,7 +16,7 @@ use pml_wire::{
 use rquickjs::{Array, Ctx, Function, JsLifetime, Module, Object, Result, Runtime, Value, function::Opt};
 
 use super::{
-    PendingCall, Prelude, State,
+    Form, PendingCall, Prelude, State, handles,
     inspect::{self, Helpers},
     raw,
     to_json::{self, Failure, Intrinsics},
@@ -77,6 +77,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     let late = Late::default();
     bridge(ctx, &native, state, &late)?;
     console(ctx, &native, state, &late)?;
+    handles::install(ctx, &native, state, &late)?;
     web::install(ctx, &native, state)?;
     native.set("reserved", RESERVED_NAMES.to_vec())?;
 
@@ -108,6 +109,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
         make_tool_error: object.get("makeToolError")?,
         make_success: object.get("makeSuccess")?,
         make_failure: object.get("makeFailure")?,
+        make_handle: object.get("makeHandle")?,
         genuine: object.get("genuine")?,
         helpers,
         intrinsics,
@@ -118,9 +120,9 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
 }
 
 /// The prelude, for natives that are made before it.
-type Late<'js> = Rc<OnceCell<Prelude<'js>>>;
+pub(super) type Late<'js> = Rc<OnceCell<Prelude<'js>>>;
 
-fn given<'a, 'js>(late: &'a Late<'js>) -> &'a Prelude<'js> {
+pub(super) fn given<'a, 'js>(late: &'a Late<'js>) -> &'a Prelude<'js> {
     late.get().expect("the prelude is evaluated before any program runs")
 }
 
@@ -180,7 +182,7 @@ fn call<'js>(
     // Longer than any tool's name: cut here, refused by the host.
     target.truncate(target.floor_char_boundary(2 * MAX_NAME_BYTES + 2));
     let (promise, resolve, reject) = ctx.promise()?;
-    let call = PendingCall { target, resolve, reject, stack };
+    let call = PendingCall { target, resolve, reject, stack, form: Form::Value };
 
     let args = if args.is_undefined() {
         Ok(b"{}".to_vec())
@@ -207,17 +209,22 @@ fn call<'js>(
         }
     };
 
-    let id = state.last_call.get() + 1;
-    state.last_call.set(id);
     let mut body = br#"{"target":"#.to_vec();
     // Cannot fail: strings serialize, and the sink is a Vec.
     let _ = serde_json::to_writer(&mut body, &call.target);
     body.extend_from_slice(br#","args":"#);
     body.extend_from_slice(&args);
     body.push(b'}');
-    state.pending.borrow_mut().insert(id, call);
-    state.channel.borrow_mut().send(Kind::RpcCall, id, &body);
+    send(state, call, Kind::RpcCall, &body);
     Ok(promise.into_value())
+}
+
+/// Sends a request under the next id, and keeps who waits for the answer.
+pub(super) fn send<'js>(state: &State<'js>, call: PendingCall<'js>, kind: Kind, body: &[u8]) {
+    let id = state.last_call.get() + 1;
+    state.last_call.set(id);
+    state.pending.borrow_mut().insert(id, call);
+    state.channel.borrow_mut().send(kind, id, body);
 }
 
 /// Answers a call that cannot be sent.
@@ -229,15 +236,25 @@ fn refuse<'js>(
     why: String,
 ) -> Result<Value<'js>> {
     let error = CallError::new(ErrorCode::InvalidArguments, format!("the arguments have no JSON form: {why}"));
-    match settlement(ctx, prelude, &call, Err(error))? {
-        Ok(value) => call.resolve.call::<_, ()>((value,))?,
-        Err(error) => call.reject.call::<_, ()>((error,))?,
-    }
+    settle(ctx, prelude, &call, Err(error))?;
     Ok(promise.into_value())
 }
 
+/// Resolves or rejects a call's promise.
+pub(super) fn settle<'js>(
+    ctx: &Ctx<'js>,
+    prelude: &Prelude<'js>,
+    call: &PendingCall<'js>,
+    outcome: std::result::Result<Value<'js>, CallError>,
+) -> Result<()> {
+    match settlement(ctx, prelude, call, outcome)? {
+        Ok(value) => call.resolve.call((value,)),
+        Err(error) => call.reject.call((error,)),
+    }
+}
+
 /// What to resolve (`Ok`) or reject (`Err`) a call's promise with.
-pub(super) fn settlement<'js>(
+fn settlement<'js>(
     ctx: &Ctx<'js>,
     prelude: &Prelude<'js>,
     call: &PendingCall<'js>,

@@ -53,7 +53,8 @@ export default function prelude(native) {
   const regexFlags = getter(RegExp.prototype, "flags");
   const regexSource = getter(RegExp.prototype, "source");
   const stackOf = getter(Error.prototype, "stack");
-  const { iterator: symbolIterator, toStringTag: symbolTag } = Symbol;
+  const isSafeInteger = Number.isSafeInteger;
+  const { asyncIterator: symbolAsyncIterator, iterator: symbolIterator, toStringTag: symbolTag } = Symbol;
 
   /// A property like those of the standard library: writable, not enumerable.
   const hide = (target, name, value) =>
@@ -180,9 +181,60 @@ export default function prelude(native) {
     if (typeof value !== "number" || value !== value) throw new TypeError("progress takes a number, and optionally a total and a message");
     native.progress(value, typeof total === "number" ? total : undefined, message === undefined ? undefined : text(message));
   };
-  const pml = freeze({ __proto__: null, callTool, callToolsBatch, progress, ToolError });
-  const namespace = freeze({ __proto__: null, default: pml, callTool, callToolsBatch, progress, ToolError });
-  const imports = { __proto__: null, "*": namespace, default: pml, callTool, callToolsBatch, progress, ToolError };
+
+  // ── Values that the host keeps ─────────────────────────────────────────────────────────────
+
+  /// What each handle stands for, in words for the host alone.
+  const tokens = new WeakMap();
+  const tokenOf = (handle) => {
+    const token = weakGet(tokens, handle);
+    if (token === undefined) throw new TypeError("this method belongs to a ResultHandle");
+    return token;
+  };
+  const isPlace = (value) => isSafeInteger(value) && value >= 0;
+  const handleKey = native.handleKey;
+  const chunkBytes = 1024 * 1024;
+  const chunks = async function* (token, size, stack) {
+    for (let from = 0; from < size;) {
+      const part = await native.chunk(token, from, from + chunkBytes < size ? from + chunkBytes : size, stack);
+      yield part.text;
+      from = part.next;
+    }
+  };
+  class ResultHandle {
+    constructor() { throw new TypeError("a ResultHandle is made by a tool call only"); }
+    slice(from = 0, to = this.size) {
+      const token = tokenOf(this);
+      if (!isPlace(from) || !isPlace(to)) throw new TypeError("slice takes two places in the text, whole numbers from 0 on");
+      return native.slice(token, from, to, stackOf(new Error()));
+    }
+    json(path = "") {
+      const token = tokenOf(this);
+      if (typeof path !== "string") throw new TypeError("json takes a path such as `items[3].name`");
+      return native.json(token, path, stackOf(new Error()));
+    }
+    [symbolAsyncIterator]() { return chunks(tokenOf(this), this.size, stackOf(new Error())); }
+    toJSON() { return { [handleKey]: tokenOf(this) }; }
+  }
+  tag(ResultHandle, "ResultHandle");
+  freeze(ResultHandle);
+  freeze(ResultHandle.prototype);
+  const makeHandle = (token, type, size, mimeType, uri) => {
+    const handle = create(ResultHandle.prototype);
+    put(handle, "type", type);
+    put(handle, "size", size);
+    if (mimeType !== undefined) put(handle, "mimeType", mimeType);
+    if (uri !== undefined) put(handle, "uri", uri);
+    weakSet(tokens, handle, token);
+    return freeze(handle);
+  };
+
+  // ── The module ─────────────────────────────────────────────────────────────────────────────
+
+  const exported = { callTool, callToolsBatch, progress, ToolError, ResultHandle };
+  const pml = freeze({ __proto__: null, ...exported });
+  const namespace = freeze({ __proto__: null, default: pml, ...exported });
+  const imports = { __proto__: null, "*": namespace, default: pml, ...exported };
 
   // ── Console ────────────────────────────────────────────────────────────────────────────────
 
@@ -485,6 +537,7 @@ export default function prelude(native) {
     if (typeof value === "function") refuseClone("a function");
     if (typeof value === "symbol") refuseClone("a symbol");
     if (typeof value !== "object" || value === null) return value;
+    if (weakGet(tokens, value) !== undefined) return value; // frozen, so that no copy is needed
     const before = mapGet(seen, value);
     if (before !== undefined) return before;
     const keep = (copy) => { mapSet(seen, value, copy); return copy; };
@@ -563,6 +616,7 @@ export default function prelude(native) {
     makeToolError,
     makeSuccess,
     makeFailure,
+    makeHandle,
     genuine: (error) => weakGet(genuine, error),
     isArray,
     stackOf,

@@ -1,0 +1,94 @@
+//! Values that the host keeps: what a program sees of them, and how it reads them.
+//!
+//! A handle is an object of the prelude's. Its token stays in the prelude's closure, and comes here
+//! only with a request to read.
+
+use std::rc::Rc;
+
+use pml_wire::{
+    ErrorCode, Kind,
+    message::{Block, CallError, HANDLE_KEY, Handle, Handles, Part, Read, Slice},
+};
+use rquickjs::{Array, Ctx, Function, IntoJs, Object, Result, Value, object::Property};
+
+use super::{
+    Form, PendingCall, Prelude, State,
+    natives::{self, Late, given},
+    raw,
+};
+
+/// Longest path that is sent to the host.
+const PATH_BYTES: usize = 4096;
+
+/// Gives the prelude what the methods of a handle need.
+pub(super) fn install<'js>(
+    ctx: &Ctx<'js>,
+    native: &Object<'js>,
+    state: &Rc<State<'js>>,
+    late: &Late<'js>,
+) -> Result<()> {
+    native.set("handleKey", HANDLE_KEY)?;
+    for (name, form) in [("slice", Form::Text), ("chunk", Form::Value)] {
+        let shared = Rc::clone(state);
+        let slice = move |ctx: Ctx<'js>, token: String, from: f64, to: f64, stack: Value<'js>| {
+            let part = Part::Slice { from: from as u64, to: to as u64 };
+            let (promise, call) = pending(&ctx, "ResultHandle.slice", form, stack)?;
+            read(&shared, call, &Read { token, part });
+            Ok::<_, rquickjs::Error>(promise)
+        };
+        native.set(name, Function::new(ctx.clone(), slice)?)?;
+    }
+
+    let (shared, prelude) = (Rc::clone(state), Rc::clone(late));
+    let json = move |ctx: Ctx<'js>, token: String, path: Value<'js>, stack: Value<'js>| {
+        let (path, _) = raw::text(&path).ok_or(rquickjs::Error::Exception)?;
+        let (promise, call) = pending(&ctx, "ResultHandle.json", Form::Value, stack)?;
+        if path.len() > PATH_BYTES {
+            let error = CallError::new(ErrorCode::InvalidArguments, format!("a path has at most {PATH_BYTES} bytes"));
+            natives::settle(&ctx, given(&prelude), &call, Err(error))?;
+        } else {
+            read(&shared, call, &Read { token, part: Part::Json { path } });
+        }
+        Ok::<_, rquickjs::Error>(promise)
+    };
+    native.set("json", Function::new(ctx.clone(), json)?)
+}
+
+fn pending<'js>(ctx: &Ctx<'js>, method: &str, form: Form, stack: Value<'js>) -> Result<(Value<'js>, PendingCall<'js>)> {
+    let (promise, resolve, reject) = ctx.promise()?;
+    let call = PendingCall { target: method.to_owned(), resolve, reject, stack: Some(stack), form };
+    Ok((promise.into_value(), call))
+}
+
+fn read<'js>(state: &State<'js>, call: PendingCall<'js>, read: &Read) {
+    let body = serde_json::to_vec(read).expect("plain data serializes");
+    natives::send(state, call, Kind::Read, &body);
+}
+
+/// The text of a slice.
+pub(super) fn text<'js>(ctx: &Ctx<'js>, slice: Slice) -> Result<Value<'js>> {
+    slice.text.into_js(ctx)
+}
+
+/// A result of which the host keeps a part.
+pub(super) fn value<'js>(ctx: &Ctx<'js>, prelude: &Prelude<'js>, handles: Handles) -> Result<Value<'js>> {
+    let blocks = match handles {
+        Handles::Whole(handle) => return object(prelude, handle),
+        Handles::Blocks(blocks) => blocks,
+    };
+    let array = Array::new(ctx.clone())?;
+    for (index, block) in blocks.into_iter().enumerate() {
+        let block = match block {
+            Block::Value(value) => ctx.json_parse(value.get())?,
+            Block::Handle(handle) => object(prelude, handle)?,
+        };
+        // Defined, not set: a setter on `Array.prototype` would be the program's.
+        array.as_object().prop(index as u32, Property::from(block).writable().enumerable().configurable())?;
+    }
+    Ok(array.into_value())
+}
+
+fn object<'js>(prelude: &Prelude<'js>, handle: Handle) -> Result<Value<'js>> {
+    let Handle { token, r#type, size, mime_type, uri } = handle;
+    prelude.make_handle.call((token, r#type, size as f64, mime_type, uri))
+}
