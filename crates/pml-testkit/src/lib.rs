@@ -1,9 +1,15 @@
 //! Real programs that misbehave, for pml's tests. Not shipped.
 //!
+//! * `fixture-server`: a real MCP server of both protocol eras, see [`fixture`] and [`Fixture`].
 //! * `hostile-worker`: sends whatever a worker that was taken over might send.
 //! * `without-syscall`: runs a program on a kernel that seems to lack some system calls.
 
+mod child;
+pub mod fixture;
+
 use std::{env, path::PathBuf};
+
+pub use child::{Fixture, fixture_path};
 
 /// Where cargo has put one of this crate's programs, or the same program under another name.
 ///
