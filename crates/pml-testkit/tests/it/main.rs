@@ -1,6 +1,12 @@
 //! The helpers do what the other tests believe of them. (Also makes cargo build them.)
 
 #![expect(clippy::disallowed_methods, reason = "a test starts the helper directly")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod faults;
+mod http;
+mod peer;
+mod stdio;
 
 use std::process::Command;
 
