@@ -212,6 +212,17 @@ fn bodies_can_be_wrong() {
     http.write("POST", "/moved", &[], &request(1, "initialize", json!({})).to_string());
     assert_eq!(http.read().status, 200);
 
+    let (_fixture, mut http) = start(&["--fault", "redirect-away=1"]);
+    let response = http.modern(1, "server/discover", json!({}));
+    assert_eq!(response.header("location"), Some("http://127.0.0.1:1/mcp"));
+
+    let (_fixture, mut http) = start(&["--fault", "endless-line"]);
+    http.write_modern(1, "tools/call", then());
+    http.read_head();
+    for _ in 0..100 {
+        assert!(!http.read_chunk().unwrap().contains(&b'\n'));
+    }
+
     let (_fixture, mut http) = start(&["--fault", "huge-headers", "--fault", "wrong-content-type"]);
     let response = http.modern(1, "server/discover", json!({}));
     assert_eq!(response.header("content-type"), Some("text/html"));
@@ -244,4 +255,13 @@ fn the_older_transport_answers_on_the_stream() {
     http.write("POST", "/messages?session=none", &[], "{}");
     assert_eq!(http.read().status, 404);
     assert!(fixture.end().success());
+}
+
+#[test]
+fn the_older_transport_can_point_elsewhere() {
+    let fixture = Fixture::start(&["--transport", "sse", "--fault", "foreign-endpoint"]);
+    let mut stream = Http::connect(&fixture.url);
+    stream.write("GET", "/sse", &[], "");
+    stream.read_head();
+    assert_eq!(stream.read_event(), "http://127.0.0.1:1/messages?session=session-1");
 }
