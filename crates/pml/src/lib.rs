@@ -8,11 +8,15 @@
 //! * [`execution`]: one run, from request to outcome.
 //! * [`sandbox`]: the pool of jailed processes.
 //! * [`catalog`]: what tools there are, and how they look in TypeScript.
+//! * [`events`]: what happens, told to whoever listens.
+//! * [`audit`]: one line for every call.
 //! * [`error`]: an error as it crosses a boundary.
 
+pub mod audit;
 pub mod catalog;
 pub mod cli;
 pub mod config;
 pub mod error;
+pub mod events;
 pub mod execution;
 pub mod sandbox;

@@ -1,0 +1,148 @@
+//! The bus: what happens, told to whoever listens.
+//!
+//! Nobody who publishes waits. A listener that is too slow loses the oldest events and is told how
+//! many; what it sees otherwise is complete and in order.
+
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use pml_wire::{ErrorCode, ToolId};
+use serde::Serialize;
+use tokio::sync::broadcast;
+
+/// Events that a listener may be behind.
+const BACKLOG: usize = 1024;
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Event {
+    /// Milliseconds since 1970.
+    pub ts: u64,
+    /// What this belongs to: the id of an execution, or of one life of a connection.
+    pub correlation_id: String,
+    pub body: Body,
+}
+
+/// What happened. The topics are part of the interface.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "topic")]
+pub enum Body {
+    /// A server was connected for the first time and has listed its tools.
+    #[serde(rename = "provider.mcp.tools.discovered")]
+    ToolsDiscovered { server: String, count: usize, names: Vec<String> },
+    /// A server has listed its tools again.
+    #[serde(rename = "provider.mcp.tools.refreshed")]
+    ToolsRefreshed { server: String, added: Vec<String>, removed: Vec<String>, changed: Vec<String>, unchanged: usize },
+    #[serde(rename = "provider.mcp.tool.completed")]
+    ToolCompleted { tool: ToolId, call: u32, duration_ms: f64, result_bytes: usize },
+    #[serde(rename = "provider.mcp.tool.failed")]
+    ToolFailed { tool: String, call: u32, duration_ms: f64, code: ErrorCode, retryable: bool, message: String },
+    #[serde(rename = "provider.mcp.disconnected")]
+    Disconnected { server: String, reason: String },
+    #[serde(rename = "provider.mcp.reconnected")]
+    Reconnected { server: String, attempt: u32 },
+    #[serde(rename = "provider.mcp.reconnect.exhausted")]
+    ReconnectExhausted { server: String, tries: u32, reason: String },
+    /// The policy refused a call.
+    #[serde(rename = "policy.denied")]
+    PolicyDenied { tool: ToolId, call: u32, rule: String },
+}
+
+/// The sending end, for everybody.
+#[derive(Clone, Debug)]
+pub struct Bus {
+    sender: broadcast::Sender<Arc<Event>>,
+}
+
+/// The receiving end.
+#[derive(Debug)]
+pub struct Listener {
+    receiver: broadcast::Receiver<Arc<Event>>,
+    lost: u64,
+}
+
+impl Default for Bus {
+    fn default() -> Bus {
+        Bus { sender: broadcast::Sender::new(BACKLOG) }
+    }
+}
+
+impl Bus {
+    /// Tells everybody who listens.
+    pub fn publish(&self, correlation_id: impl Into<String>, body: Body) {
+        if self.sender.receiver_count() == 0 {
+            return; // an error would say the same
+        }
+        let event = Event { ts: now_millis(), correlation_id: correlation_id.into(), body };
+        let _ = self.sender.send(Arc::new(event));
+    }
+
+    /// Listens from now on.
+    pub fn listen(&self) -> Listener {
+        Listener { receiver: self.sender.subscribe(), lost: 0 }
+    }
+}
+
+impl Listener {
+    /// The next event; `None` when nobody can publish any more.
+    pub async fn next(&mut self) -> Option<Arc<Event>> {
+        loop {
+            match self.receiver.recv().await {
+                Ok(event) => return Some(event),
+                Err(broadcast::error::RecvError::Lagged(count)) => self.lost += count,
+                Err(broadcast::error::RecvError::Closed) => return None,
+            }
+        }
+    }
+
+    /// How many events this listener was too slow for.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+}
+
+/// Milliseconds since 1970.
+pub fn now_millis() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reconnected(attempt: u32) -> Body {
+        Body::Reconnected { server: "a".to_owned(), attempt }
+    }
+
+    #[tokio::test]
+    async fn a_slow_listener_loses_the_oldest_and_is_told_how_many() {
+        let bus = Bus::default();
+        bus.publish("before", reconnected(0)); // nobody listens yet
+        let mut listener = bus.listen();
+        for attempt in 0..BACKLOG as u32 + 5 {
+            bus.publish("x", reconnected(attempt));
+        }
+        assert_eq!(listener.next().await.unwrap().body, reconnected(5));
+        assert_eq!(listener.lost(), 5);
+        drop(bus);
+        let mut count = 1;
+        while listener.next().await.is_some() {
+            count += 1;
+        }
+        assert_eq!(count, BACKLOG);
+    }
+
+    #[test]
+    fn the_topic_is_in_the_json() {
+        let event = Event { ts: 1, correlation_id: "c".to_owned(), body: reconnected(2) };
+        let expected = serde_json::json!({
+            "ts": 1,
+            "correlation_id": "c",
+            "body": {"topic": "provider.mcp.reconnected", "server": "a", "attempt": 2},
+        });
+        assert_eq!(serde_json::to_value(event).unwrap(), expected);
+    }
+}
