@@ -1,0 +1,152 @@
+//! Listings on disk, so that a new process knows the tools before any server runs.
+//!
+//! One file per server, named after what the server is: another command, address or set of
+//! variables is another server. Nothing in a file is secret, and a file that is damaged is as good
+//! as none.
+
+use std::{
+    fs,
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{
+    listing::{Listing, Source},
+    tool::hash,
+};
+
+/// Format of the files. Others are not read.
+const FORMAT: u32 = 1;
+
+/// The folder of listings.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    folder: Option<PathBuf>,
+}
+
+/// What is known of a server from earlier.
+#[derive(Debug)]
+pub struct Cached {
+    /// The protocol version it spoke.
+    pub version: String,
+    pub listing: Listing,
+}
+
+#[derive(Deserialize, Serialize)]
+struct File {
+    format: u32,
+    server: String,
+    version: String,
+    hash: String,
+    tools: Vec<Box<RawValue>>,
+}
+
+impl Cache {
+    /// Listings in `folder`; none are kept without one.
+    pub fn new(folder: Option<&Path>) -> Cache {
+        Cache { folder: folder.map(|folder| folder.join("catalog")) }
+    }
+
+    /// What `server` listed the last time, if it is the same server: `identity` says what it is.
+    pub fn load(&self, server: &str, identity: &str) -> Option<Cached> {
+        let path = self.path(server, identity)?;
+        let bytes = fs::read(&path).ok()?;
+        let file: File = match serde_json::from_slice(&bytes) {
+            Ok(file) => file,
+            Err(err) => {
+                tracing::warn!(server, error = %err, "a cached list of tools is damaged, and not used");
+                return None;
+            }
+        };
+        if file.format != FORMAT || file.server != server {
+            return None;
+        }
+        let listing = Listing::parse(server, file.tools, Source::Cached);
+        if listing.hash != file.hash {
+            tracing::warn!(server, "a cached list of tools is not what was written, and not used");
+            return None;
+        }
+        Some(Cached { version: file.version, listing })
+    }
+
+    /// Keeps a listing, whole or not at all.
+    pub fn save(&self, listing: &Listing, identity: &str, version: &str) -> io::Result<()> {
+        let Some(path) = self.path(&listing.server, identity) else { return Ok(()) };
+        if let Some(cached) = self.load(&listing.server, identity)
+            && cached.listing.hash == listing.hash
+            && cached.version == version
+        {
+            return Ok(());
+        }
+        let file = File {
+            format: FORMAT,
+            server: listing.server.clone(),
+            version: version.to_owned(),
+            hash: listing.hash.clone(),
+            tools: listing.tools.values().map(|tool| tool.raw().to_owned()).collect(),
+        };
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let partial = path.with_extension(format!("{}.tmp", std::process::id()));
+        let mut out = fs::File::options().create(true).write(true).truncate(true).mode(0o600).open(&partial)?;
+        let written = out.write_all(&serde_json::to_vec(&file)?).and_then(|()| fs::rename(&partial, &path));
+        if written.is_err() {
+            let _ = fs::remove_file(&partial);
+        }
+        written
+    }
+
+    fn path(&self, server: &str, identity: &str) -> Option<PathBuf> {
+        // A name may hold anything; the digest makes the file's own.
+        let readable: String = server.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(40).collect();
+        let digest = hash(&format!("{server}\0{identity}"));
+        Some(self.folder.as_ref()?.join(format!("{readable}-{}.json", &digest[..16])))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listing(description: &str) -> Listing {
+        let tool = format!(r#"{{"name":"a","description":"{description}","vendor":{{"x":1}}}}"#);
+        Listing::parse("../s", vec![RawValue::from_string(tool).unwrap()], Source::Live)
+    }
+
+    #[test]
+    fn a_listing_comes_back_as_it_was_for_the_same_server_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(Some(folder.path()));
+        assert!(cache.load("../s", "x").is_none());
+        cache.save(&listing("one"), "x", "2025-11-25").unwrap();
+        cache.save(&listing("two"), "x", "2025-11-25").unwrap();
+        let cached = cache.load("../s", "x").unwrap();
+        assert_eq!((cached.version.as_str(), cached.listing.source), ("2025-11-25", Source::Cached));
+        assert_eq!(cached.listing.hash, listing("two").hash);
+        assert!(cached.listing.tools["a"].raw().get().contains("vendor"));
+        assert!(cache.load("../s", "y").is_none());
+        assert_eq!(fs::read_dir(folder.path().join("catalog")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_damaged_file_is_as_good_as_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(Some(folder.path()));
+        cache.save(&listing("one"), "x", "v").unwrap();
+        let path = cache.path("../s", "x").unwrap();
+        let whole = fs::read_to_string(&path).unwrap();
+        let changed = whole.replace("one", "two");
+        for damage in [&changed, "", "{", r#"{"format":99,"server":"../s","version":"v","hash":"","tools":[]}"#] {
+            fs::write(&path, damage).unwrap();
+            assert!(cache.load("../s", "x").is_none(), "{damage}");
+        }
+        cache.save(&listing("one"), "x", "v").unwrap();
+        assert!(cache.load("../s", "x").is_some());
+        assert!(Cache::new(None).save(&listing("one"), "x", "v").is_ok());
+    }
+}

@@ -1,0 +1,214 @@
+//! All tools at one moment, and how one moment follows another.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use pml_wire::ToolId;
+use tokio::{sync::watch, time::timeout};
+
+use super::{
+    listing::{Listing, unique_aliases},
+    schema::nearest,
+    tool::Tool,
+};
+
+/// All tools at one moment. Never changes.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Every server that is configured; without a listing if it was never reached.
+    servers: BTreeMap<String, Option<Arc<Listing>>>,
+    aliases: HashMap<String, String>,
+    names: Arc<str>,
+}
+
+/// The tools there are now.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    current: watch::Sender<Arc<Snapshot>>,
+}
+
+impl Catalog {
+    /// A catalogue of servers of which nothing is known yet.
+    pub fn new(servers: impl IntoIterator<Item = String>) -> Catalog {
+        let servers = servers.into_iter().map(|server| (server, None)).collect();
+        Catalog { current: watch::Sender::new(Arc::new(Snapshot::new(servers))) }
+    }
+
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.current.borrow())
+    }
+
+    /// The first snapshot that is as wanted, or the last one when the time is up.
+    pub async fn wait_for(&self, bound: Duration, is_wanted: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
+        let mut changes = self.current.subscribe();
+        let _ = timeout(bound, changes.wait_for(|snapshot| is_wanted(snapshot))).await;
+        self.snapshot()
+    }
+
+    /// Puts a listing in place of the server's last one, which is returned.
+    pub fn update(&self, listing: Listing) -> Option<Arc<Listing>> {
+        let mut before = None;
+        self.current.send_modify(|snapshot| {
+            let mut servers = snapshot.servers.clone();
+            before = servers.insert(listing.server.clone(), Some(Arc::new(listing))).flatten();
+            *snapshot = Arc::new(Snapshot::new(servers));
+        });
+        before
+    }
+}
+
+impl Snapshot {
+    fn new(servers: BTreeMap<String, Option<Arc<Listing>>>) -> Snapshot {
+        let names: serde_json::Map<_, _> = servers
+            .iter()
+            .map(|(server, listing)| {
+                let tools: Vec<_> = listing.iter().flat_map(|listing| listing.tools.keys()).cloned().collect();
+                (server.clone(), tools.into())
+            })
+            .collect();
+        let names = serde_json::Value::Object(names).to_string().into();
+        Snapshot { aliases: unique_aliases(servers.keys()), servers, names }
+    }
+
+    /// Every tool by server, as JSON.
+    pub fn names(&self) -> Arc<str> {
+        Arc::clone(&self.names)
+    }
+
+    /// The server of that name, or of that alias, as it is called really.
+    pub fn server_name(&self, name: &str) -> Option<&str> {
+        let (name, _) = self.servers.get_key_value(name).or_else(|| {
+            let real = self.aliases.get(name)?;
+            self.servers.get_key_value(real)
+        })?;
+        Some(name)
+    }
+
+    /// The listing of a server by its real name, if it was ever reached.
+    pub fn listing(&self, server: &str) -> Option<&Arc<Listing>> {
+        self.servers.get(server)?.as_ref()
+    }
+
+    pub fn listings(&self) -> impl Iterator<Item = &Arc<Listing>> {
+        self.servers.values().flatten()
+    }
+
+    pub fn servers(&self) -> impl Iterator<Item = &str> {
+        self.servers.keys().map(String::as_str)
+    }
+
+    /// The tool of that name; server and tool may be aliases.
+    pub fn tool(&self, id: &ToolId) -> Option<&Arc<Tool>> {
+        self.listing(self.server_name(id.server())?)?.get(id.tool())
+    }
+
+    /// Every tool, sorted by server and name.
+    pub fn tools(&self) -> impl Iterator<Item = &Arc<Tool>> {
+        self.listings().flat_map(|listing| listing.tools.values())
+    }
+
+    /// Why a tool is not found, with the nearest names.
+    pub fn explain_missing(&self, id: &ToolId) -> String {
+        let quote = |names: Vec<&str>, server: &str| {
+            names.iter().map(|name| format!("`{server}{name}`")).collect::<Vec<_>>().join(", ")
+        };
+        let Some(server) = self.server_name(id.server()) else {
+            if self.servers.is_empty() {
+                return format!("there is no tool `{id}`: no MCP server is configured");
+            }
+            // The right tool under the wrong server, or a server that is called nearly so.
+            let holders: Vec<_> = self.listings().filter(|listing| listing.get(id.tool()).is_some()).collect();
+            let near = match holders.as_slice() {
+                [] => quote(nearest(id.server(), self.servers()), ""),
+                holders => {
+                    let names: Vec<_> =
+                        holders.iter().take(3).map(|listing| format!("`{}:{}`", listing.server, id.tool())).collect();
+                    names.join(", ")
+                }
+            };
+            let hint = if near.is_empty() { self.some_servers() } else { format!("did you mean {near}?") };
+            return format!("there is no server `{}`; {hint}", id.server());
+        };
+        let Some(listing) = self.listing(server) else {
+            return format!("there is no tool `{id}`: server `{server}` has not listed its tools");
+        };
+        let near = quote(nearest(id.tool(), listing.tools.keys().map(String::as_str)), &format!("{server}:"));
+        let hint = match near.is_empty() {
+            false => format!("did you mean {near}?"),
+            true if listing.tools.is_empty() => "it has none at all".to_owned(),
+            true => {
+                let some: Vec<_> = listing.tools.keys().take(5).map(String::as_str).collect();
+                format!("it has {} tools, such as {}", listing.tools.len(), quote(some, ""))
+            }
+        };
+        format!("server `{server}` has no tool `{}`; {hint}", id.tool())
+    }
+
+    fn some_servers(&self) -> String {
+        let some: Vec<_> = self.servers().take(10).map(|server| format!("`{server}`")).collect();
+        format!("there are {}", some.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    use super::{super::listing::Source, *};
+
+    fn catalog() -> Catalog {
+        let catalog = Catalog::new(["my-files", "notes", "__proto__"].map(str::to_owned));
+        let tools = |names: &[&str]| {
+            names.iter().map(|name| RawValue::from_string(format!(r#"{{"name":"{name}"}}"#)).unwrap()).collect()
+        };
+        catalog.update(Listing::parse("my-files", tools(&["read_file", "write_file", "then"]), Source::Live));
+        catalog.update(Listing::parse("__proto__", tools(&["x"]), Source::Live));
+        catalog
+    }
+
+    #[test]
+    fn tools_are_found_by_name_and_alias() {
+        let snapshot = catalog().snapshot();
+        let find = |id: &str| snapshot.tool(&id.parse().unwrap()).map(|tool| tool.id.to_string());
+        assert_eq!(find("my-files:read_file").as_deref(), Some("my-files:read_file"));
+        assert_eq!(find("myFiles:then").as_deref(), Some("my-files:then"));
+        assert_eq!(find("__proto__:x").as_deref(), Some("__proto__:x"));
+        assert_eq!(find("notes:read_file"), None);
+        assert_eq!(
+            &*snapshot.names(),
+            r#"{"__proto__":["x"],"my-files":["read_file","then","write_file"],"notes":[]}"#
+        );
+    }
+
+    #[test]
+    fn what_is_missing_is_explained() {
+        let table = [
+            ("my-files:readFile", "server `my-files` has no tool `readFile`; did you mean `my-files:read_file`"),
+            ("myfiles:zzz", "there is no server `myfiles`; did you mean `my-files`"),
+            ("files:read_file", "there is no server `files`; did you mean `my-files:read_file`?"),
+            ("notes:add", "server `notes` has not listed its tools"),
+            ("qqq:add", "there is no server `qqq`; there are `__proto__`, `my-files`, `notes`"),
+            ("__proto__:zz", "server `__proto__` has no tool `zz`; it has 1 tools, such as `x`"),
+        ];
+        let snapshot = catalog().snapshot();
+        for (id, expected) in table {
+            let actual = snapshot.explain_missing(&id.parse().unwrap());
+            assert!(actual.contains(expected), "{id}: {actual}");
+        }
+        let empty = Catalog::new([]).snapshot().explain_missing(&"a:b".parse().unwrap());
+        assert_eq!(empty, "there is no tool `a:b`: no MCP server is configured");
+    }
+
+    #[test]
+    fn an_update_gives_back_what_was_and_leaves_old_snapshots_alone() {
+        let catalog = catalog();
+        let old = catalog.snapshot();
+        let before = catalog.update(Listing::parse("my-files", vec![], Source::Live)).unwrap();
+        assert_eq!(before.tools.len(), 3);
+        assert!(old.tool(&"my-files:read_file".parse().unwrap()).is_some());
+        assert!(catalog.snapshot().tool(&"my-files:read_file".parse().unwrap()).is_none());
+    }
+}

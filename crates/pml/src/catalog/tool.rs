@@ -1,0 +1,203 @@
+//! One tool, as its server describes it.
+
+use std::sync::OnceLock;
+
+use pml_wire::{ToolId, id::ToolIdError};
+use serde_json::{Map, Value, value::RawValue};
+use sha2::{Digest, Sha256};
+
+use super::{
+    schema::Checker,
+    typescript::{Declared, Returned},
+};
+
+/// A tool that can be called.
+#[derive(Debug)]
+pub struct Tool {
+    pub id: ToolId,
+    pub description: Option<String>,
+    /// An object; empty if the server gave none that can be used.
+    pub input_schema: Value,
+    pub output_schema: Option<Value>,
+    pub hints: Hints,
+    /// Of everything the server says about it.
+    pub hash: String,
+    /// The one key of the result that programs get in place of the result.
+    pub unwrapped: Option<String>,
+    raw: Box<RawValue>,
+    input: OnceLock<Checker>,
+    output: OnceLock<Checker>,
+}
+
+/// What the server claims. Believed of trusted servers only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hints {
+    pub is_read_only: bool,
+    pub is_idempotent: bool,
+    pub is_destructive: bool,
+}
+
+impl Tool {
+    /// Reads a tool of `server`, or says why it is none. What is wrong about it but does not stand
+    /// in the way of calling it is left out.
+    pub fn parse(server: &str, raw: Box<RawValue>) -> Result<Tool, String> {
+        let value: Value = serde_json::from_str(raw.get()).map_err(|err| format!("it cannot be read: {err}"))?;
+        let Value::Object(object) = &value else { return Err("it is no object".to_owned()) };
+        let name = match object.get("name") {
+            Some(Value::String(name)) if !name.is_empty() => name,
+            Some(Value::String(_)) => return Err("its name is empty".to_owned()),
+            Some(_) => return Err("its name is no text".to_owned()),
+            None => return Err("it has no name".to_owned()),
+        };
+        let id = format!("{server}:{name}").parse().map_err(|err: ToolIdError| err.to_string())?;
+        let schema = |key: &str| object.get(key).filter(|schema| schema.is_object()).cloned();
+        let output_schema = schema("outputSchema");
+        let hint = |key: &str| object.get("annotations").and_then(|hints| hints[key].as_bool());
+        Ok(Tool {
+            id,
+            description: object.get("description").and_then(Value::as_str).map(str::to_owned),
+            input_schema: schema("inputSchema").unwrap_or_else(|| Value::Object(Map::new())),
+            unwrapped: output_schema.as_ref().and_then(wrapper),
+            output_schema,
+            hints: Hints {
+                is_read_only: hint("readOnlyHint").unwrap_or(false),
+                is_idempotent: hint("idempotentHint").unwrap_or(false),
+                is_destructive: hint("destructiveHint").unwrap_or(true),
+            },
+            hash: hash(raw.get()),
+            raw,
+            input: OnceLock::new(),
+            output: OnceLock::new(),
+        })
+    }
+
+    /// As the server described it.
+    pub fn raw(&self) -> &RawValue {
+        &self.raw
+    }
+
+    /// Checks the arguments of a call. The message has the path and what was expected.
+    pub fn check_arguments(&self, args: &Value) -> Result<(), String> {
+        self.input.get_or_init(|| Checker::new(&self.id, &self.input_schema)).check("args", args)
+    }
+
+    /// Checks what a call returned, if the tool says what it returns.
+    pub fn check_result(&self, result: &Value) -> Result<(), String> {
+        match &self.output_schema {
+            Some(schema) => self.output.get_or_init(|| Checker::new(&self.id, schema)).check("result", result),
+            None => Ok(()),
+        }
+    }
+
+    /// The names of the arguments that must be given.
+    pub fn required(&self) -> impl Iterator<Item = &str> {
+        self.input_schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    /// The names of the arguments that may be given; `None` if any may.
+    pub fn accepted(&self) -> Option<Vec<&str>> {
+        let schema = self.input_schema.as_object()?;
+        // Whatever adds properties from elsewhere makes the list a guess.
+        let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false))
+            && !["patternProperties", "allOf", "anyOf", "oneOf", "$ref"].iter().any(|key| schema.contains_key(*key));
+        let properties = schema.get("properties")?.as_object()?;
+        is_closed.then(|| properties.keys().map(String::as_str).collect())
+    }
+
+    /// Arguments that the server wants to see in headers as well, where there are headers: the
+    /// header's name and the value.
+    pub fn header_arguments(&self, args: &Value) -> Vec<(String, String)> {
+        let properties = self.input_schema["properties"].as_object().into_iter().flatten();
+        properties
+            .filter_map(|(key, schema)| {
+                let header = schema.get("x-mcp-header")?.as_str()?;
+                let value = match args.get(key)? {
+                    Value::String(text) => text.clone(),
+                    value @ (Value::Number(_) | Value::Bool(_)) => value.to_string(),
+                    Value::Null | Value::Array(_) | Value::Object(_) => return None,
+                };
+                Some((header.to_owned(), value))
+            })
+            .collect()
+    }
+
+    /// What its TypeScript declaration needs.
+    pub fn declared(&self) -> Declared<'_> {
+        let result = match (&self.output_schema, &self.unwrapped) {
+            (Some(schema), Some(key)) => Returned::Schema(&schema["properties"][key]),
+            (Some(schema), None) => Returned::Schema(schema),
+            (None, _) => Returned::Unknown,
+        };
+        Declared {
+            server: self.id.server(),
+            name: self.id.tool(),
+            description: self.description.as_deref(),
+            input: &self.input_schema,
+            result,
+        }
+    }
+}
+
+/// The key of a schema that does nothing but wrap one value. Decided by the schema, never by a
+/// value, so that the declared type is true.
+fn wrapper(schema: &Value) -> Option<String> {
+    let properties = schema.get("properties")?.as_object()?;
+    let (key, inner) = properties.iter().next().filter(|_| properties.len() == 1)?;
+    let is_wrapper = match key.as_str() {
+        "result" => true,
+        "content" => inner["type"] == "string",
+        _ => false,
+    };
+    (is_wrapper && schema["type"] == "object").then(|| key.clone())
+}
+
+/// SHA-256, as hexadecimal digits.
+pub(super) fn hash(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Tool, String> {
+        Tool::parse("s", RawValue::from_string(text.to_owned()).unwrap())
+    }
+
+    #[test]
+    fn a_tool_is_read_or_refused_by_itself() {
+        let table = [
+            (r#"{"name":"a","inputSchema":{"type":"object"}}"#, Ok("s:a")),
+            (r#"{"name":"a"}"#, Ok("s:a")),
+            (r#"{"name":"a","inputSchema":null,"description":12,"annotations":"x"}"#, Ok("s:a")),
+            (r#"{"name":"a:b","inputSchema":true}"#, Ok("s:a:b")),
+            (r#"{"name":"then"}"#, Ok("s:then")),
+            (r#"{"name":""}"#, Err("its name is empty")),
+            (r#"{"name":null}"#, Err("its name is no text")),
+            (r"{}", Err("it has no name")),
+            ("null", Err("it is no object")),
+            (r#"{"name":"a\nb"}"#, Err("tool id \"s:a\\nb\" holds a control character")),
+        ];
+        for (text, expected) in table {
+            let actual = parse(text).map(|tool| tool.id.as_str().to_owned());
+            assert_eq!(actual.as_deref().map_err(String::as_str), expected, "{text}");
+        }
+        assert!(parse(&format!(r#"{{"name":"{}"}}"#, "x".repeat(300))).unwrap_err().contains("300 bytes"));
+    }
+
+    #[test]
+    fn only_a_schema_that_wraps_one_value_is_unwrapped() {
+        let table = [
+            (r#"{"type":"object","properties":{"content":{"type":"string"}}}"#, Some("content")),
+            (r#"{"type":"object","properties":{"result":{"type":"array"}}}"#, Some("result")),
+            (r#"{"type":"object","properties":{"content":{"type":"array"}}}"#, None),
+            (r#"{"type":"object","properties":{"result":{},"more":{}}}"#, None),
+            (r#"{"type":"object","properties":{"other":{"type":"string"}}}"#, None),
+            (r#"{"type":"object"}"#, None),
+        ];
+        for (schema, expected) in table {
+            let tool = parse(&format!(r#"{{"name":"a","outputSchema":{schema}}}"#)).unwrap();
+            assert_eq!(tool.unwrapped.as_deref(), expected, "{schema}");
+        }
+    }
+}
