@@ -7,6 +7,7 @@
 //! * [`config`]: `pml.toml`, as written and as checked.
 //! * [`execution`]: one run, from request to outcome.
 //! * [`sandbox`]: the pool of jailed processes.
+//! * [`upstream`]: MCP servers, one actor each.
 //! * [`catalog`]: what tools there are, and how they look in TypeScript.
 //! * [`events`]: what happens, told to whoever listens.
 //! * [`audit`]: one line for every call.
@@ -20,3 +21,4 @@ pub mod error;
 pub mod events;
 pub mod execution;
 pub mod sandbox;
+pub mod upstream;

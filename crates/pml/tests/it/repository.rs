@@ -67,7 +67,7 @@ fn every_layer_is_in_the_threat_model() {
 }
 
 /// The host's modules in reading order: each may use only those behind it.
-const MODULES: [&str; 8] = ["cli", "config", "execution", "sandbox", "catalog", "events", "audit", "error"];
+const MODULES: [&str; 9] = ["cli", "config", "execution", "sandbox", "upstream", "catalog", "events", "audit", "error"];
 
 #[test]
 fn modules_use_only_what_is_below_them() {

@@ -1,0 +1,430 @@
+//! The actor of one server: it owns the state machine, the connection and the chores around it (lists,
+//! signs of life, subscriptions).
+
+use std::{
+    future::Future,
+    path::{Path, PathBuf},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use pml_wire::{ErrorCode, ExecutionId};
+use tokio::{
+    sync::{Semaphore, mpsc, watch},
+    time::{Instant, sleep, sleep_until, timeout},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    connection::{Connection, Era, Reach},
+    discovery::{self, Listed},
+    failure::{Failure, Retry},
+    handle::{Closing, Command, Status, Upstream, masked, with_words},
+    handshake,
+    inbox::{Notice, stopped},
+    settings::{Isolation, Secret, Settings, Target},
+    state::{self, Effect, Input, State, Topic},
+};
+use crate::{
+    catalog::{Cache, Cached, Catalog},
+    events::{Body, Bus},
+};
+
+/// How long a sign of life may take.
+const PING: Duration = Duration::from_secs(10);
+/// How long the ends of all processes together may take: they are killed before.
+pub(super) const END: Duration = Duration::from_secs(10);
+/// Between the news that a list has changed and reading it.
+const LIST_PAUSE: Duration = Duration::from_millis(20);
+/// Between the end of a subscription and the next.
+const RESUBSCRIBE: Duration = Duration::from_secs(5);
+
+/// What servers share.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// pml itself.
+    pub program: PathBuf,
+    pub catalog: Catalog,
+    pub cache: Cache,
+    pub bus: Bus,
+    pub client: reqwest::Client,
+}
+
+/// Builds the handle and the actor's future. What is known of the server from earlier is in the
+/// catalogue when this returns.
+pub fn start(settings: Settings, context: Context) -> (Upstream, impl Future<Output = ()> + Send) {
+    let settings = Arc::new(settings);
+    let identity = identity(&settings);
+    let cached = context.cache.load(&settings.name, &identity);
+    let era = cached.as_ref().and_then(|cached| Era::of(&cached.version));
+    if let Some(Cached { listing, .. }) = cached {
+        context.catalog.update(listing);
+    }
+    let (commands, orders) = mpsc::channel(16);
+    let (notices, heard) = mpsc::channel(4);
+    let (status, watched) =
+        watch::channel(Status { state: State::Idle, connection: None, era, failure: None, was_connected: false });
+    let stop = CancellationToken::new();
+    let lives = TaskTracker::new();
+    let pml: Arc<Path> = context.program.as_path().into();
+    let reach = Reach { pml, client: context.client.clone(), notices, lives: lives.clone() };
+    let upstream = Upstream {
+        permits: Arc::new(Semaphore::new(settings.concurrency)),
+        settings: Arc::clone(&settings),
+        commands,
+        status: watched,
+        reach: reach.clone(),
+        lives: lives.clone(),
+        stop: stop.clone(),
+    };
+    let actor = Actor {
+        settings,
+        identity,
+        context,
+        reach,
+        state: State::Idle,
+        status,
+        orders,
+        heard,
+        lives,
+        correlation: ExecutionId::mint().to_string(),
+        is_listing: false,
+        lists_again: false,
+    };
+    (upstream, actor.run(stop))
+}
+
+/// What a server is, for the cache: another command, address or set of variables is another.
+fn identity(settings: &Settings) -> String {
+    match &settings.target {
+        Ok(Target::Stdio { command, args, env, cwd }) => {
+            let args: Vec<_> = args.iter().map(Secret::reveal).collect();
+            let names: Vec<_> = env.keys().map(String::as_str).collect();
+            format!("stdio\0{command}\0{}\0{}\0{cwd:?}", args.join("\0"), names.join("\0"))
+        }
+        Ok(Target::Http { url, headers, .. }) => {
+            let names: Vec<_> = headers.keys().map(String::as_str).collect();
+            format!("http\0{}\0{}", url.reveal(), names.join("\0"))
+        }
+        Err(_) => String::new(),
+    }
+}
+
+struct Actor {
+    settings: Arc<Settings>,
+    identity: String,
+    context: Context,
+    reach: Reach,
+    state: State,
+    status: watch::Sender<Status>,
+    orders: mpsc::Receiver<Command>,
+    heard: mpsc::Receiver<Notice>,
+    lives: TaskTracker,
+    /// What the events of this server belong to.
+    correlation: String,
+    is_listing: bool,
+    /// The list changed while it was read.
+    lists_again: bool,
+}
+
+type Chore = Pin<Box<dyn Future<Output = Done> + Send>>;
+
+/// What came of a chore.
+enum Done {
+    Connected(Box<Result<(Arc<Connection>, Listed), Failure>>),
+    Listed(Result<Listed, Failure>),
+    Pinged(Result<(), Failure>),
+    /// The subscription is over.
+    Unsubscribed(Result<(), Failure>),
+    Lost(Failure),
+}
+
+impl Actor {
+    async fn run(mut self, stop: CancellationToken) {
+        // Everything that goes on about the connection at hand. Cleared when it is lost.
+        let mut chores: FuturesUnordered<Chore> = FuturesUnordered::new();
+        let mut wait: Option<Instant> = None;
+        let mut keepalive = Instant::now() + self.settings.keepalive;
+        let mut refresh = Instant::now() + self.settings.list_ttl;
+        loop {
+            let is_healthy = matches!(self.state, State::Healthy { .. });
+            let is_held = self.status.borrow().connection.is_some();
+            let input = tokio::select! {
+                biased;
+                () = stop.cancelled() => Some(Input::Terminate),
+                Some(done) = chores.next() => self.done(done, &mut chores, &mut refresh),
+                Some(order) = self.orders.recv() => match order {
+                    Command::Wanted => Some(Input::Wanted),
+                    Command::Check => {
+                        self.ping(&chores);
+                        None
+                    }
+                },
+                Some(Notice::ToolsChanged) = self.heard.recv(), if is_healthy => {
+                    self.list(&chores);
+                    None
+                }
+                () = sleep_until(wait.unwrap_or_else(Instant::now)), if wait.is_some() => {
+                    wait = None;
+                    Some(Input::TimeUp)
+                }
+                () = sleep_until(keepalive), if is_held => {
+                    keepalive = Instant::now() + self.settings.keepalive;
+                    self.ping(&chores);
+                    None
+                }
+                () = sleep_until(refresh), if is_held => {
+                    refresh = Instant::now() + self.settings.list_ttl;
+                    self.list(&chores);
+                    None
+                }
+            };
+            let Some(input) = input else { continue };
+            let (next, effects) = state::next(self.state, input, &self.settings.backoff, jitter());
+            if next != self.state {
+                tracing::debug!(server = self.settings.name, from = ?self.state, to = ?next, "state");
+            }
+            self.state = next;
+            for effect in effects {
+                match effect {
+                    Effect::Connect => {
+                        chores.clear();
+                        chores.push(self.connect());
+                        keepalive = Instant::now() + self.settings.keepalive;
+                    }
+                    Effect::Wait(delay) => wait = Some(Instant::now() + delay),
+                    Effect::Close => {
+                        chores.clear();
+                        self.close();
+                    }
+                    Effect::Publish(topic) => self.publish(topic),
+                }
+            }
+            self.status.send_modify(|status| status.state = next);
+            if next == State::Terminated {
+                break;
+            }
+        }
+        drop(chores);
+        self.lives.close();
+        let _ = timeout(END, self.lives.wait()).await;
+    }
+
+    /// Takes what a chore found; what that means for the state.
+    fn done(&mut self, done: Done, chores: &mut FuturesUnordered<Chore>, refresh: &mut Instant) -> Option<Input> {
+        match done {
+            Done::Connected(result) => match *result {
+                Ok((connection, listed)) => {
+                    if let Some(ttl) = listed.ttl {
+                        *refresh = Instant::now() + ttl.min(self.settings.list_ttl);
+                    }
+                    self.connected(connection, listed, chores);
+                    Some(Input::Connected)
+                }
+                Err(failure) => {
+                    let failure = masked(&self.settings, failure);
+                    tracing::info!(server = self.settings.name, code = %failure.code, "not connected: {}", failure.message);
+                    let input = if failure.retry == Retry::Never { Input::Refused } else { Input::Failed };
+                    self.status.send_modify(|status| {
+                        status.failure = Some(failure);
+                        // What it spoke the last time may be why.
+                        status.era = None;
+                    });
+                    Some(input)
+                }
+            },
+            Done::Listed(listed) => {
+                self.is_listing = false;
+                match listed {
+                    Ok(listed) => self.take_list(listed),
+                    Err(failure) => {
+                        tracing::warn!(server = self.settings.name, "the list is not refreshed: {}", failure.message);
+                    }
+                }
+                if std::mem::take(&mut self.lists_again) {
+                    self.list(chores);
+                }
+                None
+            }
+            Done::Pinged(Ok(())) => None,
+            Done::Pinged(Err(failure)) => {
+                let message = format!("the server gives no sign of life: {}", failure.message);
+                Some(self.lost(Failure { message, ..failure }))
+            }
+            Done::Unsubscribed(Ok(())) => {
+                self.subscribe(chores);
+                None
+            }
+            // It does not offer subscriptions after all; the list is looked at from time to time.
+            Done::Unsubscribed(Err(failure)) if failure.code == ErrorCode::ToolError => None,
+            Done::Unsubscribed(Err(_)) => {
+                self.subscribe(chores);
+                None
+            }
+            Done::Lost(failure) => Some(self.lost(failure)),
+        }
+    }
+
+    fn lost(&self, failure: Failure) -> Input {
+        let failure = masked(&self.settings, failure);
+        tracing::info!(server = self.settings.name, "lost: {}", failure.message);
+        self.status.send_modify(|status| status.failure = Some(failure));
+        Input::Lost
+    }
+
+    fn connect(&self) -> Chore {
+        let (settings, reach) = (Arc::clone(&self.settings), self.reach.clone());
+        let known = self.status.borrow().era;
+        let lives = self.lives.clone();
+        Box::pin(async move {
+            let opened = async {
+                let connection = Arc::new(handshake::connect(&settings, &reach, settings.limits, known).await?);
+                let closing = Closing::new(Arc::clone(&connection), stopped(), &lives);
+                let listed = discovery::list_tools(&settings.name, &connection, settings.start_timeout).await;
+                let listed = listed.map_err(|failure| with_words(&connection, failure))?;
+                closing.keep();
+                Ok((connection, listed))
+            };
+            // Each step has its own bound; this is for all of them together, and for what has none.
+            let opened = timeout(settings.start_timeout * 2, opened).await;
+            Done::Connected(Box::new(opened.unwrap_or_else(|_| {
+                Err(Failure::later(format!("no answer within {:?} in all", settings.start_timeout * 2)))
+            })))
+        })
+    }
+
+    fn connected(&mut self, connection: Arc<Connection>, listed: Listed, chores: &FuturesUnordered<Chore>) {
+        let era = connection.era();
+        self.correlation = ExecutionId::mint().to_string();
+        let is_first = !self.status.borrow().was_connected;
+        let names: Vec<_> = listed.listing.tools.keys().cloned().collect();
+        let held = match self.settings.isolation {
+            Isolation::Shared => Some(connection),
+            Isolation::PerCall => {
+                drop(Closing::new(connection, stopped(), &self.lives));
+                None
+            }
+        };
+        self.status.send_modify(|status| {
+            status.connection.clone_from(&held);
+            status.era = Some(era);
+            status.failure = None;
+            status.was_connected = true;
+        });
+        self.take_list(listed);
+        if is_first {
+            let body = Body::ToolsDiscovered { server: self.settings.name.clone(), count: names.len(), names };
+            self.context.bus.publish(&*self.correlation, body);
+        }
+        if let Some(connection) = held {
+            let closed = Arc::clone(&connection);
+            chores.push(Box::pin(async move { Done::Lost(closed.closed().await) }));
+            if era == Era::Modern && connection.tells_changes {
+                self.subscribe_now(chores, connection);
+            }
+        }
+    }
+
+    /// Puts a list into the catalogue and the cache, and tells what changed, also since an earlier
+    /// process.
+    fn take_list(&self, listed: Listed) {
+        let name = &self.settings.name;
+        let version = self.status.borrow().era.map_or("", Era::version);
+        if let Err(err) = self.context.cache.save(&listed.listing, &self.identity, version) {
+            tracing::warn!(server = name, error = %err, "the list of tools cannot be kept");
+        }
+        let before = self.context.catalog.update(listed.listing);
+        let snapshot = self.context.catalog.snapshot();
+        if let (Some(before), Some(now)) = (before, snapshot.listing(name)) {
+            let difference = now.difference(&before);
+            for changed in &difference.changed {
+                tracing::warn!(server = name, tool = changed, "a tool is described differently than before");
+            }
+            let body = Body::ToolsRefreshed {
+                server: name.clone(),
+                added: difference.added,
+                removed: difference.removed,
+                changed: difference.changed,
+                unchanged: difference.unchanged,
+            };
+            self.context.bus.publish(&*self.correlation, body);
+        }
+    }
+
+    fn held(&self) -> Option<Arc<Connection>> {
+        self.status.borrow().connection.clone()
+    }
+
+    fn list(&mut self, chores: &FuturesUnordered<Chore>) {
+        let Some(connection) = self.held() else { return };
+        if std::mem::replace(&mut self.is_listing, true) {
+            self.lists_again = true;
+            return;
+        }
+        let settings = Arc::clone(&self.settings);
+        chores.push(Box::pin(async move {
+            // Changes come in bunches.
+            sleep(LIST_PAUSE).await;
+            Done::Listed(discovery::list_tools(&settings.name, &connection, settings.start_timeout).await)
+        }));
+    }
+
+    /// Asks for a sign of life, unless the server is at work: many do one thing at a time, and a call
+    /// has its own timeout.
+    fn ping(&self, chores: &FuturesUnordered<Chore>) {
+        if let Some(connection) = self.held().filter(|connection| !connection.is_busy()) {
+            chores.push(Box::pin(async move { Done::Pinged(connection.ping(PING).await) }));
+        }
+    }
+
+    fn subscribe(&self, chores: &FuturesUnordered<Chore>) {
+        if let Some(connection) = self.held() {
+            chores.push(Box::pin(async move {
+                sleep(RESUBSCRIBE).await;
+                Done::Unsubscribed(connection.subscribe().await)
+            }));
+        }
+    }
+
+    fn subscribe_now(&self, chores: &FuturesUnordered<Chore>, connection: Arc<Connection>) {
+        chores.push(Box::pin(async move { Done::Unsubscribed(connection.subscribe().await) }));
+    }
+
+    /// Lets the connection go. Its end is waited for when the actor ends.
+    fn close(&mut self) {
+        (self.is_listing, self.lists_again) = (false, false);
+        let mut held = None;
+        self.status.send_modify(|status| {
+            let reason = status.failure.clone().filter(|_| self.state != State::Terminated).unwrap_or_else(stopped);
+            held = status.connection.take().map(|connection| (connection, reason));
+        });
+        if let Some((connection, reason)) = held {
+            drop(Closing::new(connection, reason, &self.lives));
+        }
+    }
+
+    fn publish(&self, topic: Topic) {
+        let server = self.settings.name.clone();
+        let reason = || {
+            let status = self.status.borrow();
+            status.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default()
+        };
+        let body = match (topic, self.state) {
+            (Topic::Disconnected, _) => Body::Disconnected { server, reason: reason() },
+            (Topic::Reconnected, State::Healthy { attempt }) => Body::Reconnected { server, attempt },
+            (Topic::Reconnected, _) => Body::Reconnected { server, attempt: 0 },
+            (Topic::Exhausted, _) => {
+                Body::ReconnectExhausted { server, tries: self.settings.backoff.tries, reason: reason() }
+            }
+        };
+        self.context.bus.publish(&*self.correlation, body);
+    }
+}
+
+/// Between 0 and 1.
+fn jitter() -> f64 {
+    let random = getrandom::u32().unwrap_or(0);
+    f64::from(random) / f64::from(u32::MAX)
+}

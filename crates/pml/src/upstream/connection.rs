@@ -1,0 +1,421 @@
+//! A connection that speaks MCP, in either era; [`super::handshake`] makes one.
+
+use std::{
+    borrow::Cow,
+    fmt::Write as _,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use pml_wire::ErrorCode;
+use tokio::{
+    sync::{Mutex, mpsc},
+    time::{Instant, sleep_until, timeout},
+};
+
+use tokio_util::task::TaskTracker;
+
+use super::{
+    codec::{BROKEN, Payload, RpcError},
+    failure::{Failure, Retry},
+    handshake,
+    inbox::{Notice, Patience},
+    process::LastWords,
+    transport::{Headers, Link, Outgoing},
+};
+
+/// The version of the new era.
+pub(super) const MODERN: &str = "2026-07-28";
+/// The versions of the earlier era, newest first.
+pub(super) const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+
+/// What a request's own timeouts may take to notice.
+const SLACK: Duration = Duration::from_millis(500);
+
+/// How a server is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Era {
+    /// `initialize`, then a session, in one of [`LEGACY`].
+    Legacy(&'static str),
+    /// Each request stands for itself, in [`MODERN`].
+    Modern,
+}
+
+impl Era {
+    pub(super) fn version(self) -> &'static str {
+        match self {
+            Era::Legacy(version) => version,
+            Era::Modern => MODERN,
+        }
+    }
+
+    /// The era that a version belongs to.
+    pub(super) fn of(version: &str) -> Option<Era> {
+        match version {
+            MODERN => Some(Era::Modern),
+            _ => LEGACY.into_iter().find(|known| *known == version).map(Era::Legacy),
+        }
+    }
+}
+
+/// What is needed to reach servers, whichever they are.
+#[derive(Clone, Debug)]
+pub(super) struct Reach {
+    /// pml itself, which keeps the processes of servers.
+    pub(super) pml: Arc<Path>,
+    pub(super) client: reqwest::Client,
+    pub(super) notices: mpsc::Sender<Notice>,
+    /// Everything that must have ended before the server has.
+    pub(super) lives: TaskTracker,
+}
+
+/// A server that has agreed on a version.
+#[derive(Debug)]
+pub(super) struct Connection {
+    link: Link,
+    era: Era,
+    next_id: AtomicU64,
+    /// What the server calls itself.
+    pub(super) server: String,
+    /// The server says when its tools change.
+    pub(super) tells_changes: bool,
+    /// Held while a forgotten session is replaced; counts the replacements.
+    sessions: Mutex<u64>,
+}
+
+/// A request to be made.
+#[derive(Debug)]
+pub(super) struct Request<'a> {
+    pub(super) method: &'static str,
+    /// Parameters, each as JSON text.
+    pub(super) params: Vec<(&'static str, Cow<'a, str>)>,
+    /// What the request is about, for HTTP.
+    pub(super) name: Option<&'a str>,
+    pub(super) traceparent: Option<String>,
+    /// Arguments that also go into headers, where there are any.
+    pub(super) headers: Vec<(String, String)>,
+    /// Longest silence; progress ends it.
+    pub(super) idle: Duration,
+    pub(super) total: Duration,
+    pub(super) patience: Patience,
+}
+
+impl<'a> Request<'a> {
+    pub(super) fn new(method: &'static str, bound: Duration) -> Request<'a> {
+        let patience = Patience::Call;
+        let (params, headers) = (Vec::new(), Vec::new());
+        Request { method, params, name: None, traceparent: None, headers, idle: bound, total: bound, patience }
+    }
+
+    #[must_use]
+    pub(super) fn with(mut self, key: &'static str, json: impl Into<Cow<'a, str>>) -> Request<'a> {
+        self.params.push((key, json.into()));
+        self
+    }
+}
+
+/// Sends `notifications/cancelled` if the request is given up before its answer.
+struct CancelOnDrop<'a> {
+    link: &'a Link,
+    era: Era,
+    id: u64,
+    is_armed: bool,
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        // Closing the exchange is enough where the new era speaks HTTP.
+        if self.is_armed && !(self.era == Era::Modern && self.link.cancels_by_closing()) {
+            let id = self.id;
+            tell(self.link, self.era, "notifications/cancelled", &[("requestId", id.to_string().into())]);
+        }
+    }
+}
+
+impl Connection {
+    /// A connection over a link on which both sides have agreed.
+    pub(super) fn new(link: Link, era: Era, server: String, tells_changes: bool) -> Connection {
+        Connection { link, era, next_id: AtomicU64::new(1), server, tells_changes, sessions: Mutex::new(0) }
+    }
+
+    pub(super) fn era(&self) -> Era {
+        self.era
+    }
+
+    pub(super) fn transport(&self) -> &'static str {
+        self.link.kind()
+    }
+
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.link.pid
+    }
+
+    pub(super) fn last_words(&self) -> Arc<LastWords> {
+        Arc::clone(&self.link.words)
+    }
+
+    pub(super) fn noise(&self) -> u64 {
+        self.link.inbox.noise()
+    }
+
+    /// Is any answer waited for?
+    pub(super) fn is_busy(&self) -> bool {
+        self.link.inbox.is_busy()
+    }
+
+    /// Waits until the connection is gone. Why.
+    pub(super) async fn closed(&self) -> Failure {
+        self.link.inbox.closed().await
+    }
+
+    /// Closes it for a reason, and returns when nothing of it is left.
+    pub(super) async fn close(&self, reason: Failure) {
+        self.link.inbox.close(reason);
+        if matches!(self.era, Era::Legacy(_)) {
+            self.link.end_session().await;
+        }
+        self.link.close().await;
+    }
+
+    /// Makes a request and waits for its answer. A forgotten session is replaced, once. Dropping
+    /// the future cancels the request.
+    pub(super) async fn request(&self, request: &Request<'_>) -> Result<Payload, Failure> {
+        let work = async {
+            let session = *self.sessions.lock().await;
+            match self.request_once(request).await {
+                Err(failure) if failure.retry == Retry::NewSession => {
+                    self.renew_session(session, request.idle).await?;
+                    self.request_once(request).await
+                }
+                answer => answer,
+            }
+        };
+        // Also if somebody else is at the session.
+        match timeout(request.total + SLACK, work).await {
+            Ok(answer) => answer,
+            Err(_) => Err(timed_out(format!("no answer within {:?} in all", request.total))),
+        }
+    }
+
+    async fn request_once(&self, request: &Request<'_>) -> Result<Payload, Failure> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        match ask(&self.link, self.era, id, request).await? {
+            Ok(payload) => Ok(payload),
+            Err(error) => Err(from_rpc(error)),
+        }
+    }
+
+    /// Begins a new session, unless somebody has done so since `seen`. If that fails, the connection
+    /// is of no use any more, and closed.
+    async fn renew_session(&self, seen: u64, bound: Duration) -> Result<(), Failure> {
+        let mut sessions = self.sessions.lock().await;
+        if *sessions != seen {
+            return Ok(());
+        }
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let answer = ask(&self.link, self.era, id, &handshake::initialize_request(bound)).await;
+        let agreed = answer.and_then(|answer| answer.map_err(from_rpc)).and_then(|p| handshake::legacy_era(&p));
+        match agreed {
+            Ok(era) => {
+                initialized(&self.link, era).await;
+                self.link.listen(era.version());
+                *sessions += 1;
+                Ok(())
+            }
+            Err(failure) => {
+                let failure = failure.within("the server has forgotten the session and begins no new one");
+                self.link.inbox.close(failure.clone());
+                Err(failure)
+            }
+        }
+    }
+
+    /// Is anybody there?
+    pub(super) async fn ping(&self, bound: Duration) -> Result<(), Failure> {
+        let method = match self.era {
+            Era::Legacy(_) => "ping",
+            Era::Modern => "server/discover",
+        };
+        match self.request(&Request::new(method, bound)).await {
+            Ok(_) => Ok(()),
+            // Any answer is a sign of life.
+            Err(failure)
+                if matches!(
+                    failure.code,
+                    ErrorCode::ToolError
+                        | ErrorCode::ProviderProtocol
+                        | ErrorCode::RateLimited
+                        | ErrorCode::AuthRequired
+                ) =>
+            {
+                Ok(())
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Asks a server of the new era to say when its tools change. Returns when it no longer does.
+    pub(super) async fn subscribe(&self) -> Result<(), Failure> {
+        // Bounded by the connection's life, not by time: the answer is the end of the subscription.
+        let ever = Duration::from_secs(60 * 60 * 24 * 365);
+        let request = Request { patience: Patience::Subscription, ..Request::new("subscriptions/listen", ever) };
+        let request = request.with("notifications", r#"{"toolsListChanged":true}"#);
+        self.request_once(&request).await.map(drop)
+    }
+}
+
+/// Sends a request over a link and waits, bounded by its timeouts.
+pub(super) async fn ask(
+    link: &Link,
+    era: Era,
+    id: u64,
+    request: &Request<'_>,
+) -> Result<Result<Payload, RpcError>, Failure> {
+    let mut waiting = link.inbox.register(id, request.patience, request.idle)?;
+    let begun = Instant::now();
+    let last = begun + request.total;
+    let mut until = (begun + request.idle).min(last);
+    let message = Outgoing {
+        body: body(era, Some(id), request.method, &request.params, request.traceparent.as_deref()).into_bytes(),
+        id: Some(id),
+        headers: Headers { arguments: request.headers.clone(), ..headers(era, request.method, request.name) },
+    };
+    // The beginning of a session is not cancelled, says the protocol.
+    let mut cancel = CancelOnDrop { link, era, id, is_armed: request.method != "initialize" };
+    // A server that reads nothing must not stop the clock. Kept until the answer is there.
+    let mut exchange = None;
+    let mut send = std::pin::pin!(link.send(message));
+    loop {
+        tokio::select! {
+            biased;
+            answer = &mut waiting.answer => {
+                cancel.is_armed = false;
+                return answer.unwrap_or_else(|_| Err(Failure::later("the connection is closed")));
+            }
+            sent = &mut send, if exchange.is_none() => exchange = Some(sent),
+            () = waiting.progress.notified() => until = (Instant::now() + request.idle).min(last),
+            () = sleep_until(until) => {
+                let message = match until == last && request.total != request.idle {
+                    true => format!("no answer within {:?} in all", request.total),
+                    false => format!("no answer within {:?}", request.idle),
+                };
+                return Err(timed_out(message));
+            }
+        }
+    }
+}
+
+fn timed_out(message: String) -> Failure {
+    Failure::new(ErrorCode::ProviderTimeout, message, Retry::Later)
+}
+
+/// Says that the session has begun, and waits until that is said: what comes next must not overtake it.
+pub(super) async fn initialized(link: &Link, era: Era) {
+    let method = "notifications/initialized";
+    let message = Outgoing {
+        body: body(era, None, method, &[], None).into_bytes(),
+        id: None,
+        headers: headers(era, method, None),
+    };
+    link.deliver(message).await;
+}
+
+/// Sends a notification, if there is room for it.
+fn tell(link: &Link, era: Era, method: &'static str, params: &[(&str, Cow<'_, str>)]) {
+    link.tell(body(era, None, method, params, None).into_bytes(), headers(era, method, None));
+}
+
+fn headers(era: Era, method: &str, name: Option<&str>) -> Headers {
+    match era {
+        // The first message of a session is not in any version yet.
+        Era::Legacy(_) if method == "initialize" => Headers { is_beginning: true, ..Headers::default() },
+        Era::Legacy(version) => Headers { version: Some(version), ..Headers::default() },
+        Era::Modern => Headers {
+            version: Some(MODERN),
+            method: Some(method.to_owned()),
+            name: name.map(str::to_owned),
+            ..Headers::default()
+        },
+    }
+}
+
+pub(super) fn client_info() -> String {
+    format!(r#"{{"name":"pml","version":"{}"}}"#, env!("CARGO_PKG_VERSION"))
+}
+
+/// The text of a message. Parameters are put in as they are: they may be large.
+fn body(era: Era, id: Option<u64>, method: &str, params: &[(&str, Cow<'_, str>)], traceparent: Option<&str>) -> String {
+    let size: usize = params.iter().map(|(key, value)| key.len() + value.len() + 4).sum();
+    let mut text = String::with_capacity(size + 400);
+    text.push_str(r#"{"jsonrpc":"2.0""#);
+    // Writing to a String cannot fail.
+    if let Some(id) = id {
+        let _ = write!(text, r#","id":{id}"#);
+    }
+    let _ = write!(text, r#","method":"{method}","params":{{"#);
+    for (key, value) in params {
+        let _ = write!(text, r#""{key}":{value},"#);
+    }
+    text.push_str(r#""_meta":{"#);
+    if let Some(id) = id {
+        let _ = write!(text, r#""progressToken":{id},"#);
+    }
+    if let Some(traceparent) = traceparent {
+        let _ = write!(text, r#""traceparent":"{traceparent}","#);
+    }
+    if era == Era::Modern {
+        let _ = write!(
+            text,
+            r#""io.modelcontextprotocol/protocolVersion":"{MODERN}","io.modelcontextprotocol/clientCapabilities":{{}},"io.modelcontextprotocol/clientInfo":{},"#,
+            client_info()
+        );
+    }
+    if text.ends_with(',') {
+        text.pop();
+    }
+    text.push_str("}}}");
+    text
+}
+
+/// What a JSON-RPC error means for a call.
+pub(super) fn from_rpc(error: RpcError) -> Failure {
+    let RpcError { code, message, data } = error;
+    if code == BROKEN {
+        return Failure::protocol(format!("the server's answer is broken: {message}"));
+    }
+    let data = match data {
+        Some(data) => serde_json::json!({ "rpc_code": code, "data": data }),
+        None => serde_json::json!({ "rpc_code": code }),
+    };
+    Failure { data: Some(data), ..Failure::new(ErrorCode::ToolError, message, Retry::Later) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_written_for_their_era() {
+        let params = [("name", Cow::Borrowed("\"echo\"")), ("arguments", Cow::Borrowed("{\"a\":1}"))];
+        let legacy = body(Era::Legacy(LEGACY[0]), Some(7), "tools/call", &params, Some("00-a-b-01"));
+        let value: serde_json::Value = serde_json::from_str(&legacy).unwrap();
+        assert_eq!(value["params"]["arguments"]["a"], 1);
+        assert_eq!(value["params"]["_meta"], serde_json::json!({"progressToken": 7, "traceparent": "00-a-b-01"}));
+        let modern: serde_json::Value = serde_json::from_str(&body(Era::Modern, None, "x", &[], None)).unwrap();
+        assert_eq!(modern.get("id"), None);
+        assert_eq!(modern["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"], MODERN);
+        let empty: serde_json::Value = serde_json::from_str(&body(Era::Legacy(""), None, "x", &[], None)).unwrap();
+        assert_eq!(empty["params"]["_meta"], serde_json::json!({}));
+    }
+
+    #[test]
+    fn versions_belong_to_eras() {
+        assert_eq!(Era::of("2026-07-28"), Some(Era::Modern));
+        assert_eq!(Era::of("2024-11-05"), Some(Era::Legacy("2024-11-05")));
+        assert_eq!(Era::of("1999-01-01"), None);
+    }
+}

@@ -1,0 +1,302 @@
+//! The handle to one server: what calls know of it.
+//!
+//! Calls do not go through the actor: they take the connection from a watch and talk to the server
+//! themselves.
+
+use std::sync::Arc;
+
+use pml_wire::ErrorCode;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tokio::{
+    sync::{Semaphore, mpsc, watch},
+    time::timeout,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    actor::END,
+    connection::{Connection, Era, Reach, Request},
+    failure::{Failure, Retry},
+    handshake,
+    inbox::stopped,
+    result::CallResult,
+    settings::Settings,
+    state::State,
+};
+
+/// A handle to one server.
+#[derive(Clone, Debug)]
+pub struct Upstream {
+    pub(super) settings: Arc<Settings>,
+    pub(super) commands: mpsc::Sender<Command>,
+    pub(super) status: watch::Receiver<Status>,
+    /// As many as calls may be made at the same time.
+    pub(super) permits: Arc<Semaphore>,
+    pub(super) reach: Reach,
+    pub(super) lives: TaskTracker,
+    pub(super) stop: CancellationToken,
+}
+
+/// A call to be made.
+#[derive(Debug)]
+pub struct Invocation<'a> {
+    pub tool: &'a str,
+    /// A JSON object.
+    pub args: &'a RawValue,
+    pub traceparent: String,
+    /// Arguments that also go into headers, where there are any.
+    pub headers: Vec<(String, String)>,
+}
+
+/// How a server is.
+#[derive(Clone, Debug, Serialize)]
+pub struct Health {
+    pub state: HealthState,
+    /// Attempts since it was lost.
+    pub attempt: u32,
+    pub transport: Option<&'static str>,
+    pub protocol_version: Option<&'static str>,
+    /// What it calls itself.
+    pub server: Option<String>,
+    pub pid: Option<u32>,
+    pub last_error: Option<String>,
+    /// Lines on stdout that were no messages.
+    pub noise: u64,
+    /// Its last lines on stderr.
+    pub stderr: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HealthState {
+    Idle,
+    Connecting,
+    Healthy,
+    Degraded,
+    Unavailable,
+    Stopped,
+}
+
+impl HealthState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            HealthState::Idle => "idle",
+            HealthState::Connecting => "connecting",
+            HealthState::Healthy => "healthy",
+            HealthState::Degraded => "degraded",
+            HealthState::Unavailable => "unavailable",
+            HealthState::Stopped => "stopped",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) enum Command {
+    /// A call needs the server.
+    Wanted,
+    /// A call was not answered: is anybody there?
+    Check,
+}
+
+/// What calls need to know of the state.
+#[derive(Clone, Debug)]
+pub(super) struct Status {
+    pub(super) state: State,
+    /// Absent with a process per call, and while there is none.
+    pub(super) connection: Option<Arc<Connection>>,
+    pub(super) era: Option<Era>,
+    /// Why it is not connected.
+    pub(super) failure: Option<Failure>,
+    pub(super) was_connected: bool,
+}
+
+impl Upstream {
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Starts the server if it does not run, and waits until it can be called.
+    pub async fn init(&self) -> Result<(), Failure> {
+        self.ready().await.map(drop)
+    }
+
+    /// How the server is, now.
+    pub fn health(&self) -> Health {
+        let status = self.status.borrow();
+        let connection = status.connection.as_deref();
+        let (state, attempt) = match status.state {
+            State::Idle => (HealthState::Idle, 0),
+            State::Connecting { attempt } => (HealthState::Connecting, attempt),
+            State::Healthy { .. } => (HealthState::Healthy, 0),
+            State::Degraded { attempt } => (HealthState::Degraded, attempt),
+            State::Unavailable { .. } => (HealthState::Unavailable, 0),
+            State::Terminated => (HealthState::Stopped, 0),
+        };
+        Health {
+            state,
+            attempt,
+            transport: connection.map(Connection::transport),
+            protocol_version: status.era.filter(|_| state == HealthState::Healthy).map(Era::version),
+            server: connection.map(|connection| connection.server.clone()),
+            pid: connection.and_then(Connection::pid),
+            last_error: status.failure.as_ref().map(|failure| failure.message.clone()),
+            noise: connection.map_or(0, Connection::noise),
+            stderr: connection
+                .map(|connection| connection.last_words().lines())
+                .unwrap_or_default()
+                .into_iter()
+                .map(|line| self.settings.mask(line))
+                .collect(),
+        }
+    }
+
+    /// May its tools change while it is connected? So it says, or it has not said yet.
+    pub fn may_change(&self) -> bool {
+        self.status.borrow().connection.as_ref().is_none_or(|connection| connection.tells_changes)
+    }
+
+    /// Makes one call. Dropping the future cancels it.
+    pub async fn execute(&self, invocation: &Invocation<'_>) -> Result<CallResult, Failure> {
+        self.call(invocation).await.map_err(|failure| masked(&self.settings, failure))
+    }
+
+    async fn call(&self, invocation: &Invocation<'_>) -> Result<CallResult, Failure> {
+        let (idle, total) = self.settings.timeouts_for(invocation.tool);
+        let Ok(Ok(_permit)) = timeout(total, self.permits.acquire()).await else {
+            let others = self.settings.concurrency;
+            let message = format!("no turn within {total:?}: {others} other calls to the server are going on");
+            return Err(Failure::new(ErrorCode::ProviderTimeout, message, Retry::Later));
+        };
+        let status = self.ready().await?;
+        let request = Request {
+            name: Some(invocation.tool),
+            traceparent: Some(invocation.traceparent.clone()),
+            headers: invocation.headers.clone(),
+            idle,
+            total,
+            ..Request::new("tools/call", total)
+        };
+        let request = request
+            .with("name", serde_json::Value::from(invocation.tool).to_string())
+            .with("arguments", invocation.args.get());
+        let payload = match &status.connection {
+            Some(connection) => {
+                let answer = connection.request(&request).await;
+                if answer.as_ref().is_err_and(|failure| failure.code == ErrorCode::ProviderTimeout) {
+                    // Full means that it will be looked at anyway.
+                    let _ = self.commands.try_send(Command::Check);
+                }
+                answer.map_err(|failure| with_words(connection, failure))?
+            }
+            None => {
+                let limits = self.settings.limits_for(invocation.tool);
+                let work = async {
+                    let connection = handshake::connect(&self.settings, &self.reach, limits, status.era).await?;
+                    let connection = Arc::new(connection);
+                    // However the call ends.
+                    let _closing = Closing::new(Arc::clone(&connection), stopped(), &self.lives);
+                    let answer = connection.request(&request).await;
+                    answer.map_err(|failure| with_words(&connection, failure))
+                };
+                tokio::select! {
+                    biased;
+                    () = self.stop.cancelled() => Err(stopped())?,
+                    answer = work => answer?,
+                }
+            }
+        };
+        CallResult::from_payload(payload)
+    }
+
+    /// Ends the server for good and returns when nothing of it is left.
+    pub async fn terminate(&self) {
+        self.stop.cancel();
+        let mut status = self.status.clone();
+        let _ = status.wait_for(|status| status.state == State::Terminated).await;
+        let _ = timeout(END, self.lives.wait()).await;
+    }
+
+    /// Waits until the server can be called, or says at once why it cannot.
+    async fn ready(&self) -> Result<Status, Failure> {
+        let mut status = self.status.clone();
+        let mut has_asked = false;
+        loop {
+            let now = status.borrow_and_update().clone();
+            match now.state {
+                State::Healthy { .. } => return Ok(now),
+                State::Connecting { attempt: 0 } => {}
+                State::Idle | State::Unavailable { may_retry: true } if !has_asked => {
+                    has_asked = true;
+                    let _ = self.commands.send(Command::Wanted).await;
+                    // Until the actor has acted on it.
+                    let _ = status.wait_for(|later| later.state != now.state).await;
+                    continue;
+                }
+                State::Idle => {}
+                State::Connecting { .. } | State::Degraded { .. } | State::Unavailable { .. } => {
+                    return Err(self.down(&now, has_asked));
+                }
+                State::Terminated => return Err(stopped()),
+            }
+            if status.changed().await.is_err() {
+                return Err(stopped());
+            }
+        }
+    }
+
+    /// What to say while the server is down.
+    fn down(&self, status: &Status, has_waited: bool) -> Failure {
+        let name = &self.settings.name;
+        let failure = status.failure.clone().unwrap_or_else(|| Failure::later("it is not connected"));
+        // What never started, and what will not start by itself, is told as such.
+        if !status.was_connected || has_waited || failure.retry == Retry::Never {
+            return failure.within(&format!("server `{name}` did not start"));
+        }
+        let what = match status.state {
+            State::Degraded { attempt } | State::Connecting { attempt } => {
+                format!("is being reconnected, attempt {attempt} of {}", self.settings.backoff.tries)
+            }
+            _ => "is given up for now".to_owned(),
+        };
+        let message = format!("server `{name}` {what}: {}", failure.message);
+        Failure::new(ErrorCode::ProviderUnavailable, message, Retry::Later)
+    }
+}
+
+/// Closes a connection when dropped, unless it is kept.
+pub(super) struct Closing<'a> {
+    connection: Option<(Arc<Connection>, Failure)>,
+    lives: &'a TaskTracker,
+}
+
+impl Closing<'_> {
+    pub(super) fn new(connection: Arc<Connection>, reason: Failure, lives: &TaskTracker) -> Closing<'_> {
+        Closing { connection: Some((connection, reason)), lives }
+    }
+
+    pub(super) fn keep(mut self) {
+        self.connection = None;
+    }
+}
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        if let Some((connection, reason)) = self.connection.take() {
+            self.lives.spawn(async move { connection.close(reason).await });
+        }
+    }
+}
+
+/// A failure that may be shown to anyone.
+pub(super) fn masked(settings: &Settings, failure: Failure) -> Failure {
+    Failure { message: settings.mask(failure.message), ..failure }
+}
+
+/// A failure of a server that did not answer, with what it said last. Others have told why.
+pub(super) fn with_words(connection: &Connection, mut failure: Failure) -> Failure {
+    if matches!(failure.code, ErrorCode::ProviderTimeout | ErrorCode::ProviderInitFailed) {
+        failure.message = connection.last_words().behind(failure.message);
+    }
+    failure
+}

@@ -1,0 +1,209 @@
+//! What is configured about one server.
+
+use std::{collections::BTreeMap, fmt, num::NonZeroU32, path::PathBuf, time::Duration};
+
+/// Shorter secrets are none, and would blot out half of a text.
+const MIN_SECRET_BYTES: usize = 6;
+
+/// A text that is never printed: tokens stand in headers, arguments and variables.
+///
+/// It has no `Display` and no `Serialize`, and its `Debug` shows nothing, so that printing it by
+/// accident does not compile or does no harm.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(text: impl Into<String>) -> Secret {
+        Secret(text.into())
+    }
+
+    /// The text itself, for the one place that needs it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// One server, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    pub name: String,
+    /// How to reach it, or why that cannot be known: a variable that is not set.
+    pub target: Result<Target, String>,
+    /// From the start to the list of tools.
+    pub start_timeout: Duration,
+    /// Longest silence during one call; progress ends it.
+    pub call_timeout: Duration,
+    /// Longest call, whatever progress it makes.
+    pub max_call: Duration,
+    /// Calls at the same time; more wait.
+    pub concurrency: usize,
+    pub calls_per_minute: Option<NonZeroU32>,
+    pub isolation: Isolation,
+    pub limits: ProcessLimits,
+    pub backoff: Backoff,
+    /// Longest message that is read.
+    pub max_message_bytes: usize,
+    /// How long a silent connection is believed to live.
+    pub keepalive: Duration,
+    /// How long a list of tools is believed.
+    pub list_ttl: Duration,
+    /// How long a stdio server may take to end by itself once its input is closed.
+    pub stop_grace: Duration,
+    /// Its hints about tools (read-only, idempotent) are believed.
+    pub is_trusted: bool,
+    /// Results are checked against output schemas.
+    pub checks_results: bool,
+    /// How long results of read-only, idempotent tools are kept, if at all.
+    pub cache_ttl: Option<Duration>,
+    /// Texts that are blotted out of everything the server says.
+    pub masked: Vec<Secret>,
+    /// Tools that differ.
+    pub tools: BTreeMap<String, ToolSettings>,
+}
+
+/// Where a server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    Stdio { command: String, args: Vec<Secret>, env: BTreeMap<String, Secret>, cwd: Option<PathBuf> },
+    Http { url: Secret, headers: BTreeMap<String, Secret>, wire: HttpWire },
+}
+
+/// How a remote server is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpWire {
+    /// Find out: streamable HTTP first, then HTTP+SSE.
+    Auto,
+    Streamable,
+    Sse,
+}
+
+/// How many processes a stdio server has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// One for all calls.
+    Shared,
+    /// A new one for each call.
+    PerCall,
+}
+
+/// What a stdio server's processes may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessLimits {
+    /// Resident memory of all its processes together.
+    pub memory_bytes: u64,
+    /// Open files of one process.
+    pub open_files: u64,
+    /// Processor time of one process, if limited.
+    pub cpu_seconds: Option<u64>,
+}
+
+/// How a lost server is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    pub initial: Duration,
+    pub max: Duration,
+    pub tries: u32,
+}
+
+/// What differs for one tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ToolSettings {
+    pub call_timeout: Option<Duration>,
+    pub max_call: Option<Duration>,
+    /// Only with [`Isolation::PerCall`]: the process serves this call alone.
+    pub memory_bytes: Option<u64>,
+    pub cpu_seconds: Option<u64>,
+}
+
+impl Settings {
+    /// A server with every setting at its default.
+    pub fn new(name: impl Into<String>, target: Result<Target, String>) -> Settings {
+        Settings {
+            name: name.into(),
+            target,
+            start_timeout: Duration::from_secs(60),
+            call_timeout: Duration::from_secs(30),
+            max_call: Duration::from_secs(300),
+            concurrency: 32,
+            calls_per_minute: None,
+            isolation: Isolation::Shared,
+            limits: ProcessLimits { memory_bytes: 1024 * 1024 * 1024, open_files: 4096, cpu_seconds: None },
+            backoff: Backoff { initial: Duration::from_secs(1), max: Duration::from_secs(30), tries: 10 },
+            max_message_bytes: 256 * 1024 * 1024,
+            keepalive: Duration::from_secs(30),
+            list_ttl: Duration::from_secs(3600),
+            stop_grace: Duration::from_millis(500),
+            is_trusted: false,
+            checks_results: false,
+            cache_ttl: None,
+            masked: Vec::new(),
+            tools: BTreeMap::new(),
+        }
+    }
+
+    /// A text without the server's secrets.
+    pub fn mask(&self, mut text: String) -> String {
+        for secret in self.masked.iter().map(Secret::reveal).filter(|secret| secret.len() >= MIN_SECRET_BYTES) {
+            if text.contains(secret) {
+                text = text.replace(secret, "***");
+            }
+        }
+        text
+    }
+
+    /// The limits of a process that serves a call of `tool`.
+    pub(super) fn limits_for(&self, tool: &str) -> ProcessLimits {
+        let tool = self.tools.get(tool).copied().unwrap_or_default();
+        ProcessLimits {
+            memory_bytes: tool.memory_bytes.unwrap_or(self.limits.memory_bytes),
+            cpu_seconds: tool.cpu_seconds.or(self.limits.cpu_seconds),
+            ..self.limits
+        }
+    }
+
+    /// Idle and total timeout of a call of `tool`.
+    pub(super) fn timeouts_for(&self, tool: &str) -> (Duration, Duration) {
+        let tool = self.tools.get(tool).copied().unwrap_or_default();
+        let idle = tool.call_timeout.unwrap_or(self.call_timeout);
+        (idle, tool.max_call.unwrap_or(self.max_call).max(idle))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_does_not_show() {
+        let target = Target::Stdio {
+            command: "server".to_owned(),
+            args: vec![Secret::new("--token=hunter2")],
+            env: BTreeMap::from([("TOKEN".to_owned(), Secret::new("hunter2"))]),
+            cwd: None,
+        };
+        let shown = format!("{:?}", Settings::new("a", Ok(target)));
+        assert!(!shown.contains("hunter2") && shown.contains("***"), "{shown}");
+    }
+
+    #[test]
+    fn secrets_are_blotted_out() {
+        let mut settings = Settings::new("a", Err(String::new()));
+        settings.masked = vec![Secret::new("hunter2"), Secret::new("a")];
+        assert_eq!(settings.mask("a token hunter2!".to_owned()), "a token ***!");
+    }
+
+    #[test]
+    fn a_tool_may_differ_from_its_server() {
+        let mut settings = Settings::new("a", Err(String::new()));
+        let slow = ToolSettings { call_timeout: Some(Duration::from_secs(900)), ..ToolSettings::default() };
+        settings.tools.insert("slow".to_owned(), slow);
+        assert_eq!(settings.timeouts_for("fast"), (Duration::from_secs(30), Duration::from_secs(300)));
+        assert_eq!(settings.timeouts_for("slow"), (Duration::from_secs(900), Duration::from_secs(900)));
+    }
+}

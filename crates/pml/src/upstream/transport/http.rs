@@ -1,0 +1,540 @@
+//! Streamable HTTP: each message is a POST, answered at once, by JSON or by a stream of events.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures_util::StreamExt;
+use pml_wire::ErrorCode;
+use reqwest::{
+    Client, Response, StatusCode, Url,
+    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE},
+};
+use tokio::time::{sleep, timeout};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    super::{
+        codec::{Line, Lines},
+        failure::{Failure, Retry},
+        inbox::{Inbox, stopped},
+        settings::Secret,
+    },
+    Exchange, Outgoing, Plumbing, replies,
+};
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+const JSON: &str = "application/json";
+const EVENTS: &str = "text/event-stream";
+
+/// How much of a body that is no message is read and shown.
+const SHOWN_BYTES: usize = 300;
+/// For what nobody waits for.
+const SHORT: Duration = Duration::from_secs(5);
+/// For what only frees the server's memory earlier.
+const GOODBYE: Duration = Duration::from_secs(1);
+/// Between two attempts to open the server's own stream.
+const REOPEN: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(super) struct Http {
+    client: Client,
+    url: Url,
+    headers: HeaderMap,
+    session: Mutex<Option<HeaderValue>>,
+    inbox: Arc<Inbox>,
+    max_bytes: usize,
+    stop: CancellationToken,
+}
+
+/// A status that refuses a message, in [`Failure::data`]: somebody is there, but not for this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct Rejected(pub(in super::super) u16);
+
+impl Rejected {
+    /// The status with which an answer was refused, if it was.
+    pub(in super::super) fn of(failure: &Failure) -> Option<Rejected> {
+        let status = failure.data.as_ref()?.get("status")?.as_u64()?;
+        u16::try_from(status).ok().map(Rejected)
+    }
+}
+
+pub(super) fn open(
+    client: &Client,
+    url: &Secret,
+    headers: &BTreeMap<String, Secret>,
+    plumbing: &Plumbing,
+    stop: &CancellationToken,
+    tasks: &TaskTracker,
+) -> Result<(Arc<Http>, Arc<Inbox>), Failure> {
+    let (sender, mut outgoing) = replies();
+    let inbox = Inbox::new(plumbing.notices.clone(), sender, Arc::default());
+    let http = Arc::new(Http {
+        client: client.clone(),
+        url: parse_url(url)?,
+        headers: parse_headers(headers)?,
+        session: Mutex::default(),
+        inbox: Arc::clone(&inbox),
+        max_bytes: plumbing.max_message_bytes,
+        stop: stop.clone(),
+    });
+    let (replying, stop) = (Arc::clone(&http), stop.clone());
+    tasks.spawn(async move {
+        let reply = async {
+            while let Some(body) = outgoing.recv().await {
+                let message = Outgoing { body, id: None, headers: super::Headers::default() };
+                let _ = timeout(SHORT, replying.post(message)).await;
+            }
+        };
+        tokio::select! {
+            () = stop.cancelled() => replying.inbox.close(stopped()),
+            () = reply => {}
+        }
+    });
+    Ok((http, inbox))
+}
+
+pub(super) fn parse_url(url: &Secret) -> Result<Url, Failure> {
+    // The text may hold a token, so it is not shown.
+    let url: Url = url.reveal().parse().map_err(|err| Failure::never(format!("its url is none: {err}")))?;
+    match url.scheme() {
+        "http" | "https" if url.host().is_some() => Ok(url),
+        scheme => Err(Failure::never(format!("its url must begin with http:// or https://, not {scheme}:"))),
+    }
+}
+
+pub(super) fn parse_headers(headers: &BTreeMap<String, Secret>) -> Result<HeaderMap, Failure> {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        let parsed: HeaderName =
+            name.parse().map_err(|_| Failure::never(format!("`{name}` cannot be the name of a header")))?;
+        let mut value = HeaderValue::from_str(value.reveal())
+            .map_err(|_| Failure::never(format!("the value of its header `{name}` cannot be sent")))?;
+        value.set_sensitive(true);
+        map.insert(parsed, value);
+    }
+    Ok(map)
+}
+
+impl Http {
+    pub(super) fn send(self: &Arc<Self>, message: Outgoing, tasks: &TaskTracker) -> Exchange {
+        let http = Arc::clone(self);
+        let task = tasks.spawn(async move {
+            let id = message.id;
+            tokio::select! {
+                biased;
+                () = http.stop.cancelled() => {}
+                posted = http.post(message) => if let (Err(failure), Some(id)) = (posted, id) {
+                    http.inbox.fail(id, failure);
+                }
+            }
+        });
+        Exchange(Some(task.abort_handle()))
+    }
+
+    pub(super) fn tell(self: &Arc<Self>, message: Outgoing, tasks: &TaskTracker) {
+        let http = Arc::clone(self);
+        tasks.spawn(async move { http.deliver(message).await });
+    }
+
+    pub(super) async fn deliver(&self, message: Outgoing) {
+        tokio::select! {
+            () = self.stop.cancelled() => {}
+            _ = timeout(SHORT, self.post(message)) => {}
+        }
+    }
+
+    fn session(&self) -> std::sync::MutexGuard<'_, Option<HeaderValue>> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) async fn end_session(&self) {
+        let session = self.session().take();
+        if let Some(session) = session {
+            let delete = self.client.delete(self.url.clone()).headers(self.headers.clone()).header(SESSION, session);
+            let _ = timeout(GOODBYE, delete.send()).await;
+        }
+    }
+
+    async fn post(&self, message: Outgoing) -> Result<(), Failure> {
+        let Outgoing { body, id, headers } = message;
+        let mut request =
+            self.client.post(self.url.clone()).header(ACCEPT, format!("{JSON}, {EVENTS}")).header(CONTENT_TYPE, JSON);
+        if let Some(version) = headers.version {
+            request = request.header(VERSION, version);
+        }
+        if let Some(method) = &headers.method {
+            request = request.header(METHOD, method);
+        }
+        if let Some(name) = headers.name {
+            request = request.header(NAME, header_text(&name));
+        }
+        let is_modern = headers.method.is_some();
+        for (name, value) in headers.arguments.iter().filter(|_| is_modern) {
+            // A name that cannot be one is the tool's mistake; the server will say so.
+            if let Ok(name) = format!("mcp-param-{name}").parse::<HeaderName>() {
+                request = request.header(name, header_text(value));
+            }
+        }
+        let session = self.session().clone().filter(|_| !headers.is_beginning);
+        let has_session = session.is_some();
+        if let Some(session) = session {
+            request = request.header(SESSION, session);
+        }
+        // Last: what is configured takes the place of ours.
+        let request = request.headers(self.headers.clone()).body(body);
+        let response = request.send().await.map_err(|err| unreachable(&err))?;
+        let status = response.status();
+        if !status.is_success() {
+            return self.refused(response, id, has_session).await;
+        }
+        if headers.is_beginning {
+            *self.session() = response.headers().get(SESSION).cloned();
+        }
+        let Some(id) = id else { return Ok(()) };
+        match content_type(&response) {
+            JSON => {
+                let bytes = self.body(response).await?;
+                self.inbox.receive(&bytes, Some(id));
+                if self.inbox.is_pending(id) {
+                    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES)]).into_owned();
+                    return Err(Failure::protocol(format!("the server's answer is not one to the request: {text}")));
+                }
+            }
+            EVENTS => self.events(response, Some(id)).await?,
+            "" if status == StatusCode::ACCEPTED || status == StatusCode::NO_CONTENT => {}
+            _ => {
+                let header = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+                let kind = header.unwrap_or("no content type").to_owned();
+                let message = format!("the server answers with {kind} instead of JSON: {}", shown(response).await);
+                return Err(rejected(status, message));
+            }
+        }
+        if self.inbox.is_pending(id) {
+            let message = "the server ended its answer before the result came";
+            return Err(Failure::new(ErrorCode::ProviderUnavailable, message, Retry::Later));
+        }
+        Ok(())
+    }
+
+    /// Takes an answer whose status is no success: perhaps an error of the protocol is inside.
+    async fn refused(&self, response: Response, id: Option<u64>, has_session: bool) -> Result<(), Failure> {
+        let status = response.status();
+        if status == StatusCode::NOT_FOUND && has_session {
+            let message = "the server has forgotten the session";
+            return Err(Failure::new(ErrorCode::ProviderUnavailable, message, Retry::NewSession));
+        }
+        let (Some(id), JSON, true) = (id, content_type(&response), is_refusal(status)) else {
+            return Err(refusal(response).await);
+        };
+        let bytes = self.body(response).await?;
+        self.inbox.receive(&bytes, Some(id));
+        if !self.inbox.is_pending(id) {
+            return Ok(());
+        }
+        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES)]).into_owned();
+        Err(rejected(status, format!("the server answers with HTTP {status}: {text}")))
+    }
+
+    async fn body(&self, response: Response) -> Result<Vec<u8>, Failure> {
+        let mut bytes = Vec::new();
+        let mut stream = response.bytes_stream();
+        while let Some(part) = stream.next().await {
+            bytes.extend_from_slice(&part.map_err(|err| unreachable(&err))?);
+            if bytes.len() > self.max_bytes {
+                let message = format!("the server sent a message of more than {} MB", self.max_bytes / (1024 * 1024));
+                return Err(Failure::protocol(message));
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Takes events until the stream ends, or until the one that is waited for has come.
+    async fn events(&self, response: Response, id: Option<u64>) -> Result<(), Failure> {
+        let mut events = Events::new(self.max_bytes);
+        let mut stream = response.bytes_stream();
+        while let Some(part) = stream.next().await {
+            events.push(&part.map_err(|err| unreachable(&err))?);
+            while let Some(event) = events.next_event() {
+                match event {
+                    Event::Message { data, .. } => self.inbox.receive(&data, id),
+                    Event::TooLong(beginning) => self.inbox.too_long(&beginning, self.max_bytes, id),
+                }
+            }
+            if id.is_some_and(|id| !self.inbox.is_pending(id)) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn listen(self: &Arc<Self>, version: &'static str, tasks: &TaskTracker) {
+        let http = Arc::clone(self);
+        tasks.spawn(async move {
+            let stop = http.stop.clone();
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = http.listening(version) => {}
+            }
+        });
+    }
+
+    /// Keeps the server's own stream open, unless it has none.
+    async fn listening(&self, version: &'static str) {
+        loop {
+            let mut request = self.client.get(self.url.clone()).headers(self.headers.clone()).header(ACCEPT, EVENTS);
+            request = request.header(VERSION, version);
+            if let Some(session) = self.session().clone() {
+                request = request.header(SESSION, session);
+            }
+            match request.send().await {
+                Ok(response) if response.status().is_success() && content_type(&response) == EVENTS => {
+                    let _ = self.events(response, None).await;
+                }
+                // There is no such stream.
+                Ok(response) if !response.status().is_server_error() => return,
+                _ => {}
+            }
+            sleep(REOPEN).await;
+        }
+    }
+}
+
+/// A name as a header may carry it.
+fn header_text(name: &str) -> String {
+    let is_plain = name.bytes().all(|byte| (0x20..0x7f).contains(&byte)) && name.trim() == name;
+    match is_plain && !name.starts_with("=?base64?") {
+        true => name.to_owned(),
+        false => format!("=?base64?{}?=", base64(name.as_bytes())),
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let bits = group.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
+        for digit in 0..4 {
+            match digit <= group.len() {
+                true => text.push(char::from(DIGITS[(bits >> (18 - 6 * digit)) as usize & 63])),
+                false => text.push('='),
+            }
+        }
+    }
+    text
+}
+
+pub(super) fn content_type(response: &Response) -> &'static str {
+    let header = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = header.split(';').next().unwrap_or_default().trim();
+    match kind {
+        "" => "",
+        _ if kind.eq_ignore_ascii_case(JSON) => JSON,
+        _ if kind.eq_ignore_ascii_case(EVENTS) => EVENTS,
+        _ => "other",
+    }
+}
+
+/// The beginning of a body that is no message.
+pub(super) async fn shown(response: Response) -> String {
+    let read = async {
+        let mut bytes = Vec::new();
+        let mut stream = response.bytes_stream();
+        while let Some(Ok(part)) = stream.next().await {
+            bytes.extend_from_slice(&part);
+            if bytes.len() >= SHOWN_BYTES {
+                break;
+            }
+        }
+        bytes.truncate(SHOWN_BYTES);
+        bytes
+    };
+    let bytes = timeout(SHORT, read).await.unwrap_or_default();
+    match bytes.is_empty() {
+        true => "(no text)".to_owned(),
+        false => String::from_utf8_lossy(&bytes).into_owned(),
+    }
+}
+
+/// Is this about the message, rather than about who sends it and when?
+fn is_refusal(status: StatusCode) -> bool {
+    let is_other = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
+    status.is_client_error() && !is_other
+}
+
+/// What an answer means whose status is no success.
+pub(super) async fn refusal(response: Response) -> Failure {
+    let status = response.status();
+    let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            let wants = header(WWW_AUTHENTICATE).map(|wants| format!("; it wants {wants}")).unwrap_or_default();
+            let message = format!("the server wants a login (HTTP {status}){wants}");
+            Failure::new(ErrorCode::AuthRequired, message, Retry::Never)
+        }
+        StatusCode::TOO_MANY_REQUESTS => {
+            let after = header(RETRY_AFTER).map(|after| format!("; Retry-After: {after}")).unwrap_or_default();
+            let message = format!("the server takes no more calls at the moment (HTTP {status}){after}");
+            Failure::new(ErrorCode::RateLimited, message, Retry::Later)
+        }
+        _ if status.is_server_error() => {
+            let message = format!("the server answers with HTTP {status}: {}", shown(response).await);
+            Failure { code: ErrorCode::ProviderUnavailable, ..rejected(status, message) }
+        }
+        _ if status.is_redirection() => {
+            let message = format!("the server redirects to another place (HTTP {status}), which is not followed");
+            rejected(status, message)
+        }
+        _ => rejected(status, format!("the server answers with HTTP {status}: {}", shown(response).await)),
+    }
+}
+
+pub(super) fn rejected(status: StatusCode, message: String) -> Failure {
+    Failure { data: Some(serde_json::json!({ "status": status.as_u16() })), ..Failure::protocol(message) }
+}
+
+/// Why there was no answer at all. The causes are told, the address is not: it may hold a token.
+pub(super) fn unreachable(err: &reqwest::Error) -> Failure {
+    let mut causes = Vec::new();
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = std::error::Error::source(err);
+    while let Some(inner) = cause {
+        let text = inner.to_string();
+        if !causes.contains(&text) {
+            causes.push(text);
+        }
+        cause = inner.source();
+    }
+    let what = match () {
+        () if err.is_connect() => "the server cannot be reached",
+        () if err.is_timeout() => "the server does not answer",
+        () if err.is_redirect() => "the server redirects to another place, which is not followed",
+        () => "the connection to the server broke",
+    };
+    let message = if causes.is_empty() { what.to_owned() } else { format!("{what}: {}", causes.join(": ")) };
+    Failure::new(ErrorCode::ProviderUnavailable, message, Retry::Later)
+}
+
+/// Cuts a stream of bytes into server-sent events.
+#[derive(Debug)]
+pub(super) struct Events {
+    lines: Lines,
+    name: String,
+    data: Vec<u8>,
+    has_data: bool,
+    max_bytes: usize,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    Message {
+        name: String,
+        data: Vec<u8>,
+    },
+    /// An event over the limit: how it begins.
+    TooLong(Vec<u8>),
+}
+
+/// Room for a field's name in front of its value.
+const FIELD_BYTES: usize = 16;
+
+impl Events {
+    pub(super) fn new(max_bytes: usize) -> Events {
+        Events {
+            lines: Lines::new(max_bytes + FIELD_BYTES),
+            name: String::new(),
+            data: Vec::new(),
+            has_data: false,
+            max_bytes,
+        }
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.lines.buffer().extend_from_slice(bytes);
+    }
+
+    pub(super) fn next_event(&mut self) -> Option<Event> {
+        loop {
+            let line = match self.lines.next_line()? {
+                Line::Whole(line) => line.strip_suffix(b"\r").unwrap_or(line),
+                Line::TooLong(beginning) => {
+                    let text = beginning.strip_prefix(b"data:").unwrap_or(&beginning);
+                    return Some(Event::TooLong(text.to_vec()));
+                }
+            };
+            if line.is_empty() {
+                let (name, data) = (std::mem::take(&mut self.name), std::mem::take(&mut self.data));
+                if std::mem::take(&mut self.has_data) {
+                    return Some(Event::Message { name, data });
+                }
+                continue;
+            }
+            let (field, value) = match memchr::memchr(b':', line) {
+                Some(colon) => (&line[..colon], &line[colon + 1..]),
+                None => (line, &[][..]),
+            };
+            let value = value.strip_prefix(b" ").unwrap_or(value);
+            match field {
+                b"event" => self.name = String::from_utf8_lossy(value).into_owned(),
+                b"data" => {
+                    if std::mem::replace(&mut self.has_data, true) {
+                        self.data.push(b'\n');
+                    }
+                    self.data.extend_from_slice(value);
+                    if self.data.len() > self.max_bytes {
+                        self.has_data = false;
+                        let beginning = self.data[..1024.min(self.data.len())].to_vec();
+                        self.data = Vec::new();
+                        return Some(Event::TooLong(beginning));
+                    }
+                }
+                _ => {} // a comment, an id, a time to wait
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_cut_out_of_the_stream() {
+        let mut events = Events::new(100);
+        events.push(b": hello\r\nevent: endpoint\r\ndata: /messages?id=1\r\n\r\nid: 5\ndata: {\"a\":\ndata:1}\n");
+        let message = |name: &str, data: &str| Some(Event::Message { name: name.to_owned(), data: data.into() });
+        assert_eq!(events.next_event(), message("endpoint", "/messages?id=1"));
+        assert_eq!(events.next_event(), None);
+        events.push(b"\n\nevent: ping\n\ndata\n\n");
+        assert_eq!(events.next_event(), message("", "{\"a\":\n1}"));
+        assert_eq!(events.next_event(), message("", ""));
+        assert_eq!(events.next_event(), None);
+    }
+
+    #[test]
+    fn an_event_over_the_limit_is_dropped_and_told() {
+        let mut events = Events::new(10);
+        events.push(b"data: {\"id\":1234567890123456789\n\ndata: 12345\ndata: 67890\n\ndata: ok\n\n");
+        assert_eq!(events.next_event(), Some(Event::TooLong(b" {\"id\":12345678901234".to_vec())));
+        assert_eq!(events.next_event(), Some(Event::TooLong(b"12345\n67890".to_vec())));
+        assert_eq!(events.next_event(), Some(Event::Message { name: String::new(), data: b"ok".to_vec() }));
+    }
+
+    #[test]
+    fn names_fit_into_headers() {
+        let table = [
+            ("echo", "echo"),
+            ("a b", "a b"),
+            (" a", "=?base64?IGE=?="),
+            ("é", "=?base64?w6k=?="),
+            ("äöü", "=?base64?w6TDtsO8?="),
+        ];
+        for (name, expected) in table {
+            assert_eq!(header_text(name), expected);
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Ways to a server: a child's pipes, streamable HTTP, HTTP with a stream of events.
+//!
+//! Each carries messages out and gives what comes in to the [`Inbox`]; what the messages mean is
+//! not known here.
+
+mod http;
+mod sse;
+mod stdio;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use tokio::{sync::mpsc, task::AbortHandle};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub(super) use self::http::Rejected;
+use self::{http::Http, sse::Sse, stdio::Stdio};
+use super::{
+    failure::Failure,
+    inbox::{Inbox, Notice},
+    process::{LastWords, Start},
+    settings::Secret,
+};
+
+/// Messages that may wait to be written.
+const OUTBOX: usize = 64;
+
+/// A connection that carries bytes.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) inbox: Arc<Inbox>,
+    pub(super) words: Arc<LastWords>,
+    pub(super) pid: Option<u32>,
+    way: Way,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+#[derive(Debug)]
+enum Way {
+    Stdio(Stdio),
+    Http(Arc<Http>),
+    Sse(Arc<Sse>),
+}
+
+/// A message on its way out.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub(super) body: Vec<u8>,
+    /// The request it is, if it is one.
+    pub(super) id: Option<u64>,
+    /// What HTTP wants to know about it, besides.
+    pub(super) headers: Headers,
+}
+
+/// The parts of a message that HTTP repeats in its headers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Headers {
+    pub(super) version: Option<&'static str>,
+    pub(super) method: Option<String>,
+    /// It begins a session, so it belongs to none.
+    pub(super) is_beginning: bool,
+    pub(super) name: Option<String>,
+    /// Arguments that the tool wants there, by the header's name.
+    pub(super) arguments: Vec<(String, String)>,
+}
+
+/// Ends the exchange of one request when dropped, where a request has one of its own.
+#[derive(Debug, Default)]
+pub(super) struct Exchange(Option<AbortHandle>);
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        if let Some(task) = self.0.take() {
+            task.abort();
+        }
+    }
+}
+
+/// What every way needs.
+#[derive(Clone, Debug)]
+pub(super) struct Plumbing {
+    pub(super) notices: mpsc::Sender<Notice>,
+    /// Counts the processes that have not ended.
+    pub(super) lives: TaskTracker,
+    pub(super) max_message_bytes: usize,
+    pub(super) stop_grace: Duration,
+}
+
+impl Link {
+    /// Starts a child and speaks over its pipes.
+    pub(super) fn stdio(start: &Start<'_>, plumbing: &Plumbing) -> Result<Link, Failure> {
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let (way, inbox, words, pid) = stdio::open(start, plumbing, &stop, &tasks)?;
+        Ok(Link { inbox, words, pid, way: Way::Stdio(way), stop, tasks })
+    }
+
+    /// Speaks streamable HTTP: each request is an exchange of its own.
+    pub(super) fn http(
+        client: &reqwest::Client,
+        url: &Secret,
+        headers: &BTreeMap<String, Secret>,
+        plumbing: &Plumbing,
+    ) -> Result<Link, Failure> {
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let (http, inbox) = http::open(client, url, headers, plumbing, &stop, &tasks)?;
+        Ok(Link { inbox, words: Arc::default(), pid: None, way: Way::Http(http), stop, tasks })
+    }
+
+    /// Speaks HTTP+SSE: one stream in, one request per message out.
+    pub(super) async fn sse(
+        client: &reqwest::Client,
+        url: &Secret,
+        headers: &BTreeMap<String, Secret>,
+        plumbing: &Plumbing,
+    ) -> Result<Link, Failure> {
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let (sse, inbox) = sse::open(client, url, headers, plumbing, &stop, &tasks).await?;
+        Ok(Link { inbox, words: Arc::default(), pid: None, way: Way::Sse(sse), stop, tasks })
+    }
+
+    /// Hands a message over. The exchange of a request lasts as long as what is returned.
+    pub(super) async fn send(&self, message: Outgoing) -> Exchange {
+        match &self.way {
+            Way::Stdio(stdio) => {
+                stdio.send(message.body).await;
+                Exchange::default()
+            }
+            Way::Http(http) => http.send(message, &self.tasks),
+            Way::Sse(sse) => sse.send(message, &self.tasks),
+        }
+    }
+
+    /// Sends a message that nothing answers, and returns when it is sent.
+    pub(super) async fn deliver(&self, message: Outgoing) {
+        match &self.way {
+            Way::Stdio(stdio) => stdio.send(message.body).await,
+            Way::Http(http) => http.deliver(message).await,
+            Way::Sse(sse) => sse.deliver(message).await,
+        }
+    }
+
+    /// Sends a message that nothing answers, if there is room for it.
+    pub(super) fn tell(&self, body: Vec<u8>, headers: Headers) {
+        let message = Outgoing { body, id: None, headers };
+        match &self.way {
+            Way::Stdio(stdio) => stdio.tell(message.body),
+            Way::Http(http) => http.tell(message, &self.tasks),
+            Way::Sse(sse) => sse.tell(message, &self.tasks),
+        }
+    }
+
+    /// Is closing an exchange how a request is cancelled?
+    pub(super) fn cancels_by_closing(&self) -> bool {
+        matches!(self.way, Way::Http(_))
+    }
+
+    pub(super) fn kind(&self) -> &'static str {
+        match self.way {
+            Way::Stdio(_) => "stdio",
+            Way::Http(_) => "http",
+            Way::Sse(_) => "sse",
+        }
+    }
+
+    /// Opens the stream on which a server of the earlier era speaks by itself, where there is one.
+    pub(super) fn listen(&self, version: &'static str) {
+        if let Way::Http(http) = &self.way {
+            http.listen(version, &self.tasks);
+        }
+    }
+
+    /// Tells the server that the session is over, where there is one.
+    pub(super) async fn end_session(&self) {
+        if let Way::Http(http) = &self.way {
+            http.end_session().await;
+        }
+    }
+
+    /// Begins to close: no message goes out any more, and every request ends.
+    pub(super) fn begin_close(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+    }
+
+    /// Closes, and returns when no task and no process is left.
+    pub(super) async fn close(&self) {
+        self.begin_close();
+        self.tasks.wait().await;
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.begin_close();
+    }
+}
+
+fn replies() -> (mpsc::Sender<Vec<u8>>, mpsc::Receiver<Vec<u8>>) {
+    mpsc::channel(OUTBOX)
+}
