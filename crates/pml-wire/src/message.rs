@@ -87,8 +87,11 @@ pub struct Preflight {
 pub struct PreflightCall {
     /// `server:tool` as the program wrote it; not yet a [`ToolId`].
     pub target: String,
-    /// The names of the arguments that can be read off.
+    /// The names of the arguments that can be read off and are sure to be sent.
     pub keys: Vec<String>,
+    /// Those of which the value can be `undefined`, and then is not sent.
+    #[serde(default)]
+    pub perhaps: Vec<String>,
     /// There may be more arguments than `keys`: a spread, a computed name, or no object literal.
     pub is_open: bool,
     /// The call is made whenever the program runs to that place, and its failure fails the program.

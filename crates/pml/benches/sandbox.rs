@@ -22,9 +22,11 @@ use std::{
 };
 
 use pml::{
-    execution::{self, Budget, CallHandler, HandlerFuture, Outcome, Request, ToolCall},
+    broker::{Answer, CallHandler, HandlerFuture, ToolCall},
+    execution::{self, Budget, Outcome, Request},
     sandbox::{Mode, Options, Pool, WorkerLimits},
 };
+use pml_wire::message::CallError;
 use serde_json::{Value, json, value::RawValue};
 use tokio_util::sync::CancellationToken;
 
@@ -278,6 +280,7 @@ impl Bench {
             log_bytes: MIB,
             calls: 10_000,
             calls_in_flight: 32,
+            calls_per_minute: None,
             decisions,
         };
         let budget = Budget { timeout: handler.timeout.unwrap_or(budget.timeout), ..budget };
@@ -408,14 +411,14 @@ impl Default for Tools {
 }
 
 impl CallHandler for Tools {
-    fn call(&self, _: ToolCall) -> HandlerFuture<'_> {
+    fn call(&self, _: ToolCall) -> HandlerFuture<'_, Result<Answer, CallError>> {
         self.seen.lock().expect("no panic").push(Instant::now());
         let answer = RawValue::from_string(self.answer.clone()).expect("JSON");
-        Box::pin(std::future::ready(Ok(answer)))
+        Box::pin(std::future::ready(Ok(answer.into())))
     }
 
-    fn names(&self) -> Arc<str> {
-        "{}".into()
+    fn names(&self) -> HandlerFuture<'_, Arc<str>> {
+        Box::pin(std::future::ready("{}".into()))
     }
 }
 

@@ -5,8 +5,10 @@
 //!
 //! * [`cli`]: commands, their output and exit codes.
 //! * [`config`]: `pml.toml`, as written and as checked.
+//! * [`serve`]: builds everything, and owns its end.
 //! * [`execution`]: one run, from request to outcome.
 //! * [`sandbox`]: the pool of jailed processes.
+//! * [`broker`]: the only door from programs to servers.
 //! * [`upstream`]: MCP servers, one actor each.
 //! * [`catalog`]: what tools there are, and how they look in TypeScript.
 //! * [`events`]: what happens, told to whoever listens.
@@ -14,6 +16,7 @@
 //! * [`error`]: an error as it crosses a boundary.
 
 pub mod audit;
+pub mod broker;
 pub mod catalog;
 pub mod cli;
 pub mod config;
@@ -21,4 +24,5 @@ pub mod error;
 pub mod events;
 pub mod execution;
 pub mod sandbox;
+pub mod serve;
 pub mod upstream;

@@ -1,12 +1,18 @@
-//! Two roles in one binary: the jailed worker, and the host.
+//! Several roles in one binary: the host, the jailed worker, the keeper of a server's process, and
+//! the servers of the demonstration.
 
 use std::{env, process::ExitCode};
+
+use pml::{cli, upstream::keeper};
 
 fn main() -> ExitCode {
     let mut args = env::args_os();
     // Before anything of the user's is read: configuration, environment, terminal.
-    if args.nth(1).is_some_and(|command| command == pml_worker::COMMAND) {
-        pml_worker::main(args);
+    match args.nth(1).as_deref().and_then(|role| role.to_str()) {
+        Some(pml_worker::COMMAND) => pml_worker::main(args),
+        Some(keeper::KEEPER) => keeper::main(args),
+        Some(keeper::EXEC) => keeper::exec(args),
+        Some(cli::DEMO_SERVER) => cli::demo_server(args),
+        _ => cli::main(),
     }
-    pml::cli::main()
 }

@@ -123,11 +123,12 @@ impl<'a> Finder<'_> {
             false => (self.tool(&call.callee), call.arguments.first()),
         };
         let Some(target) = target else { return };
-        let (keys, is_open) = keys(arguments);
+        let Keys { sure, perhaps, is_open } = keys(arguments);
         let position = self.source.position(call.span.start);
         self.calls.push(PreflightCall {
             target,
-            keys,
+            keys: sure,
+            perhaps,
             is_open,
             // `callTool` answers a failure, and does not throw it.
             is_certain: !is_call_tool && self.is_certain() && self.handed_over.contains(&call.span),
@@ -249,44 +250,71 @@ fn text(argument: &Argument<'_>) -> Option<String> {
     }
 }
 
-/// The names of the arguments, and whether there may be more.
-fn keys(arguments: Option<&Argument<'_>>) -> (Vec<String>, bool) {
-    let Some(arguments) = arguments else { return (Vec::new(), false) };
+/// The names of arguments.
+#[derive(Default)]
+struct Keys {
+    sure: Vec<String>,
+    /// Those whose value may turn out to be none.
+    perhaps: Vec<String>,
+    /// There may be more.
+    is_open: bool,
+}
+
+fn keys(arguments: Option<&Argument<'_>>) -> Keys {
+    let mut keys = Keys::default();
+    let Some(arguments) = arguments else { return keys };
     let Some(Expression::ObjectExpression(object)) = arguments.as_expression().map(Expression::get_inner_expression)
     else {
-        return (Vec::new(), true);
+        return Keys { is_open: true, ..keys };
     };
-    let mut keys = Vec::new();
-    let mut is_open = false;
     for property in &object.properties {
         let ObjectPropertyKind::ObjectProperty(property) = property else {
-            is_open = true;
+            keys.is_open = true;
             continue;
         };
         match property.key.static_name().as_deref() {
             // What it returns is sent instead.
-            None | Some("toJSON") => is_open = true,
+            None | Some("toJSON") => keys.is_open = true,
             // Not a property but the prototype, which is not sent; nor is what is undefined.
             Some("__proto__") if !property.computed && !property.shorthand => {}
             Some(_) if property.value.get_inner_expression().is_undefined() => {}
-            Some(name) => keys.push(name.to_owned()),
+            Some(name) if is_sent(property.value.get_inner_expression()) => keys.sure.push(name.to_owned()),
+            Some(name) => keys.perhaps.push(name.to_owned()),
         }
     }
-    (keys, is_open)
+    keys
+}
+
+/// Is this a value that JSON has, whatever the program does?
+fn is_sent(value: &Expression<'_>) -> bool {
+    matches!(
+        value,
+        Expression::StringLiteral(_)
+            | Expression::NumericLiteral(_)
+            | Expression::BooleanLiteral(_)
+            | Expression::NullLiteral(_)
+            | Expression::BigIntLiteral(_)
+            | Expression::TemplateLiteral(_)
+            | Expression::ArrayExpression(_)
+            | Expression::ObjectExpression(_)
+            | Expression::BinaryExpression(_)
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::{Probes, compile};
 
-    /// The calls of a program, each as `line target(keys)`, with `, …` if it is open and `!` if it
-    /// is certain.
+    /// The calls of a program, each as `line target(keys)`, with `?` behind a key that may be missing,
+    /// `…` if the call is open and `!` if it is certain.
     fn calls(code: &str) -> Vec<String> {
         let program = compile(code, "agent.ts", Probes::Insert).unwrap();
         let show = |call: &super::PreflightCall| {
             let open = if call.is_open { "…" } else { "" };
             let certain = if call.is_certain { "!" } else { "" };
-            format!("{} {}({}{open}){certain}", call.line, call.target, call.keys.join(","))
+            let perhaps = call.perhaps.iter().map(|key| format!("{key}?"));
+            let keys: Vec<_> = call.keys.iter().cloned().chain(perhaps).collect();
+            format!("{} {}({}{open}){certain}", call.line, call.target, keys.join(","))
         };
         program.calls.iter().map(show).collect()
     }
@@ -297,9 +325,9 @@ mod tests {
         let table: &[(&str, &[&str])] = &[
             // How a call is written.
             ("await mcp.a.b()", &["1 a:b()!"]),
-            ("\n  await mcp.a.b({ x: 1, 'y z': 2, [`w`]: 3, f() {} })", &["2 a:b(x,y z,w,f)!"]),
-            ("await mcp['a'][`b c`]({ x })", &["1 a:b c(x)!"]),
-            ("await (mcp as any).a!.b<T>({ x } as const)", &["1 a:b(x)!"]),
+            ("\n  await mcp.a.b({ x: 1, 'y z': 2, [`w`]: 3, f() {} })", &["2 a:b(x,y z,w,f?)!"]),
+            ("await mcp['a'][`b c`]({ x })", &["1 a:b c(x?)!"]),
+            ("await (mcp as any).a!.b<T>({ x } as const)", &["1 a:b(x?)!"]),
             ("await mcp.a.b({ ...x, y: 1 })", &["1 a:b(y…)!"]),
             ("await mcp.a.b({ [x]: 1 })", &["1 a:b(…)!"]),
             ("await mcp.a.b(x)", &["1 a:b(…)!"]),
@@ -307,7 +335,7 @@ mod tests {
             ("await mcp.a.b({ __proto__: x, y: undefined })", &["1 a:b()!"]),
             ("await mcp.a.b({ toJSON: f })", &["1 a:b(…)!"]),
             ("await mcp?.a.b()", &["1 a:b()"]),
-            ("await (mcp.a?.b)({ x })", &["1 a:b(x)!"]),
+            ("await (mcp.a?.b)({ x })", &["1 a:b(x?)!"]),
             // What is none.
             ("return mcp.a", &[]),
             ("return mcp.then()", &[]),
@@ -335,7 +363,7 @@ mod tests {
             ("await Promise.all(x.map(() => mcp.a.b()))", &["1 a:b()"]),
             ("class Promise { static all() {} } await Promise.all([mcp.a.b()])", &["1 a:b()"]),
             ("const { x } = await mcp.a.b(), [y] = (await mcp.c.d()).e", &["1 a:b()!", "1 c:d()!"]),
-            ("await mcp.a.b({ x: await mcp.c.d() })", &["1 a:b(x)!", "1 c:d()!"]),
+            ("await mcp.a.b({ x: await mcp.c.d() })", &["1 a:b(x?)!", "1 c:d()!"]),
             ("f(`${await mcp.a.b()}`, [await mcp.c.d()])", &["1 a:b()!", "1 c:d()!"]),
             ("export const x = await mcp.a.b()", &["1 a:b()!"]),
             ("export default await mcp.a.b()", &["1 a:b()"]),

@@ -1,49 +1,79 @@
-//! `pml demo`: a program that comes with pml, and tools that come with pml.
+//! `pml demo`: a program that comes with pml, on servers that come with pml.
 
 use std::{
+    collections::BTreeMap,
+    fs,
     io::{self, Write},
+    path::{Path, PathBuf},
     process::ExitCode,
-    sync::Arc,
-    time::Duration,
 };
 
-use pml_wire::{ErrorCode, message::CallError};
-use serde::Deserialize;
-use serde_json::{json, value::RawValue};
-use tokio::time::sleep;
+use pml_wire::ErrorCode;
+use serde_json::value::RawValue;
 
-use super::{print, with_pool};
+use super::{DEMO_SERVER, USAGE, fail, print, starting, with_services};
 use crate::{
+    broker::Policy,
     config::Config,
-    execution::{self, CallHandler, Event, HandlerFuture, Request, ToolCall},
+    error::Error,
+    execution::{self, Event, Request},
+    sandbox,
+    upstream::{Secret, Settings, Target},
 };
 
 const PROGRAM: &str = include_str!("demo.ts");
 
-pub(super) async fn run(config: Config) -> ExitCode {
+/// What is in the folder that the program looks through.
+const FILES: [(&str, &str); 3] = [
+    ("garden.md", "# Garden\nTODO: water the tomatoes\nThe roses are fine.\nTODO: ask Ada about the bees\n"),
+    ("house.md", "# House\nEverything works.\n"),
+    ("trip.md", "# Trip\nTODO: book the train\n"),
+];
+
+pub(super) async fn run(mut config: Config) -> ExitCode {
+    let folder = match Folder::make() {
+        Ok(folder) => folder,
+        Err(err) => {
+            let message = format!("no folder can be made for the demonstration: {err}");
+            return fail(&Error::new(ErrorCode::ConfigInvalid, message).caused_by(err), USAGE);
+        }
+    };
+    // Only its own servers, and nothing kept: a demonstration changes nothing.
+    config.servers = ["clock", "files", "notes"].map(|name| server(name, &folder.0)).into();
+    config.policy = Policy::default();
+    config.data_dir = None;
     let mut stderr = io::stderr();
     let _ = writeln!(stderr, "An agent would send this program:\n");
     for line in PROGRAM.lines() {
         let _ = writeln!(stderr, "    {line}");
     }
-    let _ = writeln!(stderr, "\npml runs it in a process that can only compute and ask:\n");
+    let _ = writeln!(stderr, "\nThree MCP servers are started, each a process of its own:\n");
     let listener = |event: Event<'_>| match event {
         Event::Log(log) => print::log(log),
         Event::CallEnded(call) => {
-            let verdict = if call.error.is_none() { "ok" } else { "failed" };
+            let verdict = match &call.error {
+                None => "ok".to_owned(),
+                Some(error) => error.code.to_string(),
+            };
             let _ = writeln!(io::stderr(), "  → {} {verdict} in {}", call.tool, print::duration(call.duration));
         }
         Event::CallStarted(_) | Event::Progress(_) => {}
     };
-    let request = Request {
-        code: PROGRAM.to_owned(),
-        name: "demo.ts".to_owned(),
-        args: RawValue::from_string("{\"days\":3}".to_owned()).expect("a constant that is JSON"),
-    };
-    let outcome = with_pool(&config, config.sandbox.mode, async |pool, interrupt| {
-        execution::run(&pool, request, config.limits, &Tools, &listener, &interrupt).await
+    let request = Request { code: PROGRAM.to_owned(), name: "demo.ts".to_owned(), args: RawValue::NULL.to_owned() };
+    let outcome = with_services(&config, config.sandbox.mode, async |pool, services, interrupt| {
+        for started in starting::all(services.servers.clone(), &interrupt).await {
+            let name = &started.server.settings().name;
+            let tools = services.catalog.snapshot().listing(name).map_or(0, |listing| listing.tools.len());
+            let _ = writeln!(io::stderr(), "  {name}: {tools} tools, ready in {}", print::duration(started.duration));
+        }
+        let _ = writeln!(io::stderr(), "\npml runs the program in a process that can only compute and ask:\n");
+        execution::run(&pool, request, config.limits, &*services.broker, &listener, &interrupt).await
     })
     .await;
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(err) => return fail(&err, USAGE),
+    };
     let _ = writeln!(stderr, "\nand returns:\n");
     match print::outcome(&outcome) {
         Ok(()) if outcome.result.is_ok() => ExitCode::SUCCESS,
@@ -51,69 +81,34 @@ pub(super) async fn run(config: Config) -> ExitCode {
     }
 }
 
-/// Two small servers: `weather`, which takes its time, and `text`.
-struct Tools;
-
-#[derive(Deserialize)]
-struct Forecast {
-    city: String,
-    days: u32,
-}
-
-#[derive(Deserialize)]
-struct Table {
-    rows: Vec<Vec<String>>,
-}
-
-impl CallHandler for Tools {
-    fn call(&self, call: ToolCall) -> HandlerFuture<'_> {
-        Box::pin(async move {
-            match call.tool.as_str() {
-                "weather:forecast" => forecast(parse(&call.args)?).await,
-                "text:table" => table(&parse(&call.args)?),
-                other => Err(CallError::new(ErrorCode::ToolNotFound, format!("there is no tool `{other}`"))),
-            }
-        })
-    }
-
-    fn names(&self) -> Arc<str> {
-        r#"{"weather":["forecast"],"text":["table"]}"#.into()
-    }
-}
-
-fn parse<'a, T: Deserialize<'a>>(args: &'a RawValue) -> Result<T, CallError> {
-    serde_json::from_str(args.get()).map_err(|err| CallError::new(ErrorCode::InvalidArguments, err.to_string()))
-}
-
-fn to_raw(value: &serde_json::Value) -> Result<Box<RawValue>, CallError> {
-    RawValue::from_string(value.to_string()).map_err(|err| CallError::new(ErrorCode::ToolError, err.to_string()))
-}
-
-/// Weather that depends on the name of the city alone.
-async fn forecast(asked: Forecast) -> Result<Box<RawValue>, CallError> {
-    sleep(Duration::from_millis(50)).await;
-    if !asked.city.chars().all(char::is_alphabetic) {
-        return Err(CallError::new(ErrorCode::ToolError, format!("no city is called `{}`", asked.city)));
-    }
-    let seed: u32 = asked.city.bytes().map(u32::from).sum();
-    let days: Vec<_> =
-        (0..asked.days.min(14)).map(|day| json!({ "day": day, "celsius": (seed * 7 + day * 5) % 30 })).collect();
-    to_raw(&json!({ "city": asked.city, "days": days }))
-}
-
-fn table(asked: &Table) -> Result<Box<RawValue>, CallError> {
-    let columns = asked.rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        asked.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+fn server(name: &str, folder: &Path) -> Settings {
+    let folder = folder.to_string_lossy().into_owned();
+    let target = Target::Stdio {
+        command: sandbox::this_program().to_string_lossy().into_owned(),
+        args: [DEMO_SERVER, name, &folder].map(Secret::new).into(),
+        env: BTreeMap::new(),
+        cwd: None,
     };
-    let widths: Vec<_> = (0..columns).map(width).collect();
-    let lines: Vec<_> = asked
-        .rows
-        .iter()
-        .map(|row| {
-            let cells: Vec<_> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-            cells.join("  ").trim_end().to_owned()
-        })
-        .collect();
-    to_raw(&json!(lines.join("\n")))
+    Settings::new(name, Ok(target))
+}
+
+/// A folder that is gone when the demonstration is over.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn make() -> io::Result<Folder> {
+        let name = format!("pml-demo-{}-{:08x}", std::process::id(), getrandom::u32().unwrap_or(0));
+        let folder = Folder(std::env::temp_dir().join(name));
+        fs::create_dir(&folder.0)?;
+        for (name, text) in FILES {
+            fs::write(folder.0.join(name), text)?;
+        }
+        Ok(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }

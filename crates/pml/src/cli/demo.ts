@@ -1,25 +1,22 @@
-import { callTool } from "pml";
+// What do my files want me to do? Two servers know together: `files` and `notes`.
+const names = await mcp.files.search_files({ text: "TODO" });
 
-interface Day { day: number; celsius: number }
-interface Forecast { city: string; days: Day[] }
+// All of them at the same time.
+const texts = await Promise.all(names.map((path) => mcp.files.read_file({ path })));
 
-// Five calls at the same time; one of them is going to fail, and that is fine.
-const cities = ["Oslo", "Lima", "Hanoi", "Accra", "Atlantis 7"];
-const answers = await Promise.all(
-  cities.map((city) => callTool("weather:forecast", { city, days: args.days })),
-);
+const todos = texts.flatMap((text, i) =>
+  text.split("\n")
+    .filter((line) => line.includes("TODO"))
+    .map((line) => `${names[i]}: ${line.replace(/.*TODO:?\s*/, "")}`));
+for (const todo of todos) await mcp.notes.add_note({ text: todo });
 
-const rows: string[][] = [["city", "warmest", "mean"]];
-for (const [i, answer] of answers.entries()) {
-  if (!answer.success) {
-    console.warn(`${cities[i]}: ${answer.error.message}`);
-    continue;
-  }
-  const { city, days } = answer.result as Forecast;
-  const celsius = days.map((day) => day.celsius);
-  const mean = celsius.reduce((sum, c) => sum + c, 0) / celsius.length;
-  rows.push([city, `${Math.max(...celsius)} °C`, `${mean.toFixed(1)} °C`]);
+// A tool that fails is an exception, with a code.
+try {
+  await mcp.files.read_file({ path: "../secret" });
+} catch (error) {
+  console.log(`as it should be, ${error.code}: ${error.message}`);
 }
 
-// Only what is returned reaches the agent: a few lines instead of every forecast.
-return await mcp.text.table({ rows });
+// Only what is returned reaches the agent: a few lines instead of every file.
+const [notes, seconds] = await Promise.all([mcp.notes.list_notes(), mcp.clock.now()]);
+return { asOf: new Date(seconds * 1000).toISOString(), todo: notes };

@@ -6,50 +6,161 @@ use std::{
     process::ExitCode,
 };
 
-use clap::Subcommand;
-use pml_wire::hardening::HardeningReport;
+use clap::ValueEnum;
+use pml_wire::{ErrorCode, hardening::HardeningReport};
+use serde_json::{Value, json};
 
-use super::{fail, with_pool};
-use crate::{config::Config, sandbox::Mode};
+use super::{USAGE, fail, print, starting, with_pool, with_servers};
+use crate::{config::Config, error::Error, sandbox::Mode, upstream::Failure};
 
-#[derive(Debug, Subcommand)]
-pub(super) enum What {
-    /// Start a sandbox and show each layer of its jail
-    Sandbox {
-        /// Print one JSON object instead of text
-        #[arg(long)]
-        json: bool,
-    },
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Check only this [default: everything]
+    what: Option<What>,
+
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
 }
 
-pub(super) async fn run(what: What, mut config: Config) -> ExitCode {
-    let What::Sandbox { json } = what;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// Start a sandbox and show each layer of its jail
+    Sandbox,
+    /// Start every server and show how far it came
+    Servers,
+}
+
+pub(super) async fn run(args: Args, config: Config) -> ExitCode {
+    let mut parts = serde_json::Map::new();
+    let mut is_well = true;
+    if args.what != Some(What::Servers) {
+        match sandbox(config.clone()).await {
+            Ok((report, is_usable)) => {
+                is_well &= is_usable;
+                let (mode, allow_weak) = (config.sandbox.mode, config.sandbox.allow_weak);
+                match args.json {
+                    true => drop(parts.insert("sandbox".to_owned(), to_json(&report, allow_weak))),
+                    false => is_well &= print_text(&report, mode, allow_weak).is_ok(),
+                }
+            }
+            Err(err) => return fail(&err, 1),
+        }
+    }
+    if args.what != Some(What::Sandbox) {
+        match servers(args.json, &config).await {
+            Ok((rows, all_well)) => {
+                is_well &= all_well;
+                parts.insert("servers".to_owned(), rows.into());
+            }
+            Err(err) => return fail(&err, USAGE),
+        }
+    }
+    if args.json {
+        // Of one part, the part itself.
+        let whole = match args.what {
+            Some(What::Sandbox) => parts.remove("sandbox").unwrap_or_default(),
+            _ => parts.into(),
+        };
+        is_well &= writeln!(io::stdout(), "{whole}").is_ok();
+    }
+    if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Starts every server and shows how far it came. The same as JSON, and whether all are well.
+async fn servers(as_json: bool, config: &Config) -> Result<(Vec<Value>, bool), Error> {
+    if config.servers.is_empty() {
+        if !as_json {
+            let _ = writeln!(io::stdout(), "servers: none is configured; `pml server add --help` shows how");
+        }
+        return Ok((Vec::new(), true));
+    }
+    with_servers(config, async |services, interrupt| {
+        let mut started = starting::all(services.servers.clone(), &interrupt).await;
+        started.sort_by(|one, other| one.server.settings().name.cmp(&other.server.settings().name));
+        let snapshot = services.catalog.snapshot();
+        let mut stdout = io::stdout().lock();
+        let mut rows = Vec::new();
+        for start in &started {
+            let name = &start.server.settings().name;
+            let health = start.server.health();
+            let listing = snapshot.listing(name);
+            let warnings = listing.map(|listing| listing.warnings.clone()).unwrap_or_default();
+            let hint = start.result.as_ref().err().and_then(hint);
+            let tools = listing.map_or(0, |listing| listing.tools.len());
+            rows.push(json!({
+                "name": name, "ok": start.result.is_ok(), "tools": tools, "health": health, "warnings": warnings,
+                "code": start.result.as_ref().err().map(|failure| failure.code),
+                "message": start.result.as_ref().err().map(|failure| &failure.message), "hint": hint,
+                "start_ms": (start.duration.as_secs_f64() * 1e3).round(),
+            }));
+            if as_json {
+                continue;
+            }
+            let took = print::duration(start.duration);
+            let _ = match &start.result {
+                Ok(()) => writeln!(
+                    stdout,
+                    "  ok       {name}: {tools} tools, {} {}, {took}",
+                    print::visible(health.server.as_deref().unwrap_or_default()).replace(['\n', '\t'], " "),
+                    health.protocol_version.unwrap_or_default()
+                ),
+                Err(failure) => {
+                    let message = print::visible(&failure.message).replace('\n', "\n           ");
+                    writeln!(stdout, "  FAILED   {name}, after {took}: {} ({})", message, failure.code)
+                }
+            };
+            for warning in warnings {
+                let _ = writeln!(stdout, "           warning: {}", print::visible(&warning));
+            }
+            if health.noise > 0 {
+                let noise = health.noise;
+                let _ = writeln!(stdout, "           warning: {noise} lines on its stdout were no messages");
+            }
+            if let Some(hint) = hint {
+                let _ = writeln!(stdout, "           hint: {hint}");
+            }
+        }
+        (rows, started.iter().all(|start| start.result.is_ok()) && !interrupt.is_cancelled())
+    })
+    .await
+}
+
+/// What to do about a server that did not start.
+fn hint(failure: &Failure) -> Option<&'static str> {
+    let says = |text: &str| failure.message.contains(text);
+    Some(match failure.code {
+        ErrorCode::AuthRequired => "put a token into `headers`, such as Authorization = \"Bearer ${TOKEN}\"",
+        _ if says("is not in PATH") => "install it, or write its whole path into `command`",
+        _ if says("not executable") => "make it executable, or start it through its interpreter",
+        _ if says("is not set") => "set the variable where pml is started, or give it a default",
+        _ if says("no answer within") => "run the command by hand; if it is only slow, raise `start_timeout_ms`",
+        _ if says("cannot be reached") => "is the server running, and is its address right?",
+        _ if says("no common protocol version") => "update the server",
+        _ if says("process is gone") => "run the command by hand to see why it ends",
+        _ => return None,
+    })
+}
+
+/// Starts a sandbox. What it reports, and whether programs would run in it.
+async fn sandbox(mut config: Config) -> Result<(HardeningReport, bool), Error> {
     // The report is wanted most where a worker would be refused.
     let allow_weak = std::mem::replace(&mut config.sandbox.allow_weak, true);
     config.sandbox.warm_workers = NonZeroUsize::MIN;
-    let worker = with_pool(&config, config.sandbox.mode, async |pool, _| {
+    let report = with_pool(&config, config.sandbox.mode, async |pool, _| {
         pool.lease().await.map(|worker| worker.hardening().clone())
     })
-    .await;
-    let report = match worker {
-        Ok(report) => report,
-        Err(err) => return fail(&err, 1),
-    };
-    let printed =
-        if json { print_json(&report, allow_weak) } else { print_text(&report, config.sandbox.mode, allow_weak) };
-    match (printed, is_safe(&report) || allow_weak) {
-        (Ok(()), true) => ExitCode::SUCCESS,
-        _ => ExitCode::FAILURE,
-    }
+    .await?;
+    let is_usable = is_safe(&report) || allow_weak;
+    Ok((report, is_usable))
 }
 
 fn is_safe(report: &HardeningReport) -> bool {
     report.missing().next().is_none()
 }
 
-fn print_json(report: &HardeningReport, allow_weak: bool) -> io::Result<()> {
-    let object = serde_json::json!({ "safe": is_safe(report), "allow_weak": allow_weak, "layers": report });
-    writeln!(io::stdout(), "{object}")
+fn to_json(report: &HardeningReport, allow_weak: bool) -> Value {
+    json!({ "safe": is_safe(report), "allow_weak": allow_weak, "layers": report })
 }
 
 fn print_text(report: &HardeningReport, mode: Mode, allow_weak: bool) -> io::Result<()> {

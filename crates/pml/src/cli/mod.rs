@@ -4,9 +4,13 @@
 //! program (or what was asked about) failed, 2 a mistake in the command line or configuration.
 
 mod demo;
+mod demo_server;
 mod doctor;
 mod print;
 mod run;
+mod server;
+mod starting;
+mod tools;
 
 use std::{
     convert::Infallible,
@@ -14,6 +18,7 @@ use std::{
     io::{self, Write as _},
     path::PathBuf,
     process::ExitCode,
+    sync::Arc,
 };
 
 use clap::{Parser, Subcommand};
@@ -21,11 +26,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
+pub use self::demo_server::{DEMO_SERVER, main as demo_server};
 use crate::{
-    config::{self, Config},
+    config::{self, Config, Sources},
     error::Error,
     execution::Budget,
     sandbox::{self, Mode, Options, Pool, WorkerLimits},
+    serve::{self, Services},
 };
 
 /// Exit code of a mistake in the command line or configuration.
@@ -39,6 +46,14 @@ struct Args {
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
 
+    /// Also use the servers of a client's own file, such as .mcp.json [may be repeated]
+    #[arg(long, global = true, value_name = "FILE")]
+    mcp_config: Vec<PathBuf>,
+
+    /// Where lists of tools and the audit log are kept [default: $PML_DATA_DIR, ~/.local/share/pml]
+    #[arg(long, global = true, value_name = "FOLDER")]
+    data_dir: Option<PathBuf>,
+
     /// What to log to stderr: error, warn, info, debug, trace [default: $PML_LOG, warn]
     #[arg(long, global = true, value_name = "LEVEL")]
     log: Option<String>,
@@ -51,13 +66,19 @@ struct Args {
 enum Command {
     /// Run a TypeScript program in the sandbox
     Run(run::Args),
-    /// Show what the sandbox does, on a program that comes with pml
+    /// Run a program that comes with pml, on servers that come with pml
     Demo,
-    /// Check that pml can work on this machine
-    Doctor {
+    /// List the tools of all servers, or of one
+    Tools(tools::Args),
+    /// Write TypeScript declarations of all tools, for editors
+    Types(tools::TypesArgs),
+    /// Add, remove, list and check MCP servers
+    Server {
         #[command(subcommand)]
-        what: doctor::What,
+        what: server::What,
     },
+    /// Check that pml and its servers can work on this machine
+    Doctor(doctor::Args),
 }
 
 /// The host's entry point.
@@ -73,7 +94,13 @@ pub fn main() -> ExitCode {
     if let Err(err) = start_log(args.log.as_deref()) {
         return fail(&err, USAGE);
     }
-    let config = match Config::load(args.config.as_deref()) {
+    if let Command::Server { what } = &args.command
+        && let Some(code) = server::edit(what, args.config.as_deref())
+    {
+        return code;
+    }
+    let sources = Sources { file: args.config, client_files: args.mcp_config, data_dir: args.data_dir };
+    let config = match Config::load(&sources) {
         Ok(config) => config,
         Err(err) => return fail(&err, USAGE),
     };
@@ -89,7 +116,10 @@ pub fn main() -> ExitCode {
         match args.command {
             Command::Run(args) => run::run(args, config).await,
             Command::Demo => demo::run(config).await,
-            Command::Doctor { what } => doctor::run(what, config).await,
+            Command::Tools(args) => tools::list(args, config).await,
+            Command::Types(args) => tools::types(args, config).await,
+            Command::Server { what } => server::run(what, config).await,
+            Command::Doctor(args) => doctor::run(args, config).await,
         }
     })
 }
@@ -116,6 +146,35 @@ fn fail(err: &Error, code: u8) -> ExitCode {
         let _ = writeln!(stderr, "hint: {hint}");
     }
     ExitCode::from(code)
+}
+
+/// Runs `work` with a pool and the servers, and leaves no process behind.
+async fn with_services<F: Future>(
+    config: &Config,
+    mode: Mode,
+    work: impl FnOnce(Pool, Arc<Services>, CancellationToken) -> F,
+) -> Result<F::Output, Error> {
+    let services = Arc::new(Services::start(service_options(config))?);
+    let output = with_pool(config, mode, |pool, interrupt| work(pool, Arc::clone(&services), interrupt)).await;
+    if let Some(services) = Arc::into_inner(services) {
+        services.stop().await;
+    }
+    Ok(output)
+}
+
+/// Runs `work` with the servers alone.
+async fn with_servers<F: Future>(
+    config: &Config,
+    work: impl FnOnce(Arc<Services>, CancellationToken) -> F,
+) -> Result<F::Output, Error> {
+    let services = Arc::new(Services::start(service_options(config))?);
+    let interrupt = CancellationToken::new();
+    cancel_on_signal(interrupt.clone());
+    let output = work(Arc::clone(&services), interrupt).await;
+    if let Some(services) = Arc::into_inner(services) {
+        services.stop().await;
+    }
+    Ok(output)
 }
 
 /// Runs `work` with a pool, and leaves no process behind.
@@ -163,6 +222,16 @@ async fn listen(interrupt: CancellationToken) -> io::Result<Infallible> {
             std::process::exit(130);
         }
         interrupt.cancel();
+    }
+}
+
+fn service_options(config: &Config) -> serve::Options {
+    serve::Options {
+        program: sandbox::this_program(),
+        servers: config.servers.clone(),
+        policy: config.policy.clone(),
+        data_dir: config.data_dir.clone(),
+        who: "cli".to_owned(),
     }
 }
 

@@ -88,7 +88,7 @@ pub(super) fn duration(duration: Duration) -> String {
 }
 
 /// What a program prints must not drive the terminal.
-fn visible(text: &str) -> String {
+pub(super) fn visible(text: &str) -> String {
     let is_harmful = |c: char| c.is_control() && c != '\n' && c != '\t';
     match text.contains(is_harmful) {
         true => text.chars().map(|c| if is_harmful(c) { '\u{fffd}' } else { c }).collect(),

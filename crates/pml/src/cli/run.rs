@@ -5,21 +5,17 @@ use std::{
     io::{self, IsTerminal, Read, Write},
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::Arc,
     time::Duration,
 };
 
-use pml_wire::{
-    ErrorCode, ExecutionId, json,
-    message::{CallError, ErrorReport},
-};
+use pml_wire::{ErrorCode, ExecutionId, json, message::ErrorReport};
 use serde_json::value::RawValue;
 
-use super::{USAGE, fail, print, with_pool};
+use super::{USAGE, fail, print, starting, with_services};
 use crate::{
     config::Config,
     error::Error,
-    execution::{self, CallHandler, Event, HandlerFuture, Outcome, Request, ToolCall},
+    execution::{self, Event, Outcome, Request},
     sandbox::Mode,
 };
 
@@ -78,13 +74,20 @@ pub(super) async fn run(args: Args, mut config: Config) -> ExitCode {
     let outcome = match String::from_utf8(bytes) {
         Ok(code) => {
             let request = Request { code, name, args: program_args };
-            execute(request, &config, args.json).await
+            return match execute(request, &config, args.json).await {
+                Ok(code) => code,
+                Err(err) => fail(&err, USAGE),
+            };
         }
         Err(err) => not_text(&name, err.utf8_error()),
     };
-    let printed = match args.json {
-        true => print_json(&outcome),
-        false => print::outcome(&outcome),
+    report(&outcome, args.json)
+}
+
+fn report(outcome: &Outcome, as_json: bool) -> ExitCode {
+    let printed = match as_json {
+        true => print_json(outcome),
+        false => print::outcome(outcome),
     };
     match printed {
         Ok(()) if outcome.result.is_ok() => ExitCode::SUCCESS,
@@ -92,7 +95,8 @@ pub(super) async fn run(args: Args, mut config: Config) -> ExitCode {
     }
 }
 
-async fn execute(request: Request, config: &Config, quiet: bool) -> Outcome {
+/// Runs the program and prints what came of it. Servers are ended after that: nobody waits for them.
+async fn execute(request: Request, config: &Config, quiet: bool) -> Result<ExitCode, Error> {
     let is_watched = io::stderr().is_terminal();
     let listener = |event: Event<'_>| match event {
         Event::Log(log) if !quiet => print::log(log),
@@ -100,8 +104,11 @@ async fn execute(request: Request, config: &Config, quiet: bool) -> Outcome {
         _ => {}
     };
     // One program needs one worker, and executing it is faster than preparing to fork it.
-    with_pool(config, Mode::Subprocess, async |pool, interrupt| {
-        execution::run(&pool, request, config.limits, &NoServers, &listener, &interrupt).await
+    with_services(config, Mode::Subprocess, async |pool, services, interrupt| {
+        starting::unknown(&services, &request.code, &interrupt).await;
+        services.anticipate(&request.code);
+        let run = execution::run(&pool, request, config.limits, &*services.broker, &listener, &interrupt);
+        report(&run.await, quiet)
     })
     .await
 }
@@ -149,20 +156,6 @@ fn not_text(name: &str, err: std::str::Utf8Error) -> Outcome {
         warnings: Vec::new(),
         decisions: Vec::new(),
         duration: Duration::ZERO,
-    }
-}
-
-/// No server is configured, so no tool is found.
-struct NoServers;
-
-impl CallHandler for NoServers {
-    fn call(&self, call: ToolCall) -> HandlerFuture<'_> {
-        let message = format!("there is no tool `{}`: no MCP server is configured", call.tool);
-        Box::pin(std::future::ready(Err(CallError::new(ErrorCode::ToolNotFound, message))))
-    }
-
-    fn names(&self) -> Arc<str> {
-        "{}".into()
     }
 }
 

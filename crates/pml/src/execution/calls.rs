@@ -1,63 +1,51 @@
 //! The tool calls of one run: counted, bounded, recorded.
 
-use std::{collections::VecDeque, future::Future, pin::Pin, sync::Arc};
+use std::{collections::VecDeque, time::Duration};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use pml_wire::{
     CallId, ErrorCode, ExecutionId, Kind, ToolId,
     id::MAX_NAME_BYTES,
-    message::{CallError, ErrorReport},
+    message::{CallError, ErrorReport, Read},
 };
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::{Budget, CallRecord, Event};
+use super::{
+    Budget, CallRecord, Event,
+    vault::{Told, Vault},
+};
+use crate::broker::{Answer, Bucket, CallHandler, HandlerFuture, ToolCall};
 
 /// Calls over the budget are refused one by one, so that a program can notice; this many more end
 /// the run.
 const FLOOD: u32 = 1000;
 /// Arguments that may wait for their turn. Above this the worker is not read, and so waits.
 const WAITING_BYTES: usize = 32 * 1024 * 1024;
+/// Arguments of calls that are going on, with the values that handles stand for. Above this no call is
+/// started.
+const OPEN_BYTES: usize = 64 * 1024 * 1024;
+/// What a read that waits is counted as.
+const READ_BYTES: usize = 8 * 1024;
 /// Answers that may wait for the worker to read them. Above this no call is started.
 const UNSENT_BYTES: usize = 32 * 1024 * 1024;
 
 /// Longest name of a tool that is kept: as long as a [`ToolId`] can be, and one more to not be one.
 const MAX_TARGET_BYTES: usize = 2 * MAX_NAME_BYTES + 2;
 
-/// The way from a program's calls to real tools.
-pub trait CallHandler: Send + Sync {
-    /// Makes one call. Dropping the future cancels it.
-    fn call(&self, call: ToolCall) -> HandlerFuture<'_>;
-
-    /// Every tool by server, as JSON: `{"server": ["tool", …]}`.
-    fn names(&self) -> Arc<str>;
-}
-
-pub type HandlerFuture<'a> = Pin<Box<dyn Future<Output = Result<Box<RawValue>, CallError>> + Send + 'a>>;
-
-/// A call as the handler gets it.
-#[derive(Clone, Debug)]
-pub struct ToolCall {
-    pub execution: ExecutionId,
-    pub id: CallId,
-    pub tool: ToolId,
-    /// A JSON object.
-    pub args: Box<RawValue>,
-}
-
-/// A call that is over, and what the program gets for it.
+/// A call or a read that is over, and what the program gets for it.
 pub(super) struct Ended {
-    pub(super) record: CallRecord,
-    result: Result<Box<RawValue>, String>,
+    pub(super) id: u32,
+    /// Reads leave no record.
+    pub(super) record: Option<CallRecord>,
+    kind: Kind,
+    body: Box<str>,
 }
 
 impl Ended {
-    /// The frame that answers the call.
+    /// The frame that answers it.
     pub(super) fn answer(&self) -> (Kind, &str) {
-        match &self.result {
-            Ok(value) => (Kind::RpcResult, value.get()),
-            Err(error) => (Kind::RpcError, error),
-        }
+        (self.kind, &self.body)
     }
 }
 
@@ -71,21 +59,48 @@ pub(super) struct Calls<'a> {
     execution: ExecutionId,
     budget: Budget,
     handler: &'a dyn CallHandler,
+    rate: Option<Bucket>,
     last_id: u32,
+    /// Calls that were made; reads are not counted.
+    made: u32,
     waiting: VecDeque<Waiting>,
     waiting_bytes: usize,
-    in_flight: FuturesUnordered<Pin<Box<dyn Future<Output = Ended> + Send + 'a>>>,
+    in_flight: FuturesUnordered<HandlerFuture<'a, Finished>>,
     /// The calls that were started and have not ended, in order.
-    open: Vec<(CallId, String, Instant)>,
+    open: Vec<Open>,
+    /// Arguments of those, together.
+    open_bytes: usize,
     records: Vec<CallRecord>,
+    pub(super) vault: Vault,
 }
 
-/// A call that waits for its turn, or one that was refused and waits to be answered.
-struct Waiting {
+/// A call that was started.
+struct Open {
     id: CallId,
     target: String,
-    args: Box<RawValue>,
-    refusal: Option<CallError>,
+    started: Instant,
+    bytes: usize,
+}
+
+/// What waits for its turn.
+enum Waiting {
+    /// A call, or one that was refused and waits to be answered.
+    Call {
+        id: CallId,
+        target: String,
+        args: Box<RawValue>,
+        refusal: Option<CallError>,
+    },
+    Read {
+        id: u32,
+        read: Read,
+    },
+}
+
+/// A call whose handler has answered, or a read.
+enum Finished {
+    Call { id: CallId, target: String, duration: Duration, outcome: Result<Answer, CallError> },
+    Read { id: u32, read: Read },
 }
 
 impl<'a> Calls<'a> {
@@ -94,43 +109,79 @@ impl<'a> Calls<'a> {
             execution,
             budget,
             handler,
+            rate: budget.calls_per_minute.map(Bucket::new),
             last_id: 0,
+            made: 0,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             in_flight: FuturesUnordered::new(),
             open: Vec::new(),
+            open_bytes: 0,
             records: Vec::new(),
+            vault: Vault::new(budget.result_bytes),
         }
     }
 
-    pub(super) fn names(&self) -> Arc<str> {
-        self.handler.names()
+    pub(super) fn handler(&self) -> &'a dyn CallHandler {
+        self.handler
     }
 
-    /// Takes a call from the worker.
-    pub(super) fn accept(&mut self, id: u32, mut target: String, args: Box<RawValue>) -> Result<(), Refused> {
+    fn next_id(&mut self, id: u32) -> Result<(), Refused> {
         if self.last_id.checked_add(1) != Some(id) {
             return Err(Refused::OutOfOrder(id));
         }
         self.last_id = id;
+        Ok(())
+    }
+
+    /// Takes a request to read what the host keeps.
+    pub(super) fn accept_read(&mut self, id: u32, read: Read) -> Result<(), Refused> {
+        self.next_id(id)?;
+        self.waiting_bytes += READ_BYTES;
+        self.waiting.push_back(Waiting::Read { id, read });
+        Ok(())
+    }
+
+    /// Takes a call from the worker.
+    pub(super) fn accept(&mut self, id: u32, mut target: String, args: Box<RawValue>) -> Result<(), Refused> {
+        self.next_id(id)?;
+        self.made += 1;
         let Budget { calls, .. } = self.budget;
-        if id > calls.saturating_add(FLOOD) {
+        if self.made > calls.saturating_add(FLOOD) {
             let message = format!("the program kept calling tools after its budget of {calls} calls was spent");
             let report = ErrorReport::new(ErrorCode::CallBudgetSpent, message).with_hint(BUDGET_HINT);
             return Err(Refused::Flood(Box::new(report)));
         }
-        let refusal = (id > calls).then(|| {
-            let message = format!("this run has spent its budget of {calls} tool calls");
-            CallError::new(ErrorCode::CallBudgetSpent, message)
-        });
+        let refusal = (self.made > calls)
+            .then(|| {
+                let message = format!("this run has spent its budget of {calls} tool calls");
+                CallError::new(ErrorCode::CallBudgetSpent, message)
+            })
+            .or_else(|| self.too_fast());
         if target.len() > MAX_TARGET_BYTES {
             // No tool is called so. Cut, since every record keeps its target.
             target.truncate(target.floor_char_boundary(MAX_TARGET_BYTES));
             target.push('…');
         }
         self.waiting_bytes += args.get().len();
-        self.waiting.push_back(Waiting { id: CallId(id), target, args, refusal });
+        self.waiting.push_back(Waiting::Call { id: CallId(id), target, args, refusal });
         Ok(())
+    }
+
+    fn too_fast(&self) -> Option<CallError> {
+        let bucket = self.rate.as_ref()?;
+        let wait = bucket.take().err()?;
+        let message = format!(
+            "this run makes more than {} tool calls a minute; try again in {:.1} s",
+            bucket.per_minute(),
+            wait.as_secs_f64()
+        );
+        Some(CallError::new(ErrorCode::RateLimited, message))
+    }
+
+    /// Has nothing been asked for yet?
+    pub(super) fn is_untouched(&self) -> bool {
+        self.last_id == 0
     }
 
     /// May more be read from the worker?
@@ -144,7 +195,7 @@ impl<'a> Calls<'a> {
 
     /// Some tools whose calls have not ended.
     pub(super) fn open_tools(&self) -> Vec<&str> {
-        let mut tools: Vec<_> = self.open.iter().map(|(_, target, _)| target.as_str()).collect();
+        let mut tools: Vec<_> = self.open.iter().map(|open| open.target.as_str()).collect();
         tools.sort_unstable();
         tools.dedup();
         tools.truncate(5);
@@ -155,50 +206,74 @@ impl<'a> Calls<'a> {
     pub(super) fn start_waiting(&mut self, unsent: usize, listener: &(dyn Fn(Event<'_>) + Sync)) {
         while self.in_flight.len() < self.budget.calls_in_flight
             && unsent < UNSENT_BYTES
+            && self.open_bytes < OPEN_BYTES
             && let Some(waiting) = self.waiting.pop_front()
         {
-            self.waiting_bytes -= waiting.args.get().len();
-            self.start(waiting, listener);
+            match waiting {
+                Waiting::Call { id, target, args, refusal } => {
+                    self.waiting_bytes -= args.get().len();
+                    self.start(id, target, args, refusal, listener);
+                }
+                Waiting::Read { id, read } => {
+                    self.waiting_bytes -= READ_BYTES;
+                    self.in_flight.push(Box::pin(std::future::ready(Finished::Read { id, read })));
+                }
+            }
         }
     }
 
-    fn start(&mut self, waiting: Waiting, listener: &(dyn Fn(Event<'_>) + Sync)) {
-        let Waiting { id, target, args, refusal } = waiting;
+    fn start(
+        &mut self,
+        id: CallId,
+        mut target: String,
+        args: Box<RawValue>,
+        refusal: Option<CallError>,
+        listener: &(dyn Fn(Event<'_>) + Sync),
+    ) {
         let started = Instant::now();
         let checked = match refusal {
             Some(refusal) => Err(refusal),
-            None => check(&target, &args),
+            None => check(&target, &args).and_then(|tool| Ok((tool, self.vault.fill_arguments(args)?))),
         };
-        let work: HandlerFuture<'a> = match checked {
-            Ok(tool) => {
+        let bytes = checked.as_ref().map_or(0, |(_, args)| args.get().len());
+        let work: HandlerFuture<'a, Result<Answer, CallError>> = match checked {
+            Ok((tool, args)) => {
+                let tool = self.handler.canonical(tool);
+                tool.as_str().clone_into(&mut target);
                 let call = ToolCall { execution: self.execution, id, tool, args };
                 listener(Event::CallStarted(&call));
                 self.handler.call(call)
             }
-            Err(error) => Box::pin(std::future::ready(Err(error))),
+            Err(error) => {
+                self.handler.refused(self.execution, id, &target, &error);
+                Box::pin(std::future::ready(Err(error)))
+            }
         };
-        self.open.push((id, target.clone(), started));
+        self.open_bytes += bytes;
+        self.open.push(Open { id, target: target.clone(), started, bytes });
         self.in_flight.push(Box::pin(async move {
             let outcome = work.await;
-            let duration = started.elapsed();
-            let (result, error) = match outcome {
-                Ok(value) => (Ok(value), None),
-                Err(error) => {
-                    let body = serde_json::to_string(&error).expect("plain data serializes");
-                    (Err(body), Some(error))
-                }
-            };
-            Ended { record: CallRecord { id, tool: target, duration, error }, result }
+            Finished::Call { id, target, duration: started.elapsed(), outcome }
         }));
     }
 
-    /// The next call that ends. Only to be awaited while some are in flight.
+    /// The next call or read that ends. Only to be awaited while some are in flight.
     pub(super) async fn next(&mut self) -> Ended {
         match self.in_flight.next().await {
-            Some(ended) => {
-                self.open.retain(|(id, ..)| *id != ended.record.id);
-                self.records.push(ended.record.clone());
-                ended
+            Some(Finished::Read { id, read }) => {
+                let (kind, body) = frame(self.vault.read(&read));
+                Ended { id, record: None, kind, body }
+            }
+            Some(Finished::Call { id, target, duration, outcome }) => {
+                if let Some(index) = self.open.iter().position(|open| open.id == id) {
+                    self.open_bytes -= self.open.remove(index).bytes;
+                }
+                let outcome = outcome.and_then(|answer| self.vault.answer(answer));
+                let error = outcome.as_ref().err().cloned();
+                let record = CallRecord { id, tool: target, duration, error };
+                self.records.push(record.clone());
+                let (kind, body) = frame(outcome);
+                Ended { id: id.0, record: Some(record), kind, body }
             }
             None => std::future::pending().await,
         }
@@ -208,20 +283,43 @@ impl<'a> Calls<'a> {
     /// had not ended.
     pub(super) fn finish(mut self) -> (Vec<CallRecord>, Vec<String>) {
         self.in_flight.clear();
-        let never_started = self.waiting.drain(..).map(|waiting| (waiting.id, waiting.target, Instant::now()));
+        let never_started = self.waiting.drain(..).filter_map(|waiting| match waiting {
+            Waiting::Call { id, target, .. } => {
+                self.handler.refused(self.execution, id, &target, &unfinished_error());
+                Some(Open { id, target, started: Instant::now(), bytes: 0 })
+            }
+            Waiting::Read { .. } => None,
+        });
         self.open.extend(never_started);
-        let unfinished = self.open.iter().map(|(_, target, _)| target.clone()).collect();
-        for (id, tool, started) in self.open {
+        let unfinished = self.open.iter().map(|open| open.target.clone()).collect();
+        for Open { id, target, started, .. } in self.open {
             self.records.push(CallRecord {
                 id,
-                tool,
+                tool: target,
                 duration: started.elapsed(),
-                error: Some(CallError::new(ErrorCode::Cancelled, "the run ended before the call did")),
+                error: Some(unfinished_error()),
             });
         }
         self.records.sort_by_key(|record| record.id);
         (self.records, unfinished)
     }
+}
+
+fn unfinished_error() -> CallError {
+    CallError::new(ErrorCode::Cancelled, "the run ended before the call did")
+}
+
+/// The frame that tells the program.
+fn frame(outcome: Result<Told, CallError>) -> (Kind, Box<str>) {
+    match outcome {
+        Ok(Told::Value(value)) => (Kind::RpcResult, value),
+        Ok(Told::Handles(handles)) => (Kind::RpcHandles, to_json(&handles)),
+        Err(error) => (Kind::RpcError, to_json(&error)),
+    }
+}
+
+fn to_json(value: &impl serde::Serialize) -> Box<str> {
+    serde_json::to_string(value).expect("plain data serializes").into()
 }
 
 const BUDGET_HINT: &str = "make one call that returns more, or raise limits.calls";

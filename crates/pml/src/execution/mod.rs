@@ -9,8 +9,10 @@
 
 mod calls;
 mod outcome;
+mod path;
+mod vault;
 
-use std::{pin::pin, time::Duration};
+use std::{future::Future, num::NonZeroU32, pin::pin, sync::Arc, time::Duration};
 
 use pml_wire::{
     ErrorCode, ExecutionId, Frame, Kind, json,
@@ -22,11 +24,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, field, info_span};
 
 use self::calls::Calls;
-pub use self::{
-    calls::{CallHandler, HandlerFuture, ToolCall},
-    outcome::{CallRecord, Outcome},
+pub use self::outcome::{CallRecord, Outcome};
+use crate::{
+    broker::{CallHandler, HandlerFuture, ToolCall},
+    sandbox::{Ended, Pool, Worker},
 };
-use crate::sandbox::{Ended, Pool, Worker};
 
 /// After the deadline, how long the worker may take to report where it was.
 const GRACE: Duration = Duration::from_millis(40);
@@ -70,6 +72,8 @@ pub struct Budget {
     pub calls: u32,
     /// Tool calls at the same time; more wait their turn.
     pub calls_in_flight: usize,
+    /// Tool calls per minute, if limited.
+    pub calls_per_minute: Option<NonZeroU32>,
     /// Branch decisions that are recorded.
     pub decisions: usize,
 }
@@ -100,7 +104,8 @@ pub async fn run(
         listener,
         calls: Calls::new(id, budget, handler),
         has_heard: false,
-        has_names: false,
+        names: Asked::Not,
+        preflight: Asked::Not,
         value: None,
         logs: Vec::new(),
         log_left: budget.log_bytes,
@@ -140,8 +145,10 @@ struct Run<'a> {
     calls: Calls<'a>,
     /// Has the worker said anything? Until then, the program has done nothing that can be seen.
     has_heard: bool,
-    /// Was it told the names of the tools?
-    has_names: bool,
+    /// The names of all tools.
+    names: Asked<HandlerFuture<'a, Arc<str>>>,
+    /// The check of the calls that can be read off the program.
+    preflight: Asked<HandlerFuture<'a, Verdict>>,
     value: Option<Box<RawValue>>,
     logs: Vec<Log>,
     log_left: usize,
@@ -150,6 +157,34 @@ struct Run<'a> {
 }
 
 type RunResult = Result<Box<RawValue>, Box<ErrorReport>>;
+/// Warnings about a program, or why it must not run.
+type Verdict = Result<Vec<String>, Box<ErrorReport>>;
+
+/// What a worker asks for at most once: ours does so and remembers. Asked without end, the answers
+/// would fill memory.
+enum Asked<F> {
+    Not,
+    Pending(F),
+    Answered,
+}
+
+impl<F: Future + Unpin> Asked<F> {
+    fn is_pending(&self) -> bool {
+        matches!(self, Asked::Pending(_))
+    }
+
+    /// The answer, once. Only to be awaited while it is pending.
+    async fn answer(&mut self) -> F::Output {
+        match self {
+            Asked::Pending(future) => {
+                let answer = future.await;
+                *self = Asked::Answered;
+                answer
+            }
+            Asked::Not | Asked::Answered => std::future::pending().await,
+        }
+    }
+}
 
 impl Run<'_> {
     async fn execute(&mut self, pool: &Pool, request: Request, cancel: &CancellationToken) -> RunResult {
@@ -229,9 +264,12 @@ impl Run<'_> {
         watch_closely(worker).await?;
         let mut turns = 0_u32;
         loop {
-            while let Some(frame) = worker.next_frame()? {
+            // Until the program is known to be allowed to, it does nothing that can be seen.
+            while !self.preflight.is_pending()
+                && let Some(frame) = worker.next_frame()?
+            {
                 self.has_heard = true;
-                if let Some(result) = self.take(worker, frame)? {
+                if let Some(result) = self.take(frame)? {
                     return Ok(result);
                 }
             }
@@ -242,15 +280,30 @@ impl Run<'_> {
             if turns == 0 {
                 tokio::task::yield_now().await;
             }
-            let (may_read, any_in_flight) = (self.calls.may_read(), self.calls.any_in_flight());
+            // While there is always something to do, the runtime seldom looks at its timers.
+            if Instant::now() >= deadline + GRACE {
+                return Err(Stop::Report(self.timed_out()));
+            }
+            let (checks, lists) = (self.preflight.is_pending(), self.names.is_pending());
+            let (may_read, any_in_flight) = (self.calls.may_read() && !checks, self.calls.any_in_flight());
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => return Err(Stop::Report(cancelled())),
                 () = &mut killed => return Err(Stop::Report(self.timed_out())),
+                verdict = self.preflight.answer(), if checks => {
+                    self.warnings = verdict.map_err(Stop::Report)?;
+                }
+                names = self.names.answer(), if lists => worker.send(Kind::Names, 0, names.as_bytes()),
                 ended = self.calls.next(), if any_in_flight => {
-                    (self.listener)(Event::CallEnded(&ended.record));
+                    if let Some(record) = &ended.record {
+                        (self.listener)(Event::CallEnded(record));
+                    }
                     let (kind, body) = ended.answer();
-                    worker.send(kind, ended.record.id.0, body.as_bytes());
+                    worker.send(kind, ended.id, body.as_bytes());
+                    // Most programs make the next call right after the last answer.
+                    if !self.calls.any_in_flight() {
+                        watch_closely(worker).await?;
+                    }
                 }
                 moved = worker.exchange(may_read) => moved?,
             }
@@ -258,7 +311,7 @@ impl Run<'_> {
     }
 
     /// Acts on one frame. The result of the run, once there is one.
-    fn take(&mut self, worker: &mut Worker, frame: Frame) -> Result<Option<RunResult>, Stop> {
+    fn take(&mut self, frame: Frame) -> Result<Option<RunResult>, Stop> {
         match frame.kind {
             Kind::RpcCall => {
                 let call: message::RpcCall<'_> = parse(&frame)?;
@@ -277,13 +330,19 @@ impl Run<'_> {
                 }
             }
             Kind::Progress => (self.listener)(Event::Progress(&parse(&frame)?)),
-            Kind::NamesRequest => {
-                // Ours asks once and remembers. Asked without end, the answers would fill memory.
-                if std::mem::replace(&mut self.has_names, true) {
-                    return Err(Stop::Violation("a second request for names".to_owned()));
+            Kind::NamesRequest => match self.names {
+                Asked::Not => self.names = Asked::Pending(self.calls.handler().names()),
+                _ => return Err(Stop::Violation("a second request for names".to_owned())),
+            },
+            Kind::Preflight => {
+                let preflight: message::Preflight = parse(&frame)?;
+                let is_first = matches!(self.preflight, Asked::Not) && self.calls.is_untouched();
+                if !is_first || preflight.calls.len() > message::MAX_PREFLIGHT_CALLS {
+                    return Err(Stop::Violation("a list of calls that comes too late or is too long".to_owned()));
                 }
-                worker.send(Kind::Names, 0, self.calls.names().as_bytes());
+                self.preflight = Asked::Pending(self.calls.handler().preflight(preflight.calls));
             }
+            Kind::Read => self.calls.accept_read(frame.id, parse(&frame)?)?,
             Kind::Value => {
                 let value: Box<RawValue> = parse(&frame)?;
                 if json::depth(value.get()) > json::MAX_DEPTH || value.get().len() > self.budget.result_bytes {
@@ -293,24 +352,17 @@ impl Run<'_> {
             }
             Kind::ExecutionComplete => {
                 let complete: ExecutionComplete = parse(&frame)?;
-                self.warnings = complete.warnings;
+                self.warnings.extend(complete.warnings);
                 self.warnings.truncate(MAX_WARNINGS);
                 self.decisions = complete.decisions;
                 self.decisions.truncate(self.budget.decisions);
                 return match (complete.error, self.value.take()) {
                     (Some(error), _) => Ok(Some(Err(Box::new(error)))),
-                    (None, Some(value)) => Ok(Some(Ok(value))),
+                    (None, Some(value)) => Ok(Some(self.calls.vault.fill_result(value))),
                     (None, None) => Err(Stop::Violation("an end without a result".to_owned())),
                 };
             }
-            Kind::Preflight => drop(parse::<message::Preflight>(&frame)?),
-            Kind::Init
-            | Kind::RpcResult
-            | Kind::RpcError
-            | Kind::RpcHandles
-            | Kind::Names
-            | Kind::Ready
-            | Kind::Read => {
+            Kind::Init | Kind::RpcResult | Kind::RpcError | Kind::RpcHandles | Kind::Names | Kind::Ready => {
                 return Err(Stop::Violation(format!("a {:?} frame", frame.kind)));
             }
         }
@@ -331,7 +383,7 @@ impl Run<'_> {
     }
 }
 
-/// Looks for the first answer without going to sleep, for a moment.
+/// Looks for what a program says next without going to sleep, for a moment.
 ///
 /// A trivial program takes less time than two sleeping processors take to wake, so waiting for it
 /// in the usual way costs more than running it. Others are let through between looks.

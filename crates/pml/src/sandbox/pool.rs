@@ -22,7 +22,7 @@ const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_LAST: Duration = Duration::from_secs(30);
 /// Pause before a worker that was taken is replaced, while others wait: a short program is over by
 /// then, and need not share the processor with the start of its successor.
-const REFILL_DELAY: Duration = Duration::from_millis(2);
+const REFILL_DELAY: Duration = Duration::from_millis(10);
 
 /// Hands out workers.
 #[derive(Clone, Debug)]

@@ -11,7 +11,8 @@ use std::{
 };
 
 use pml::{
-    execution::{self, Budget, CallHandler, Event, HandlerFuture, Outcome, Request, ToolCall},
+    broker::{Answer, CallHandler, HandlerFuture, ToolCall},
+    execution::{self, Budget, Event, Outcome, Request},
     sandbox::{Mode, Options, Pool, WorkerLimits},
 };
 use pml_wire::{ErrorCode, message::CallError};
@@ -30,6 +31,7 @@ pub(crate) fn budget() -> Budget {
         log_bytes: MIB,
         calls: 1000,
         calls_in_flight: 32,
+        calls_per_minute: None,
         decisions: 200,
     }
 }
@@ -125,7 +127,7 @@ impl Drop for Guard {
 }
 
 impl CallHandler for Tools {
-    fn call(&self, call: ToolCall) -> HandlerFuture<'_> {
+    fn call(&self, call: ToolCall) -> HandlerFuture<'_, Result<Answer, CallError>> {
         self.seen.lock().unwrap().push(call.clone());
         Box::pin(async move {
             let mut guard = Guard(Arc::clone(&self.cancelled), false);
@@ -149,11 +151,12 @@ impl CallHandler for Tools {
             };
             self.running.fetch_sub(1, Ordering::SeqCst);
             guard.1 = true;
-            result
+            result.map(Answer::Value)
         })
     }
 
-    fn names(&self) -> Arc<str> {
-        r#"{"test":["echo","wait","fail","hang","text"],"other":["then","tool"]}"#.into()
+    fn names(&self) -> HandlerFuture<'_, Arc<str>> {
+        let names = r#"{"test":["echo","wait","fail","hang","text"],"other":["then","tool"]}"#;
+        Box::pin(std::future::ready(names.into()))
     }
 }

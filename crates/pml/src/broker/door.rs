@@ -1,0 +1,267 @@
+//! The door itself.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use pml_wire::{
+    CallId, ErrorCode, ExecutionId, ToolId, json,
+    message::{CallError, ErrorReport, PreflightCall},
+};
+use serde_json::value::RawValue;
+
+use super::{
+    handler::{Answer, CallHandler, HandlerFuture, ToolCall},
+    normalise,
+    policy::{Policy, Verdict},
+    rate::Bucket,
+    record::{Record, Sinks, traceparent},
+    sharing::Sharing,
+};
+use crate::{
+    audit::{Audit, Decision},
+    catalog::{Catalog, Snapshot, Source, Tool},
+    events::Bus,
+    upstream::{CallResult, Invocation, Item, Upstream},
+};
+
+/// How long a program that lists `mcp` waits for servers that were never reached.
+const LEARN: Duration = Duration::from_secs(10);
+
+/// How long an unknown tool of a server that changes its tools is waited for.
+const NEWS: Duration = Duration::from_millis(250);
+
+/// The only door from programs to servers.
+#[derive(Debug)]
+pub struct Broker {
+    catalog: Catalog,
+    servers: BTreeMap<String, Upstream>,
+    rates: HashMap<String, Bucket>,
+    policy: Policy,
+    sinks: Sinks,
+    sharing: Sharing,
+}
+
+/// What a broker is made of.
+#[derive(Debug)]
+pub struct Parts {
+    pub catalog: Catalog,
+    pub servers: Vec<Upstream>,
+    pub policy: Policy,
+    pub bus: Bus,
+    pub audit: Audit,
+    /// On whose behalf calls are made.
+    pub who: String,
+}
+
+impl Broker {
+    pub fn new(parts: Parts) -> Broker {
+        let Parts { catalog, servers, policy, bus, audit, who } = parts;
+        let rates = servers
+            .iter()
+            .filter_map(|server| {
+                Some((server.settings().name.clone(), Bucket::new(server.settings().calls_per_minute?)))
+            })
+            .collect();
+        Broker {
+            catalog,
+            servers: servers.into_iter().map(|server| (server.settings().name.clone(), server)).collect(),
+            rates,
+            policy,
+            sinks: Sinks { bus, audit, who },
+            sharing: Sharing::default(),
+        }
+    }
+
+    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
+        self.catalog.snapshot()
+    }
+
+    pub(super) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// May a server change its tools while it is called?
+    pub(super) fn may_change(&self, server: &str) -> bool {
+        self.servers.get(server).is_some_and(Upstream::may_change)
+    }
+
+    /// Starts a server and waits for its list of tools, whatever comes of it.
+    pub(super) async fn discover(&self, server: &str) {
+        if let Some(upstream) = self.servers.get(server) {
+            // Why it did not start is said by the call that needs it.
+            let _ = upstream.init().await;
+        }
+    }
+
+    async fn checked_call(&self, call: &ToolCall, record: &mut Record<'_>) -> Result<Answer, CallError> {
+        let tool = self.find(&call.tool).await?;
+        tool.id.as_str().clone_into(&mut record.tool);
+
+        let Verdict { is_allowed, rule } = self.policy.judge(&tool.id);
+        record.rule = rule;
+        if !is_allowed {
+            record.decision = Decision::Deny;
+            let message = format!("the policy does not allow `{}` ({})", tool.id, record.rule);
+            return Err(CallError::new(ErrorCode::PolicyDenied, message));
+        }
+        let name = tool.id.server();
+        if let Some(bucket) = self.rates.get(name)
+            && let Err(wait) = bucket.take()
+        {
+            record.decision = Decision::Deny;
+            "calls_per_minute".clone_into(&mut record.rule);
+            let message = format!(
+                "server `{name}` is called more than {} times a minute; try again in {:.1} s",
+                bucket.per_minute(),
+                wait.as_secs_f64()
+            );
+            return Err(CallError::new(ErrorCode::RateLimited, message));
+        }
+        let headers = check_arguments(&tool, &call.args)?;
+
+        let upstream = self.servers.get(name).ok_or_else(|| {
+            CallError::new(ErrorCode::ToolNotFound, format!("server `{name}` is not configured any more"))
+        })?;
+        let settings = upstream.settings();
+        let work = Work { traceparent: traceparent(call.execution, call.id), headers };
+        if !(settings.is_trusted && tool.hints.is_read_only) {
+            return execute(upstream, &tool, &call.args, work).await;
+        }
+        let ttl = settings.cache_ttl.filter(|_| tool.hints.is_idempotent);
+        let key = (tool.id.as_str().to_owned(), call.args.get().to_owned());
+        let (upstream, tool, args) = (upstream.clone(), Arc::clone(&tool), call.args.clone());
+        let begin = || Box::pin(async move { execute(&upstream, &tool, &args, work).await }) as _;
+        self.sharing.call(key, ttl, begin).await
+    }
+
+    /// The tool that is meant. A server whose tools are not known for sure is asked first.
+    async fn find(&self, id: &ToolId) -> Result<Arc<Tool>, CallError> {
+        let snapshot = self.snapshot();
+        if let Some(tool) = snapshot.tool(id) {
+            return Ok(Arc::clone(tool));
+        }
+        if let Some(server) = snapshot.server_name(id.server())
+            && snapshot.listing(server).is_none_or(|listing| listing.source == Source::Cached)
+            && let Some(upstream) = self.servers.get(server)
+        {
+            upstream.init().await?;
+        }
+        // A server may have just said that it has new tools.
+        let may_appear = snapshot.server_name(id.server()).is_some_and(|server| self.may_change(server));
+        let snapshot = match may_appear {
+            true => self.catalog.wait_for(NEWS, |snapshot| snapshot.tool(id).is_some()).await,
+            false => self.snapshot(),
+        };
+        match snapshot.tool(id) {
+            Some(tool) => Ok(Arc::clone(tool)),
+            None => Err(CallError::new(ErrorCode::ToolNotFound, snapshot.explain_missing(id))),
+        }
+    }
+
+    /// All names, of which those that may not be called are left out.
+    async fn all_names(&self) -> Arc<str> {
+        // A list that is asked for is waited for, the first time; but not for ever for one server.
+        let snapshot = self.snapshot();
+        let unknown = snapshot.servers().filter(|server| snapshot.listing(server).is_none());
+        let learn = futures_util::future::join_all(unknown.map(|server| self.discover(server)));
+        let _ = tokio::time::timeout(LEARN, learn).await;
+        let snapshot = self.snapshot();
+        if self.policy.is_trivial() {
+            return snapshot.names();
+        }
+        let mut names: serde_json::Map<_, _> =
+            snapshot.servers().map(|server| (server.to_owned(), serde_json::Value::Array(Vec::new()))).collect();
+        for tool in snapshot.tools().filter(|tool| self.policy.judge(&tool.id).is_allowed) {
+            if let Some(list) = names.get_mut(tool.id.server()).and_then(serde_json::Value::as_array_mut) {
+                list.push(tool.id.tool().into());
+            }
+        }
+        serde_json::Value::Object(names).to_string().into()
+    }
+
+    /// Writes what is waiting to be written. No call may be made any more.
+    pub fn close(self) {
+        self.sinks.audit.close();
+    }
+}
+
+impl CallHandler for Broker {
+    fn call(&self, call: ToolCall) -> HandlerFuture<'_, Result<Answer, CallError>> {
+        let mut record = Record::begin(&self.sinks, &call);
+        Box::pin(async move {
+            let outcome = self.checked_call(&call, &mut record).await;
+            record.end(&outcome);
+            outcome
+        })
+    }
+
+    fn names(&self) -> HandlerFuture<'_, Arc<str>> {
+        Box::pin(self.all_names())
+    }
+
+    fn canonical(&self, tool: ToolId) -> ToolId {
+        self.snapshot().tool(&tool).map_or(tool, |found| found.id.clone())
+    }
+
+    fn preflight(&self, calls: Vec<PreflightCall>) -> HandlerFuture<'_, Result<Vec<String>, Box<ErrorReport>>> {
+        Box::pin(self.check_program(calls))
+    }
+
+    fn refused(&self, execution: ExecutionId, id: CallId, target: &str, error: &CallError) {
+        let mut record = Record::new(&self.sinks, execution, id, target, "");
+        record.decision = Decision::Deny;
+        error.code.as_str().clone_into(&mut record.rule);
+        record.end(&Err(error.clone()));
+    }
+}
+
+/// What goes along with the arguments of a call.
+struct Work {
+    traceparent: String,
+    headers: Vec<(String, String)>,
+}
+
+/// Checks the arguments of a call. Those that also go into headers.
+fn check_arguments(tool: &Tool, args: &RawValue) -> Result<Vec<(String, String)>, CallError> {
+    let invalid = |why: String| {
+        CallError::new(ErrorCode::InvalidArguments, format!("the arguments of `{}` are wrong: {why}", tool.id))
+    };
+    let value: serde_json::Value = serde_json::from_str(args.get()).map_err(|err| invalid(err.to_string()))?;
+    tool.check_arguments(&value).map_err(invalid)?;
+    Ok(tool.header_arguments(&value))
+}
+
+async fn execute(upstream: &Upstream, tool: &Tool, args: &RawValue, work: Work) -> Result<Answer, CallError> {
+    let Work { traceparent, headers } = work;
+    let result = upstream.execute(&Invocation { tool: tool.id.tool(), args, traceparent, headers }).await?;
+    if upstream.settings().checks_results && !result.is_error {
+        check_result(tool, &result)?;
+    }
+    normalise::answer(tool, result)
+}
+
+/// Checks a result against what the tool says it returns.
+fn check_result(tool: &Tool, result: &CallResult) -> Result<(), CallError> {
+    if tool.output_schema.is_none() {
+        return Ok(());
+    }
+    let invalid = |why: String| {
+        CallError::new(
+            ErrorCode::InvalidResult,
+            format!("what `{}` returned is not what it says it returns: {why}", tool.id),
+        )
+    };
+    let text = match &result.structured {
+        Some(Item::Object(fields)) => fields.to_raw(),
+        Some(Item::Other(value)) => value.clone(),
+        None => return Err(invalid("it has no structured content".to_owned())),
+    };
+    if json::depth(text.get()) > json::MAX_DEPTH {
+        return Err(invalid(format!("it is nested more than {} levels deep", json::MAX_DEPTH)));
+    }
+    let value = serde_json::from_str(text.get()).map_err(|err| invalid(err.to_string()))?;
+    tool.check_result(&value).map_err(invalid)
+}

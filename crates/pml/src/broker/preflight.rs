@@ -1,0 +1,106 @@
+//! Calls that can be read off a program, checked before it runs.
+
+use std::collections::BTreeSet;
+
+use pml_wire::{
+    ErrorCode, ToolId,
+    message::{ErrorReport, PreflightCall},
+};
+
+use super::{door::Broker, policy::Verdict};
+use crate::catalog::{Snapshot, Source, Tool, nearest};
+
+/// Mistakes that one report names.
+const MAX_MISTAKES: usize = 10;
+
+impl Broker {
+    /// Warnings, or why the program must not run: a call that is bound to be made is bound to fail.
+    pub(super) async fn check_program(&self, calls: Vec<PreflightCall>) -> Result<Vec<String>, Box<ErrorReport>> {
+        // What is bound to be called is started anyway, and what is known of it from earlier may not
+        // be true any more; so nothing is refused before the server itself was asked.
+        let snapshot = self.snapshot();
+        let doubtful: BTreeSet<_> = calls
+            .iter()
+            .filter(|call| call.is_certain)
+            .filter_map(|call| {
+                let id = call.target.parse::<ToolId>().ok()?;
+                let server = snapshot.server_name(id.server())?;
+                let is_doubtful = match snapshot.listing(server) {
+                    None => true,
+                    Some(listing) => listing.source == Source::Cached && self.mistake(&snapshot, call).is_some(),
+                };
+                is_doubtful.then(|| server.to_owned())
+            })
+            .collect();
+        futures_util::future::join_all(doubtful.iter().map(|server| self.discover(server))).await;
+
+        let snapshot = self.snapshot();
+        let mut fatal: Vec<(&PreflightCall, String)> = Vec::new();
+        let mut warnings = Vec::new();
+        for (index, call) in calls.iter().enumerate() {
+            let Some(mistake) = self.mistake(&snapshot, call) else { continue };
+            match call.is_certain && !self.may_appear(&snapshot, call, &calls[..index]) {
+                true => fatal.push((call, mistake)),
+                false => warnings.push(format!("line {}: {mistake}", call.line)),
+            }
+        }
+        let Some((first, _)) = fatal.first() else { return Ok(warnings) };
+        let lines: Vec<_> = fatal
+            .iter()
+            .take(MAX_MISTAKES)
+            .map(|(call, mistake)| format!("line {}, column {}: {mistake}", call.line, call.column))
+            .collect();
+        let message = format!("the program was not started:\n{}", lines.join("\n"));
+        let mut report = ErrorReport::new(ErrorCode::PreflightFailed, message);
+        report.frame = Some(first.frame.clone());
+        report.tool = first.target.parse().ok();
+        Err(Box::new(report))
+    }
+
+    /// What is wrong with one call, as far as that can be known.
+    fn mistake(&self, snapshot: &Snapshot, call: &PreflightCall) -> Option<String> {
+        let id: ToolId = call.target.parse().ok()?;
+        let Some(tool) = snapshot.tool(&id) else {
+            // A server that has never been reached may have any tool.
+            let is_known = snapshot.server_name(id.server()).is_none_or(|server| snapshot.listing(server).is_some());
+            return is_known.then(|| snapshot.explain_missing(&id));
+        };
+        let Verdict { is_allowed, rule } = self.policy().judge(&tool.id);
+        if !is_allowed {
+            return Some(format!("the policy does not allow `{}` ({rule})", tool.id));
+        }
+        wrong_arguments(tool, call)
+    }
+
+    /// May the tool be there when it is called? A server that says when its tools change may do so while
+    /// it is called, so an unknown name behind another call to it may be right; and what is known only
+    /// from earlier proves nothing.
+    fn may_appear(&self, snapshot: &Snapshot, call: &PreflightCall, before: &[PreflightCall]) -> bool {
+        let Ok(id) = call.target.parse::<ToolId>() else { return false };
+        let Some(server) = snapshot.server_name(id.server()) else { return false };
+        let is_called_before = before.iter().any(|other| other.target.split(':').next() == Some(id.server()));
+        let is_old = snapshot.listing(server).is_some_and(|listing| listing.source == Source::Cached);
+        is_old || (snapshot.tool(&id).is_none() && is_called_before && self.may_change(server))
+    }
+}
+
+fn wrong_arguments(tool: &Tool, call: &PreflightCall) -> Option<String> {
+    let accepted = tool.accepted();
+    if let Some(accepted) = &accepted
+        && let Some(unknown) = call.keys.iter().find(|key| !accepted.contains(&key.as_str()))
+    {
+        let near = nearest(unknown, accepted.iter().copied());
+        let hint = match (near.first(), accepted.is_empty()) {
+            (Some(near), _) => format!("did you mean `{near}`?"),
+            (None, true) => "it takes none".to_owned(),
+            (None, false) => format!("it takes `{}`", accepted.join("`, `")),
+        };
+        return Some(format!("`{}` has no argument `{unknown}`; {hint}", tool.id));
+    }
+    if call.is_open {
+        return None;
+    }
+    let missing: Vec<_> =
+        tool.required().filter(|name| !call.keys.iter().chain(&call.perhaps).any(|key| key == name)).collect();
+    (!missing.is_empty()).then(|| format!("`{}` needs the argument `{}`", tool.id, missing.join("`, `")))
+}

@@ -1,0 +1,60 @@
+//! Calls per minute.
+
+use std::{
+    num::NonZeroU32,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+/// A bucket of calls that fills evenly: a minute's worth may be made at once, then it drips.
+#[derive(Debug)]
+pub struct Bucket {
+    per_minute: NonZeroU32,
+    left: Mutex<(f64, Instant)>,
+}
+
+impl Bucket {
+    pub fn new(per_minute: NonZeroU32) -> Bucket {
+        Bucket { per_minute, left: Mutex::new((f64::from(per_minute.get()), Instant::now())) }
+    }
+
+    /// Takes one call, or says when there will be one.
+    pub fn take(&self) -> Result<(), Duration> {
+        let capacity = f64::from(self.per_minute.get());
+        let per_second = capacity / 60.0;
+        let mut guard = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let (left, since) = *guard;
+        let now = Instant::now();
+        let left = (left + now.duration_since(since).as_secs_f64() * per_second).min(capacity);
+        let (left, result) = match left >= 1.0 {
+            true => (left - 1.0, Ok(())),
+            false => (left, Err(Duration::from_secs_f64((1.0 - left) / per_second))),
+        };
+        *guard = (left, now);
+        result
+    }
+
+    pub fn per_minute(&self) -> u32 {
+        self.per_minute.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_minutes_worth_then_one_at_a_time() {
+        let bucket = Bucket::new(NonZeroU32::new(60).unwrap());
+        assert!((0..60).all(|_| bucket.take().is_ok()));
+        let wait = bucket.take().unwrap_err();
+        assert!(wait <= Duration::from_secs(1), "{wait:?}");
+        tokio::time::advance(wait + Duration::from_millis(1)).await;
+        assert!(bucket.take().is_ok());
+        assert!(bucket.take().is_err());
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        assert_eq!((0..100).filter(|_| bucket.take().is_ok()).count(), 60);
+    }
+}

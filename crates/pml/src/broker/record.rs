@@ -1,0 +1,118 @@
+//! One line and one event for each call, whatever became of it.
+
+use pml_wire::{CallId, ErrorCode, ExecutionId, message::CallError};
+use sha2::{Digest, Sha256};
+use tokio::time::Instant;
+
+use super::handler::{Answer, ToolCall};
+use crate::{
+    audit::{Audit, Decision, Entry},
+    events::{Body, Bus, now_millis},
+};
+
+/// Where records go.
+#[derive(Debug)]
+pub(super) struct Sinks {
+    pub(super) bus: Bus,
+    pub(super) audit: Audit,
+    /// On whose behalf calls are made.
+    pub(super) who: String,
+}
+
+/// A call that is going on. Dropped without an outcome, it was cancelled.
+#[derive(Debug)]
+pub(super) struct Record<'a> {
+    sinks: &'a Sinks,
+    execution: ExecutionId,
+    id: CallId,
+    pub(super) tool: String,
+    args_sha256: String,
+    pub(super) decision: Decision,
+    pub(super) rule: String,
+    ts: u64,
+    started: Instant,
+    is_over: bool,
+}
+
+/// The id of the trace that a run is, as in `traceparent`.
+pub(super) fn trace_id(execution: ExecutionId) -> String {
+    execution.to_string().replace('-', "")
+}
+
+/// The W3C header of one call: the run is the trace, the call is the span.
+pub(super) fn traceparent(execution: ExecutionId, id: CallId) -> String {
+    let trace = trace_id(execution);
+    format!("00-{trace}-{}{:08x}-01", &trace[24..], id.0)
+}
+
+impl<'a> Record<'a> {
+    pub(super) fn begin(sinks: &'a Sinks, call: &ToolCall) -> Record<'a> {
+        Record::new(sinks, call.execution, call.id, call.tool.as_str(), call.args.get())
+    }
+
+    pub(super) fn new(sinks: &'a Sinks, execution: ExecutionId, id: CallId, tool: &str, args: &str) -> Record<'a> {
+        Record {
+            sinks,
+            execution,
+            id,
+            tool: tool.to_owned(),
+            args_sha256: Sha256::digest(args.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect(),
+            decision: Decision::Allow,
+            rule: "default".to_owned(),
+            ts: now_millis(),
+            started: Instant::now(),
+            is_over: false,
+        }
+    }
+
+    pub(super) fn end(mut self, outcome: &Result<Answer, CallError>) {
+        match outcome {
+            Ok(answer) => self.write(Ok(answer.bytes())),
+            Err(error) => self.write(Err(error)),
+        }
+    }
+
+    fn write(&mut self, outcome: Result<usize, &CallError>) {
+        self.is_over = true;
+        let duration_ms = (self.started.elapsed().as_secs_f64() * 1e6).round() / 1e3;
+        let error = outcome.err();
+        self.sinks.audit.record(&Entry {
+            ts: self.ts,
+            who: &self.sinks.who,
+            execution_id: self.execution.to_string(),
+            trace_id: trace_id(self.execution),
+            call: self.id.0,
+            tool: &self.tool,
+            args_sha256: std::mem::take(&mut self.args_sha256),
+            decision: self.decision,
+            rule: &self.rule,
+            success: error.is_none(),
+            code: error.map(|error| error.code.as_str()),
+            duration_ms,
+        });
+        let call = self.id.0;
+        let body = match (outcome, self.tool.parse()) {
+            (Ok(result_bytes), Ok(tool)) => Body::ToolCompleted { tool, call, duration_ms, result_bytes },
+            (Err(error), Ok(tool)) if error.code == ErrorCode::PolicyDenied => {
+                Body::PolicyDenied { tool, call, rule: self.rule.clone() }
+            }
+            (outcome, _) => {
+                let (code, retryable, message) = match outcome {
+                    Ok(_) => (ErrorCode::ToolNotFound, false, String::new()),
+                    Err(error) => (error.code, error.retryable, error.message.clone()),
+                };
+                Body::ToolFailed { tool: self.tool.clone(), call, duration_ms, code, retryable, message }
+            }
+        };
+        self.sinks.bus.publish(self.execution.to_string(), body);
+    }
+}
+
+impl Drop for Record<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let error = CallError::new(ErrorCode::Cancelled, "the call was cancelled");
+            self.write(Err(&error));
+        }
+    }
+}

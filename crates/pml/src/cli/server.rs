@@ -1,0 +1,340 @@
+//! `pml server`: the servers in `pml.toml`, and how they are.
+
+use std::{
+    fs,
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    process::ExitCode,
+};
+
+use clap::Subcommand;
+use pml_wire::ErrorCode;
+use serde_json::json;
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, value};
+
+use super::{
+    USAGE, fail, print, starting,
+    tools::{choose, no_servers},
+    with_servers,
+};
+use crate::{
+    catalog::nearest,
+    config::{self, Config},
+    error::Error,
+    upstream::{HealthState, Isolation, Settings, Target},
+};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum What {
+    /// Add a server to pml.toml: a command behind `--`, or an address
+    #[command(
+        after_help = "Examples:\n  pml server add time -- uvx mcp-server-time\n  pml server add github --env GITHUB_TOKEN='${GITHUB_TOKEN}' -- npx -y @example/github\n  pml server add remote https://example.org/mcp --header 'Authorization: Bearer ${TOKEN}'"
+    )]
+    Add {
+        /// What to call it; programs write mcp.NAME
+        name: String,
+        /// The address, or a command without options
+        #[arg(value_name = "URL", required_unless_present = "command")]
+        target: Vec<String>,
+        /// The command and its arguments
+        #[arg(last = true, value_name = "COMMAND")]
+        command: Vec<String>,
+        /// A variable for the command, NAME=VALUE; the value may be ${NAME} [may be repeated]
+        #[arg(long, value_name = "NAME=VALUE")]
+        env: Vec<String>,
+        /// A header for the address, 'NAME: VALUE' [may be repeated]
+        #[arg(long, value_name = "HEADER")]
+        header: Vec<String>,
+        /// How to speak to the address: http or sse [default: find out]
+        #[arg(long = "type", value_name = "TYPE")]
+        kind: Option<String>,
+    },
+    /// Remove a server from pml.toml
+    Remove { name: String },
+    /// List the servers that are configured, without starting them
+    List {
+        /// Print one JSON object instead of text
+        #[arg(long)]
+        json: bool,
+    },
+    /// Start the servers and show how they are
+    Status {
+        /// Only this one
+        name: Option<String>,
+        /// Print one JSON object instead of text
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Does what changes the file, which need not be right for that. `None` for what only reads it.
+pub(super) fn edit(what: &What, file: Option<&Path>) -> Option<ExitCode> {
+    let edited = match what {
+        What::Add { name, target, command, env, header, kind } => {
+            let target = &[target.as_slice(), command].concat();
+            let new = New { name, target, env, headers: header, kind: kind.as_deref() };
+            change(file, |document| new.add(document)).map(|path| format!("server `{name}` is in {path}"))
+        }
+        What::Remove { name } => change(file, |document| remove(document, name))
+            .map(|path| format!("server `{name}` is no longer in {path}")),
+        What::List { .. } | What::Status { .. } => return None,
+    };
+    Some(match edited {
+        Ok(message) => {
+            let _ = writeln!(io::stderr(), "{message}");
+            ExitCode::SUCCESS
+        }
+        Err(err) => fail(&err, USAGE),
+    })
+}
+
+pub(super) async fn run(what: What, mut config: Config) -> ExitCode {
+    match what {
+        What::List { json } => match list(&config.servers, json) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        },
+        What::Status { name, json } => {
+            if let Some(name) = name
+                && let Err(err) = choose(&mut config, &name)
+            {
+                return fail(&err, USAGE);
+            }
+            if config.servers.is_empty() {
+                return fail(&no_servers(), USAGE);
+            }
+            match status(&config, json).await {
+                Ok(true) => ExitCode::SUCCESS,
+                Ok(false) => ExitCode::FAILURE,
+                Err(err) => fail(&err, USAGE),
+            }
+        }
+        // Done before the configuration was read.
+        What::Add { .. } | What::Remove { .. } => ExitCode::SUCCESS,
+    }
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorCode::ConfigInvalid, message)
+}
+
+/// Changes the configuration file, if the result is one. The file's path, for a message.
+fn change(file: Option<&Path>, work: impl FnOnce(&mut DocumentMut) -> Result<(), Error>) -> Result<String, Error> {
+    let path = config::own_file(file)?;
+    let shown = path.display().to_string();
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(err) if err.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(err) => return Err(invalid(format!("`{shown}` cannot be read: {err}")).caused_by(err)),
+    };
+    let mut document: DocumentMut = text.parse().map_err(|err| invalid(format!("in `{shown}`: {err}")))?;
+    work(&mut document)?;
+    let text = document.to_string();
+    config::check_text(&text).map_err(|message| invalid(format!("`{shown}` is not changed: {message}")))?;
+    let unwritable = |err: io::Error| invalid(format!("`{shown}` cannot be written: {err}")).caused_by(err);
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs::create_dir_all(folder).map_err(unwritable)?;
+    }
+    // Whole or not at all, and through a link to what it points at.
+    let real = fs::canonicalize(&path).unwrap_or(path);
+    let partial = real.with_extension(format!("toml.{}.tmp", std::process::id()));
+    // There may be a token in it.
+    let created = fs::File::options().create(true).write(true).truncate(true).mode(0o600).open(&partial);
+    let written = created.and_then(|mut file| file.write_all(text.as_bytes())).and_then(|()| {
+        if let Ok(metadata) = fs::metadata(&real) {
+            fs::set_permissions(&partial, metadata.permissions())?;
+        }
+        fs::rename(&partial, &real)
+    });
+    if written.is_err() {
+        let _ = fs::remove_file(&partial);
+    }
+    written.map_err(unwritable)?;
+    Ok(shown)
+}
+
+fn servers(document: &mut DocumentMut) -> Result<&mut Table, Error> {
+    let table = document.entry("servers").or_insert_with(|| {
+        let mut table = Table::new();
+        table.set_implicit(true);
+        Item::Table(table)
+    });
+    table.as_table_mut().ok_or_else(|| invalid("`servers` is not a table"))
+}
+
+struct New<'a> {
+    name: &'a str,
+    target: &'a [String],
+    env: &'a [String],
+    headers: &'a [String],
+    kind: Option<&'a str>,
+}
+
+impl New<'_> {
+    fn add(&self, document: &mut DocumentMut) -> Result<(), Error> {
+        config::check_name(self.name).map_err(invalid)?;
+        let servers = servers(document)?;
+        if servers.contains_key(self.name) {
+            let hint = format!("remove it first: `pml server remove {}`", self.name);
+            return Err(invalid(format!("server `{}` is there already", self.name)).with_hint(hint));
+        }
+        let pairs = |texts: &[String], separator: char, example: &str| {
+            let mut table = InlineTable::new();
+            for text in texts {
+                let (key, text) = text
+                    .split_once(separator)
+                    .filter(|(key, _)| !key.trim().is_empty())
+                    .ok_or_else(|| invalid(format!("`{text}` must be written as {example}")))?;
+                table.insert(key.trim(), text.trim_start().into());
+            }
+            Ok::<_, Error>(table)
+        };
+        let mut table = Table::new();
+        match self.target {
+            [url] if url.starts_with("http://") || url.starts_with("https://") => {
+                table["url"] = value(url);
+                if !self.headers.is_empty() {
+                    table["headers"] = value(pairs(self.headers, ':', "'Name: value'")?);
+                }
+                if !self.env.is_empty() {
+                    return Err(invalid("--env is for commands; an address has --header"));
+                }
+            }
+            [command] if command.contains(char::is_whitespace) => {
+                let hint = "write the command and its arguments one by one, without quotes around all of them";
+                return Err(invalid(format!("`{command}` is one word with spaces in it")).with_hint(hint));
+            }
+            [command, ..] if command.starts_with("http") && command.contains("//") => {
+                return Err(invalid(format!("`{command}` is no address: it must begin with http:// or https://")));
+            }
+            [command, args @ ..] => {
+                table["command"] = value(command);
+                if !args.is_empty() {
+                    table["args"] = value(args.iter().collect::<Array>());
+                }
+                if !self.env.is_empty() {
+                    table["env"] = value(pairs(self.env, '=', "NAME=VALUE")?);
+                }
+                if !self.headers.is_empty() {
+                    return Err(invalid("--header is for addresses; a command has --env"));
+                }
+            }
+            [] => return Err(invalid("a command or an address is missing")),
+        }
+        if let Some(kind) = self.kind {
+            table["type"] = value(kind);
+        }
+        servers.insert(self.name, Item::Table(table));
+        Ok(())
+    }
+}
+
+fn remove(document: &mut DocumentMut, name: &str) -> Result<(), Error> {
+    let servers = servers(document)?;
+    if servers.remove(name).is_some() {
+        return Ok(());
+    }
+    let known: Vec<_> = servers.iter().map(|(name, _)| name.to_owned()).collect();
+    let err = invalid(format!("there is no server `{name}`"));
+    Err(match nearest(name, known.iter().map(String::as_str)).first() {
+        Some(near) => err.with_hint(format!("did you mean `{near}`?")),
+        None => err,
+    })
+}
+
+/// What a server is, without secrets.
+fn describe(settings: &Settings) -> (&'static str, String) {
+    match &settings.target {
+        Ok(Target::Stdio { command, args, .. }) => {
+            let args = args.iter().map(|arg| format!(" {}", arg.reveal()));
+            let line: String = std::iter::once(command.clone()).chain(args).collect();
+            ("stdio", print::visible(&settings.mask(line)))
+        }
+        Ok(Target::Http { url, .. }) => {
+            // The rest of an address may hold a token.
+            let address = reqwest::Url::parse(url.reveal());
+            let shown = address.map_or_else(|_| "(no address)".to_owned(), |url| url.origin().ascii_serialization());
+            ("http", shown)
+        }
+        Err(why) => ("-", why.clone()),
+    }
+}
+
+fn list(servers: &[Settings], as_json: bool) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    if as_json {
+        let servers: Vec<_> = servers
+            .iter()
+            .map(|server| {
+                let (transport, target) = describe(server);
+                json!({ "name": server.name, "transport": transport, "target": target })
+            })
+            .collect();
+        return writeln!(stdout, "{}", json!({ "servers": servers }));
+    }
+    if servers.is_empty() {
+        let mut stderr = io::stderr();
+        return writeln!(stderr, "no MCP server is configured; `pml server add --help` shows how");
+    }
+    let width = servers.iter().map(|server| server.name.chars().count()).max().unwrap_or(0);
+    for server in servers {
+        let (transport, target) = describe(server);
+        let isolation = if server.isolation == Isolation::PerCall { ", a process per call" } else { "" };
+        writeln!(stdout, "{:<width$}  {transport:<5}  {target}{isolation}", server.name)?;
+    }
+    Ok(())
+}
+
+/// Starts all and prints a table. Are all well?
+async fn status(config: &Config, as_json: bool) -> Result<bool, Error> {
+    with_servers(config, async |services, interrupt| {
+        let mut started = starting::all(services.servers.clone(), &interrupt).await;
+        started.sort_by(|one, other| one.server.settings().name.cmp(&other.server.settings().name));
+        let snapshot = services.catalog.snapshot();
+        let mut rows = Vec::new();
+        for start in &started {
+            let name = start.server.settings().name.clone();
+            let tools = snapshot.listing(&name).map_or(0, |listing| listing.tools.len());
+            rows.push((name, start.server.health(), tools, start));
+        }
+        let all_well =
+            rows.iter().all(|(_, health, ..)| health.state == HealthState::Healthy) && !interrupt.is_cancelled();
+        let mut stdout = io::stdout().lock();
+        if as_json {
+            let servers: Vec<_> = rows
+                .iter()
+                .map(|(name, health, tools, start)| {
+                    let code = start.result.as_ref().err().map(|failure| failure.code);
+                    json!({
+                        "name": name, "health": health, "tools": tools, "code": code,
+                        "start_ms": (start.duration.as_secs_f64() * 1e3).round(),
+                    })
+                })
+                .collect();
+            let _ = writeln!(stdout, "{}", json!({ "servers": servers }));
+            return all_well;
+        }
+        let width = rows.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or(0).max(6);
+        let _ = writeln!(
+            stdout,
+            "{:<width$}  {:<11}  {:<9}  {:<10}  {:>5}  START",
+            "SERVER", "STATE", "TRANSPORT", "PROTOCOL", "TOOLS"
+        );
+        for (name, health, tools, start) in &rows {
+            let _ = writeln!(
+                stdout,
+                "{name:<width$}  {:<11}  {:<9}  {:<10}  {tools:>5}  {}",
+                health.state.as_str(),
+                health.transport.unwrap_or("-"),
+                health.protocol_version.unwrap_or("-"),
+                print::duration(start.duration),
+            );
+            if let Err(failure) = &start.result {
+                let _ = writeln!(stdout, "  {}", print::visible(&failure.message).replace('\n', "\n  "));
+            }
+        }
+        all_well
+    })
+    .await
+}

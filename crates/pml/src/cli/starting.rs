@@ -1,0 +1,86 @@
+//! Servers that start, told on a terminal.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::print;
+use crate::{
+    serve::Services,
+    upstream::{Failure, Upstream},
+};
+
+/// How a start went.
+#[derive(Debug)]
+pub(super) struct Started {
+    pub(super) server: Upstream,
+    pub(super) result: Result<(), Failure>,
+    pub(super) duration: Duration,
+}
+
+/// Starts the servers that a program names and of which no tools are known, and waits for them: so
+/// the first start of a slow server does not use up the program's own time. Why one failed is said by
+/// the call that needs it.
+pub(super) async fn unknown(services: &Arc<Services>, code: &str, interrupt: &CancellationToken) {
+    let snapshot = services.catalog.snapshot();
+    let unknown = services.named_in(code).filter(|server| snapshot.listing(&server.settings().name).is_none());
+    all(unknown.cloned().collect(), interrupt).await;
+}
+
+/// Starts servers at the same time. How each went, as they come.
+pub(super) async fn all(servers: Vec<Upstream>, interrupt: &CancellationToken) -> Vec<Started> {
+    let is_watched = io::stderr().is_terminal();
+    let mut waiting: Vec<String> = servers.iter().map(|server| server.settings().name.clone()).collect();
+    let mut starts: FuturesUnordered<_> = servers
+        .into_iter()
+        .map(|server| async move {
+            let begun = Instant::now();
+            let result = server.init().await;
+            Started { server, result, duration: begun.elapsed() }
+        })
+        .collect();
+    let mut done = Vec::new();
+    if is_watched && !waiting.is_empty() {
+        show(&waiting);
+    }
+    loop {
+        let started = tokio::select! {
+            () = interrupt.cancelled() => break,
+            started = starts.next() => started,
+        };
+        let Some(started) = started else { break };
+        waiting.retain(|name| *name != started.server.settings().name);
+        if is_watched {
+            let verdict = match &started.result {
+                Ok(()) => format!("ready in {}", print::duration(started.duration)),
+                Err(failure) => {
+                    format!("failed: {}", print::visible(failure.message.lines().next().unwrap_or_default()))
+                }
+            };
+            let _ = writeln!(io::stderr(), "\r\x1b[K{} {verdict}", started.server.settings().name);
+            if !waiting.is_empty() {
+                show(&waiting);
+            }
+        }
+        done.push(started);
+    }
+    if is_watched {
+        let _ = write!(io::stderr(), "\r\x1b[K");
+    }
+    done
+}
+
+/// Who is waited for, on a line that will be written over.
+fn show(waiting: &[String]) {
+    let names: Vec<_> = waiting.iter().take(5).map(String::as_str).collect();
+    let more = if waiting.len() > names.len() { ", …" } else { "" };
+    let mut stderr = io::stderr();
+    let _ = write!(stderr, "\r\x1b[Kstarting {}{more}", names.join(", "));
+    let _ = stderr.flush();
+}

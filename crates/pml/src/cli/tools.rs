@@ -1,0 +1,219 @@
+//! `pml tools` and `pml types`: what can be called.
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+};
+
+use pml_wire::ErrorCode;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::{USAGE, fail, print, starting, with_servers};
+use crate::{
+    broker::Policy,
+    catalog::{Snapshot, nearest, typescript},
+    config::Config,
+    error::Error,
+    serve::Services,
+    upstream::Failure,
+};
+
+/// Longest description in the table.
+const SUMMARY: usize = 90;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Only this server's
+    server: Option<String>,
+
+    /// Ask every server, also those whose tools are known from earlier
+    #[arg(long)]
+    refresh: bool,
+
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct TypesArgs {
+    /// Where to write them; standard output if not given
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Ask every server, also those whose tools are known from earlier
+    #[arg(long)]
+    refresh: bool,
+}
+
+pub(super) async fn list(args: Args, mut config: Config) -> ExitCode {
+    if let Some(name) = &args.server
+        && let Err(err) = choose(&mut config, name)
+    {
+        return fail(&err, USAGE);
+    }
+    if config.servers.is_empty() {
+        return fail(&no_servers(), USAGE);
+    }
+    let known = match know(&config, args.refresh).await {
+        Ok(known) => known,
+        Err(err) => return fail(&err, USAGE),
+    };
+    let printed = match args.json {
+        true => print_json(&known.snapshot, &config.policy),
+        false => print_text(&known.snapshot, &config.policy),
+    };
+    complain(&known.failures);
+    match (printed, known.failures.is_empty()) {
+        (Ok(()), true) => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+pub(super) async fn types(args: TypesArgs, config: Config) -> ExitCode {
+    let known = match know(&config, args.refresh).await {
+        Ok(known) => known,
+        Err(err) => return fail(&err, USAGE),
+    };
+    let tools = known.snapshot.tools().filter(|tool| config.policy.allows(&tool.id));
+    let text = typescript::declarations(tools.map(|tool| tool.declared()));
+    let written = match &args.output {
+        Some(path) => fs::write(path, &text).map_err(|err| {
+            Error::new(ErrorCode::ConfigInvalid, format!("`{}` cannot be written: {err}", path.display()))
+        }),
+        None => io::stdout()
+            .write_all(text.as_bytes())
+            .map_err(|err| Error::new(ErrorCode::ConfigInvalid, format!("standard output cannot be written: {err}"))),
+    };
+    complain(&known.failures);
+    match written {
+        Ok(()) if known.failures.is_empty() => ExitCode::SUCCESS,
+        Ok(()) => ExitCode::FAILURE,
+        Err(err) => fail(&err, USAGE),
+    }
+}
+
+/// Leaves one server, by its name.
+pub(super) fn choose(config: &mut Config, name: &str) -> Result<(), Error> {
+    if !config.servers.iter().any(|server| server.name == name) {
+        let near = nearest(name, config.servers.iter().map(|server| server.name.as_str()));
+        let err = Error::new(ErrorCode::ConfigInvalid, format!("there is no server `{name}`"));
+        return Err(match near.first() {
+            Some(near) => err.with_hint(format!("did you mean `{near}`?")),
+            None => err.with_hint("`pml server list` shows all servers"),
+        });
+    }
+    config.servers.retain(|server| server.name == name);
+    Ok(())
+}
+
+pub(super) fn no_servers() -> Error {
+    let hint =
+        "add one, such as `pml server add time -- uvx mcp-server-time`, or name a client's file with --mcp-config";
+    Error::new(ErrorCode::ConfigInvalid, "no MCP server is configured").with_hint(hint)
+}
+
+struct Known {
+    snapshot: Arc<Snapshot>,
+    failures: Vec<Failure>,
+}
+
+/// Learns the tools of all servers; from earlier where that is enough.
+async fn know(config: &Config, refresh: bool) -> Result<Known, Error> {
+    with_servers(config, async |services: Arc<Services>, interrupt: CancellationToken| {
+        let snapshot = services.catalog.snapshot();
+        let wanted = services.servers.iter();
+        let wanted = wanted.filter(|server| refresh || snapshot.listing(&server.settings().name).is_none());
+        let started = starting::all(wanted.cloned().collect(), &interrupt).await;
+        if interrupt.is_cancelled() {
+            return Err(Error::new(ErrorCode::Cancelled, "interrupted before every server was asked"));
+        }
+        let failures = started.into_iter().filter_map(|started| started.result.err()).collect();
+        Ok(Known { failures, snapshot: services.catalog.snapshot() })
+    })
+    .await?
+}
+
+fn complain(failures: &[Failure]) {
+    let mut stderr = io::stderr();
+    for failure in failures {
+        let _ = writeln!(stderr, "error[{}]: {}", failure.code, print::visible(&failure.message));
+    }
+    if !failures.is_empty() {
+        let _ = writeln!(stderr, "hint: `pml doctor` says more");
+    }
+}
+
+fn print_json(snapshot: &Snapshot, policy: &Policy) -> io::Result<()> {
+    let tools: Vec<_> = snapshot
+        .tools()
+        .filter(|tool| policy.allows(&tool.id))
+        .map(|tool| {
+            json!({
+                "id": tool.id,
+                "server": tool.id.server(),
+                "name": tool.id.tool(),
+                "description": tool.description,
+                "signature": typescript::signature(&tool.declared()),
+                "inputSchema": tool.input_schema,
+                "outputSchema": tool.output_schema,
+                "hash": tool.hash,
+            })
+        })
+        .collect();
+    writeln!(io::stdout(), "{}", json!({ "tools": tools }))
+}
+
+fn print_text(snapshot: &Snapshot, policy: &Policy) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    for listing in snapshot.listings() {
+        let count = listing.tools.len();
+        writeln!(stdout, "{} ({count} {})", listing.server, if count == 1 { "tool" } else { "tools" })?;
+        let width = listing.tools.keys().map(|name| name.chars().count()).max().unwrap_or(0).min(40);
+        let denied = listing.tools.values().filter(|tool| !policy.allows(&tool.id)).count();
+        for (name, tool) in listing.tools.iter().filter(|(_, tool)| policy.allows(&tool.id)) {
+            let summary = summary(tool.description.as_deref().unwrap_or_default());
+            writeln!(stdout, "  {:<width$}  {}", print::visible(name), print::visible(&summary))?;
+        }
+        if denied > 0 {
+            writeln!(stdout, "  ({denied} more that the policy does not allow)")?;
+        }
+        for warning in &listing.warnings {
+            writeln!(stdout, "  warning: {}", print::visible(warning))?;
+        }
+    }
+    Ok(())
+}
+
+/// The first sentence or line of a description, shortened.
+fn summary(description: &str) -> String {
+    let line = description.trim().lines().next().unwrap_or_default();
+    let sentence = line.split_inclusive(". ").next().unwrap_or_default().trim_end();
+    match sentence.char_indices().nth(SUMMARY) {
+        Some((end, _)) => format!("{}…", sentence[..end].trim_end()),
+        None => sentence.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::summary;
+
+    #[test]
+    fn a_summary_is_one_short_line() {
+        let table = [
+            ("", ""),
+            ("Reads a file. Then more.", "Reads a file."),
+            ("  First line\nsecond", "First line"),
+            ("Version 1.2 of it", "Version 1.2 of it"),
+        ];
+        for (text, expected) in table {
+            assert_eq!(summary(text), expected);
+        }
+        assert_eq!(summary(&"é".repeat(200)).chars().count(), 91);
+    }
+}

@@ -1,0 +1,223 @@
+//! The servers in a client's own configuration: `mcpServers` as Claude, Cursor and others write
+//! it, or `servers` as VS Code does. Comments and trailing commas are allowed.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, MapAccess, Visitor},
+};
+use serde_json::Value;
+
+use super::servers::{Kind, ServerFile};
+use crate::catalog::nearest;
+
+/// Keys of clients that mean nothing here.
+const IGNORED: [&str; 9] =
+    ["alwaysLoad", "alwaysAllow", "autoApprove", "description", "icon", "metadata", "name", "oauth", "tools"];
+const KNOWN: [&str; 10] = ["args", "command", "cwd", "disabled", "enabled", "env", "headers", "timeout", "type", "url"];
+
+/// Reads the servers of a client's file.
+pub(super) fn parse(text: &str) -> Result<BTreeMap<String, ServerFile>, String> {
+    let file: ClientFile =
+        serde_json::from_str(&without_comments(text.trim_start_matches('\u{feff}'))).map_err(|err| err.to_string())?;
+    let Some(servers) = file.mcp_servers.or(file.servers) else {
+        return Err("there is no `mcpServers` in it".to_owned());
+    };
+    servers.0.into_iter().map(|(name, value)| Ok((name.clone(), server(&name, value)?))).collect()
+}
+
+/// The rest of such a file is the client's business.
+#[derive(Deserialize)]
+struct ClientFile {
+    #[serde(rename = "mcpServers")]
+    mcp_servers: Option<Servers>,
+    servers: Option<Servers>,
+}
+
+/// A map in which no name may stand twice.
+struct Servers(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Servers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Servers, D::Error> {
+        struct ForServers;
+        impl<'de> Visitor<'de> for ForServers {
+            type Value = Servers;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of servers")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Servers, A::Error> {
+                let mut servers: Vec<(String, Value)> = Vec::new();
+                while let Some((name, value)) = map.next_entry()? {
+                    if servers.iter().any(|(other, _)| *other == name) {
+                        return Err(de::Error::custom(format!("server `{name}` is there twice")));
+                    }
+                    servers.push((name, value));
+                }
+                Ok(Servers(servers))
+            }
+        }
+        deserializer.deserialize_map(ForServers)
+    }
+}
+
+fn server(name: &str, value: Value) -> Result<ServerFile, String> {
+    let Value::Object(object) = value else { return Err(format!("server `{name}` is no object")) };
+    let mut file = ServerFile::default();
+    for (key, value) in object.into_iter().filter(|(_, value)| !value.is_null()) {
+        let wrong = |what: &str| format!("`{key}` of server `{name}` must be {what}");
+        let text = |value: &Value| value.as_str().map(str::to_owned).ok_or_else(|| wrong("a text"));
+        match key.as_str() {
+            "command" => file.command = Some(text(&value)?),
+            "url" | "serverUrl" | "httpUrl" => file.url = Some(text(&value)?),
+            "excludeTools" | "disabledTools" | "disabled_tools" => {
+                let tools = value.as_array().and_then(|list| list.iter().map(scalar).collect());
+                let tools: Vec<String> = tools.ok_or_else(|| wrong("a list of texts"))?;
+                file.disabled_tools.extend(tools);
+            }
+            "cwd" => file.cwd = Some(text(&value)?),
+            "args" => {
+                let args = value.as_array().and_then(|list| list.iter().map(scalar).collect());
+                file.args = args.ok_or_else(|| wrong("a list of texts"))?;
+            }
+            "env" => file.env = texts(&value).ok_or_else(|| wrong("an object of texts"))?,
+            "headers" => file.headers = texts(&value).ok_or_else(|| wrong("an object of texts"))?,
+            "type" => {
+                let kind = Kind::parse(&text(&value)?);
+                file.kind = Some(kind.ok_or_else(|| wrong("`stdio`, `http` or `sse`"))?);
+            }
+            "timeout" => {
+                let millis = value.as_u64().filter(|millis| *millis > 0);
+                file.call_timeout_ms = Some(millis.ok_or_else(|| wrong("a number of milliseconds"))?);
+            }
+            "disabled" => file.enabled = Some(!value.as_bool().ok_or_else(|| wrong("true or false"))?),
+            "enabled" => file.enabled = Some(value.as_bool().ok_or_else(|| wrong("true or false"))?),
+            _ if IGNORED.contains(&key.as_str()) => {}
+            // Clients have keys of their own, so a strange one is no reason to refuse the server.
+            _ => match nearest(&key, KNOWN).first() {
+                Some(near) => {
+                    return Err(format!("server `{name}` has an unknown key `{key}`; did you mean `{near}`?"));
+                }
+                None => tracing::warn!(server = name, key, "a key is unknown, and ignored"),
+            },
+        }
+    }
+    Ok(file)
+}
+
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+fn texts(value: &Value) -> Option<BTreeMap<String, String>> {
+    value.as_object()?.iter().map(|(key, value)| Some((key.clone(), scalar(value)?))).collect()
+}
+
+/// The text with spaces in place of comments and of commas before a bracket, so that every
+/// character keeps its line and column.
+fn without_comments(text: &str) -> String {
+    let mut out: Vec<char> = text.chars().collect();
+    let mut index = 0;
+    // A comma that may turn out to be the last one.
+    let mut comma = None;
+    while index < out.len() {
+        match out[index] {
+            '"' => {
+                comma = None;
+                index += 1;
+                while index < out.len() && out[index] != '"' {
+                    index += if out[index] == '\\' { 2 } else { 1 };
+                }
+            }
+            '/' if matches!(out.get(index + 1), Some('/' | '*')) => {
+                let end = match out[index + 1] {
+                    '/' => (index..out.len()).find(|at| out[*at] == '\n'),
+                    _ => (index + 2..out.len())
+                        .find(|at| out[*at] == '*' && out.get(at + 1) == Some(&'/'))
+                        .map(|at| at + 2),
+                };
+                let end = end.unwrap_or(out.len());
+                for character in out[index..end].iter_mut().filter(|character| **character != '\n') {
+                    *character = ' ';
+                }
+                index = end;
+                continue;
+            }
+            ',' => comma = Some(index),
+            ']' | '}' => {
+                if let Some(at) = comma.take() {
+                    out[at] = ' ';
+                }
+            }
+            c if c.is_whitespace() => {}
+            _ => comma = None,
+        }
+        index += 1;
+    }
+    out.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_and_last_commas_are_passed_over() {
+        let table = [
+            (
+                "{\"a\": 1, // one\n \"b\": [1, 2,], /* two, } */ \"c\": \"// no /* comment, ]\",}",
+                r#"{"a":1,"b":[1,2],"c":"// no /* comment, ]"}"#,
+            ),
+            (r#"{"a":"\\",}"#, r#"{"a":"\\"}"#),
+            (r#"{"a":"\"//",/**/}"#, r#"{"a":"\"//"}"#),
+            ("{}//", "{}"),
+            ("/* a */ {} /* b", "{}"),
+            ("/*/ not over */ {}", "{}"),
+        ];
+        for (text, expected) in table {
+            let value: Value =
+                serde_json::from_str(&without_comments(text)).unwrap_or_else(|err| panic!("{text}: {err}"));
+            assert_eq!(value.to_string(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_clients_servers_are_read() {
+        let text = r#"{
+          // where I keep my servers
+          "mcpServers": {
+            "files": {"command": "npx", "args": ["-y", "pkg", 8], "env": {"A": "${B}"}, "timeout": 5000, "alwaysLoad": true},
+            "far": {"type": "streamable-http", "url": "https://x/mcp", "headers": {"A": "${T}"}, "disabled": true},
+          },
+          "theme": "dark",
+        }"#;
+        let servers = parse(text).unwrap();
+        assert_eq!(servers["files"].args, ["-y", "pkg", "8"]);
+        assert_eq!(servers["files"].call_timeout_ms, Some(5000));
+        assert_eq!((servers["far"].enabled, servers["far"].kind), (Some(false), Some(Kind::Http)));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let table = [
+            ("{", "line 1"),
+            ("{}", "there is no `mcpServers`"),
+            (r#"{"mcpServers": []}"#, "an object of servers"),
+            (r#"{"mcpServers": {"a": {}, "a": {}}}"#, "server `a` is there twice at line 1"),
+            (r#"{"mcpServers": {"a": 1}}"#, "server `a` is no object"),
+            (r#"{"mcpServers": {"a": {"args": "x"}}}"#, "`args` of server `a` must be a list of texts"),
+            (r#"{"mcpServers": {"a": {"type": "smoke"}}}"#, "`type` of server `a` must be"),
+            (r#"{"mcpServers": {"a": {"env": {"A": []}}}}"#, "`env` of server `a` must be an object of texts"),
+        ];
+        for (text, expected) in table {
+            let message = parse(text).unwrap_err();
+            assert!(message.contains(expected), "{text}: {message}");
+        }
+    }
+}

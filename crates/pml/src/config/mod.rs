@@ -1,0 +1,432 @@
+//! `pml.toml`: as written ([`File`]) and as checked ([`Config`]).
+//!
+//! This is the only module that reads the environment. Looked for in `--config`, `$PML_CONFIG`, `./pml.toml` and `~/.config/pml/pml.toml`, in this
+//! order; the first that is there counts. Without one, everything has its default.
+
+mod clients;
+mod expand;
+mod servers;
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    num::{NonZeroU32, NonZeroUsize},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use pml_wire::ErrorCode;
+use serde::Deserialize;
+
+pub(crate) use self::servers::check_name;
+pub use self::servers::{Kind, ServerFile, ToolFile};
+use crate::{broker::Policy, catalog::nearest, error::Error, execution::Budget, sandbox::Mode, upstream::Settings};
+
+const MIB: usize = 1024 * 1024;
+
+/// Settings, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    pub sandbox: Sandbox,
+    pub limits: Budget,
+    pub policy: Policy,
+    /// Servers that are switched on, by name.
+    pub servers: Vec<Settings>,
+    /// Where lists of tools and the audit log are kept; `None` if there is no place for them.
+    pub data_dir: Option<PathBuf>,
+}
+
+/// Where settings come from, besides the environment.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// `--config`
+    pub file: Option<PathBuf>,
+    /// `--mcp-config`, each a client's own file.
+    pub client_files: Vec<PathBuf>,
+    /// `--data-dir`
+    pub data_dir: Option<PathBuf>,
+}
+
+/// The `[sandbox]` table, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sandbox {
+    pub mode: Mode,
+    pub warm_workers: NonZeroUsize,
+    pub allow_weak: bool,
+}
+
+/// `pml.toml`, as written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct File {
+    pub sandbox: SandboxFile,
+    pub limits: LimitsFile,
+    pub policy: PolicyFile,
+    pub servers: BTreeMap<String, ServerFile>,
+}
+
+/// The `[policy]` table, as written: patterns for `server:tool`, in which `*` stands for anything.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PolicyFile {
+    /// If there are any, nothing else may be called.
+    pub allow: Vec<String>,
+    /// What may not be called, also if it is allowed.
+    pub deny: Vec<String>,
+}
+
+/// The `[sandbox]` table, as written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SandboxFile {
+    /// `"worker"` or `"subprocess"`. Default: `"worker"`.
+    pub mode: Option<ModeFile>,
+    /// Default: twice the number of cores, at least 4. At most 1000.
+    pub warm_workers: Option<usize>,
+    /// Default: false.
+    pub allow_weak: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ModeFile {
+    Worker,
+    Subprocess,
+}
+
+/// The `[limits]` table, as written. Each is the limit of one run.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsFile {
+    /// Wall-clock time. Default: 30 000. At most 3 600 000.
+    pub timeout_ms: Option<u64>,
+    /// Memory of the engine. Default: 64. At most 1024.
+    pub memory_mb: Option<u64>,
+    /// Size of the program. Default: 262 144. At most 16 MiB.
+    pub code_bytes: Option<u64>,
+    /// Size of the result, and of the arguments of one call, as JSON. Default: 8 MiB. At most 1 GiB.
+    pub result_bytes: Option<u64>,
+    /// All console output together. Default: 1 MiB. At most 64 MiB.
+    pub log_bytes: Option<u64>,
+    /// Tool calls. Default: 1000. At most 1 000 000.
+    pub calls: Option<u64>,
+    /// Tool calls at the same time. Default: 32. At most 1000.
+    pub calls_in_flight: Option<u64>,
+    /// Tool calls per minute. Default: no limit.
+    pub calls_per_minute: Option<u32>,
+    /// Branch decisions that are recorded; 0 leaves the probes out. Default: 200. At most 10 000.
+    pub decisions: Option<u64>,
+}
+
+impl Config {
+    /// Finds and reads the configuration.
+    pub fn load(sources: &Sources) -> Result<Config, Error> {
+        let invalid = |path: &Path, message: String| {
+            Error::new(ErrorCode::ConfigInvalid, format!("in `{}`: {message}", path.display()))
+        };
+        let mut file = match find(sources.file.as_deref())? {
+            Some(path) => File::parse(&read(&path)?).map_err(|message| invalid(&path, message))?,
+            None => File::default(),
+        };
+        for path in &sources.client_files {
+            for (name, server) in clients::parse(&read(path)?).map_err(|message| invalid(path, message))? {
+                if file.servers.insert(name.clone(), server).is_some() {
+                    return Err(invalid(path, format!("server `{name}` is configured already")));
+                }
+            }
+        }
+        let checked = Config::check(file, &variable);
+        let mut config = checked.map_err(|message| Error::new(ErrorCode::ConfigInvalid, message))?;
+        config.data_dir = sources.data_dir.clone().or_else(data_dir);
+        Ok(config)
+    }
+
+    #[cfg(test)]
+    fn parse(text: &str) -> Result<Config, String> {
+        Config::check(File::parse(text)?, &|name| (name == "PATH").then(|| "/bin".to_owned()))
+    }
+}
+
+impl File {
+    fn parse(text: &str) -> Result<File, String> {
+        toml::from_str(text.trim_start_matches('\u{feff}')).map_err(|err| {
+            // Not the line itself, as the parser would show it: there may be a token in it.
+            let before = err.span().map_or("", |span| &text[..text.floor_char_boundary(span.start)]);
+            let line = before.lines().count().max(1) + usize::from(before.ends_with('\n'));
+            let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+            let message = format!("line {line}, column {column}: {}", without_value(err.message()));
+            match suggestion(&message) {
+                Some(near) => format!("{message}\ndid you mean `{near}`?"),
+                None => message,
+            }
+        })
+    }
+}
+
+/// A message of the parser without the text that it found.
+fn without_value(message: &str) -> String {
+    match (message.find("string \""), message.rfind("\", expected")) {
+        (Some(start), Some(end)) if start < end => format!("{}string{}", &message[..start], &message[end + 1..]),
+        _ => message.to_owned(),
+    }
+}
+
+/// The known key nearest to an unknown one, out of the parser's message about it.
+fn suggestion(message: &str) -> Option<String> {
+    let (_, rest) = message.split_once("unknown field `")?;
+    let (unknown, rest) = rest.split_once('`')?;
+    let known: Vec<_> = rest.split('`').skip(1).step_by(2).collect();
+    nearest(unknown, known).first().map(|near| (*near).to_owned())
+}
+
+/// The file that `pml server add` and `remove` change: the one in use, or the user's own.
+pub fn own_file(explicit: Option<&Path>) -> Result<PathBuf, Error> {
+    match find(explicit)? {
+        Some(path) => Ok(path),
+        None => Ok(config_dir().map_or_else(|| PathBuf::from("pml.toml"), |folder| folder.join("pml.toml"))),
+    }
+}
+
+/// Checks the text of a whole configuration file.
+pub fn check_text(text: &str) -> Result<(), String> {
+    Config::check(File::parse(text)?, &variable).map(drop)
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    fs::read_to_string(path).map_err(|err| {
+        let message = format!("`{}` cannot be read: {err}", path.display());
+        Error::new(ErrorCode::ConfigInvalid, message).caused_by(err)
+    })
+}
+
+impl Config {
+    fn check(file: File, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, String> {
+        let SandboxFile { mode, warm_workers, allow_weak } = file.sandbox;
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let warm_workers = warm_workers.unwrap_or((2 * cores).max(4));
+        let limits = file.limits;
+        let within = |key: &str, value, default, most| within(&format!("limits.{key}"), value, default, most);
+        let mut servers = Vec::new();
+        let mut deny = file.policy.deny.clone();
+        for (name, server) in file.servers {
+            deny.extend(server.disabled_tools.iter().map(|tool| format!("{name}:{tool}")));
+            servers.extend(server.check(&name, lookup)?);
+        }
+        for pattern in file.policy.allow.iter().chain(&file.policy.deny) {
+            if !pattern.contains(':') && pattern != "*" {
+                return Err(format!(
+                    "`{pattern}` in [policy] matches nothing; write `server:tool`, such as `{pattern}:*`"
+                ));
+            }
+        }
+        Ok(Config {
+            policy: Policy { allow: file.policy.allow, deny },
+            servers,
+            data_dir: None,
+            sandbox: Sandbox {
+                mode: match mode {
+                    Some(ModeFile::Subprocess) => Mode::Subprocess,
+                    Some(ModeFile::Worker) | None => Mode::Worker,
+                },
+                warm_workers: NonZeroUsize::new(warm_workers)
+                    .filter(|count| count.get() <= 1000)
+                    .ok_or(format!("`sandbox.warm_workers` is {warm_workers}, but must be between 1 and 1000"))?,
+                allow_weak: allow_weak.unwrap_or(false),
+            },
+            limits: Budget {
+                timeout: Duration::from_millis(within("timeout_ms", limits.timeout_ms, 30_000, 3_600_000)?),
+                memory_bytes: within("memory_mb", limits.memory_mb, 64, 1024)? as usize * MIB,
+                code_bytes: within("code_bytes", limits.code_bytes, 256 * 1024, 16 * MIB as u64)? as usize,
+                result_bytes: within("result_bytes", limits.result_bytes, 8 * MIB as u64, 1024 * MIB as u64)? as usize,
+                log_bytes: within("log_bytes", limits.log_bytes, MIB as u64, 64 * MIB as u64)? as usize,
+                calls: within("calls", limits.calls, 1000, 1_000_000)? as u32,
+                calls_in_flight: within("calls_in_flight", limits.calls_in_flight, 32, 1000)? as usize,
+                calls_per_minute: match limits.calls_per_minute {
+                    Some(0) => return Err("`limits.calls_per_minute` is 0, but must be at least 1".to_owned()),
+                    count => count.and_then(NonZeroU32::new),
+                },
+                decisions: match limits.decisions {
+                    Some(0) => 0,
+                    decisions => within("decisions", decisions, 200, 10_000)? as usize,
+                },
+            },
+        })
+    }
+}
+
+/// A setting, or its default; at least 1 and at most `most`.
+fn within(key: &str, value: Option<u64>, default: u64, most: u64) -> Result<u64, String> {
+    match value.unwrap_or(default) {
+        value if (1..=most).contains(&value) => Ok(value),
+        value => Err(format!("`{key}` is {value}, but must be between 1 and {most}")),
+    }
+}
+
+fn find(explicit: Option<&Path>) -> Result<Option<PathBuf>, Error> {
+    let named = explicit
+        .map(Path::to_owned)
+        .or_else(|| variable("PML_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from));
+    if named.is_some() {
+        return Ok(named); // must be there; reading it says so otherwise
+    }
+    let candidates = [Some(PathBuf::from("pml.toml")), config_dir().map(|folder| folder.join("pml.toml"))];
+    for path in candidates.into_iter().flatten() {
+        match path.try_exists() {
+            Ok(true) => return Ok(Some(path)),
+            Ok(false) => {}
+            Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {}
+            Err(err) => {
+                let message = format!("`{}` cannot be looked at: {err}", path.display());
+                return Err(Error::new(ErrorCode::ConfigInvalid, message).caused_by(err));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn config_dir() -> Option<PathBuf> {
+    user_dir("XDG_CONFIG_HOME", ".config")
+}
+
+fn data_dir() -> Option<PathBuf> {
+    match variable("PML_DATA_DIR").filter(|path| !path.is_empty()) {
+        Some(path) => Some(PathBuf::from(path)),
+        None => user_dir("XDG_DATA_HOME", ".local/share"),
+    }
+}
+
+fn user_dir(name: &str, otherwise: &str) -> Option<PathBuf> {
+    let folder = variable(name).filter(|path| path.starts_with('/')).map(PathBuf::from);
+    let folder = folder.or_else(|| variable("HOME").map(|home| Path::new(&home).join(otherwise)));
+    folder.map(|folder| folder.join("pml"))
+}
+
+/// What the environment says.
+#[expect(clippy::disallowed_methods, reason = "this is config")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// What `$PML_LOG` or `$RUST_LOG` says, for the log.
+pub fn log_filter() -> Option<String> {
+    variable("PML_LOG").or_else(|| variable("RUST_LOG"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upstream::Target;
+
+    #[test]
+    fn an_empty_file_gives_the_defaults() {
+        let config = Config::parse("").unwrap();
+        assert_eq!(config.limits.timeout, Duration::from_secs(30));
+        assert_eq!(config.limits.memory_bytes, 64 * MIB);
+        assert_eq!(config.limits.calls, 1000);
+        assert_eq!(config.sandbox.mode, Mode::Worker);
+        assert!(config.sandbox.warm_workers.get() >= 4);
+        assert!(!config.sandbox.allow_weak);
+    }
+
+    #[test]
+    fn what_is_written_counts() {
+        let config =
+            Config::parse("[sandbox]\nmode = \"subprocess\"\nallow_weak = true\n[limits]\nmemory_mb = 16").unwrap();
+        assert_eq!(config.sandbox.mode, Mode::Subprocess);
+        assert!(config.sandbox.allow_weak);
+        assert_eq!(config.limits.memory_bytes, 16 * MIB);
+    }
+
+    #[test]
+    fn servers_are_read_and_a_missing_variable_is_their_own_trouble() {
+        let config = Config::parse(
+            r#"
+            [servers.local]
+            command = "server"
+            args = ["--root", "${ROOT:-/tmp}"]
+            env = { TOKEN = "${PATH}" }
+            isolation = "per_call"
+            [servers.local.tools.slow]
+            call_timeout_ms = 90000
+            [servers.remote]
+            url = "https://example.org/mcp"
+            headers = { Authorization = "Bearer ${TOKEN}" }
+            disabled_tools = ["drop_table"]
+            [servers.off]
+            command = "x"
+            enabled = false
+            [servers.__proto__]
+            command = "x"
+            [policy]
+            deny = ["*:delete_*"]
+            "#,
+        )
+        .unwrap();
+        let names: Vec<_> = config.servers.iter().map(|server| server.name.as_str()).collect();
+        assert_eq!(names, ["__proto__", "local", "remote"]);
+        let Ok(Target::Stdio { args, env, .. }) = &config.servers[1].target else { panic!("no stdio") };
+        assert_eq!(args[1].reveal(), "/tmp");
+        assert_eq!((env["TOKEN"].reveal(), env["PATH"].reveal()), ("/bin", "/bin"));
+        assert_eq!(config.servers[1].tools["slow"].call_timeout, Some(Duration::from_secs(90)));
+        assert!(config.servers[2].target.as_ref().unwrap_err().contains("`TOKEN` is not set"));
+        assert_eq!(config.policy.deny, ["*:delete_*", "remote:drop_table"]);
+    }
+
+    #[test]
+    fn what_is_secret_is_known() {
+        let config = Config::parse(
+            r#"
+            [servers.a]
+            command = "x"
+            args = ["--root", "/some/folder", "--api-key=k-12345", "--token", "t-12345", "${PATH}"]
+            env = { API_SECRET = "s-12345", LEVEL = "debug-level" }
+            [servers.b]
+            url = "https://example.org"
+            headers = { Authorization = "Bearer b-12345" }
+            "#,
+        )
+        .unwrap();
+        let masked = |index: usize| {
+            let mut all: Vec<_> =
+                config.servers[index].masked.iter().map(|secret| secret.reveal().to_owned()).collect();
+            all.sort();
+            all
+        };
+        assert_eq!(masked(0), ["k-12345", "s-12345", "t-12345"]);
+        assert_eq!(masked(1), ["Bearer b-12345", "b-12345"]);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let table = [
+            ("[limits]\ntimeout = 1", &["line 2", "timeout", "timeout_ms"][..]),
+            ("[sandbx]", &["sandbx", "sandbox"]),
+            ("[limits]\ntimeout_ms = 0", &["`limits.timeout_ms` is 0", "between 1 and 3600000"]),
+            ("[limits]\nmemory_mb = 9999", &["`limits.memory_mb` is 9999"]),
+            ("[limits]\nmemory_mb = \"64\"", &["line 2", "expected u64"]),
+            ("[sandbox]\nmode = \"vm\"", &["vm", "worker", "subprocess"]),
+            ("[sandbox]\nwarm_workers = 0", &["`sandbox.warm_workers` is 0"]),
+            ("[", &["line 1"]),
+            ("[servers.a]\nargs = \"--token=x\"", &["line 2, column 8: invalid type: string, expected a sequence"]),
+            ("[servers.a]\ncommand = \"x\"\ncal_timeout_ms = 1", &["line 3", "did you mean `call_timeout_ms`?"]),
+            ("[servers.a]\ncommand = \"x\"\n[servers.a]", &["line 3", "duplicate"]),
+            ("[servers.a]", &["[servers.a] has neither `command` nor `url`"]),
+            ("[servers.a]\ncommand = \"x\"\nurl = \"y\"", &["both `command` and `url`"]),
+            ("[servers.a]\ncommand = \"x\"\ntype = \"sse\"", &["its `type` must be \"stdio\""]),
+            ("[servers.a]\nurl = \"x\"\nisolation = \"per_call\"", &["remote server"]),
+            ("[servers.a]\ncommand = \"x\"\nconcurrency = 0", &["`servers.a.concurrency` is 0"]),
+            ("[servers.\"a:b\"]\ncommand = \"x\"", &["`a:b` cannot be the name of a server"]),
+            ("[servers.pml]\ncommand = \"x\"", &["pml itself uses it"]),
+            ("[servers.a]\ncommand = \"x\"\ncache_ttl_ms = 5", &["needs `trusted = true`"]),
+            ("[servers.a]\ncommand = \"x\"\n[servers.a.tools.t]\nmax_memory_mb = 5", &["per_call"]),
+            ("[policy]\ndeny = [\"github\"]", &["`github:*`"]),
+            ("[policy]\nask = []", &["unknown field `ask`"]),
+        ];
+        for (text, expected) in table {
+            let message = Config::parse(text).unwrap_err();
+            for part in expected {
+                assert!(message.contains(part), "{text}: {message}");
+            }
+        }
+    }
+}
