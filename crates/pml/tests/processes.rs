@@ -6,6 +6,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![cfg(target_os = "linux")]
 
+#[path = "it/gateway.rs"]
+#[expect(dead_code, reason = "shared with the other tests, which use all of it")]
+mod gateway;
 #[path = "it/support.rs"]
 #[expect(dead_code, reason = "shared with the other tests, which use all of it")]
 mod support;
@@ -167,4 +170,111 @@ async fn a_zygote_that_ends_at_once_leaves_nothing() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert!(!left);
+}
+
+// ── Servers ────────────────────────────────────────────────────────────────────────────────────
+
+fn crashing_server() -> gateway::Server {
+    gateway::fixture(gateway::Way::Stdio, "both", &[]).with(|settings| {
+        let short = Duration::from_millis(1);
+        settings.backoff = pml::upstream::Backoff { initial: short, max: short, tries: 1000 };
+    })
+}
+
+#[tokio::test]
+async fn two_hundred_crashes_of_a_server_leave_nothing() {
+    let _alone = ONE_AT_A_TIME.lock().await;
+    let gateway = gateway::Gateway::start(vec![crashing_server()]);
+    gateway.value("return await mcp.fix.echo({ text: 'up' })").await;
+    let before = descriptors();
+    for round in 0..200 {
+        let (code, message) = gateway.error("return await mcp.fix.crash({ code: 3 })").await;
+        assert_eq!(code, ErrorCode::ProviderCrashed, "{round}: {message}");
+        gateway.event(|body| matches!(body, pml::events::Body::Reconnected { .. })).await;
+    }
+    assert_eq!(gateway.value("return await mcp.fix.echo({ text: 'still' })").await, json!("still"));
+    // The last one that ended may be on its way out.
+    let nothing_more = || descriptors() <= before && children_named("pml-server").len() == 1;
+    for _ in 0..100 {
+        if nothing_more() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(nothing_more(), "{} of {before}, {:?}", descriptors(), children());
+    gateway.stop().await;
+    assert_eq!(children(), [""; 0]);
+}
+
+/// The processes with this text in their command line.
+fn all_named(text: &str) -> Vec<u32> {
+    let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().contains(text)).collect()
+}
+
+/// A process that is not there, or only its entry is.
+fn is_gone(pid: u32) -> bool {
+    match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with(['Z', 'X'])),
+        Err(_) => true,
+    }
+}
+
+#[tokio::test]
+async fn stopping_ends_servers_that_do_not_want_to_and_their_children() {
+    let _alone = ONE_AT_A_TIME.lock().await;
+    for fault in ["ignore-eof", "ignore-term", "slow-exit=100"] {
+        let gateway = gateway::Gateway::start(vec![gateway::fixture(gateway::Way::Stdio, "both", &["--fault", fault])]);
+        let program = "const a = await mcp.fix.spawn({}); const b = await mcp.fix.spawn({ new_session: false });
+            return [a, b, await mcp.fix.pid({})].map((x) => x.pid ?? x)";
+        let pids: Vec<u32> = serde_json::from_value(gateway.value(program).await).unwrap();
+        assert!(pids.iter().all(|pid| !is_gone(*pid)), "{fault}");
+        gateway.stop().await;
+        assert!(pids.iter().all(|pid| is_gone(*pid)), "{fault}: {pids:?}");
+        assert_eq!(children(), [""; 0], "{fault}");
+    }
+}
+
+#[tokio::test]
+async fn killing_pml_leaves_no_orphan() {
+    let _alone = ONE_AT_A_TIME.lock().await;
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("pml.toml");
+    let fixture = pml_testkit::fixture_path();
+    fs::write(
+        &config,
+        format!("[servers.fix]\ncommand = {:?}\nargs = [\"--fault\", \"ignore-term\"]", fixture.to_str().unwrap()),
+    )
+    .unwrap();
+    let program = "const a = await mcp.fix.spawn({}); const b = await mcp.fix.pid({});
+        console.log(JSON.stringify([a.pid ?? a, b.pid])); await mcp.fix.hang({})";
+    #[expect(clippy::disallowed_methods, reason = "starts pml as a shell would")]
+    let mut pml = std::process::Command::new(env!("CARGO_BIN_EXE_pml"))
+        .args([
+            "--config",
+            config.to_str().unwrap(),
+            "--data-dir",
+            folder.path().to_str().unwrap(),
+            "run",
+            "-e",
+            program,
+        ])
+        .stderr(std::process::Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut stderr = std::io::BufReader::new(pml.stderr.take().unwrap());
+    std::io::BufRead::read_line(&mut stderr, &mut line).unwrap();
+    let pids: Vec<u32> = serde_json::from_str(&line).unwrap_or_else(|err| panic!("{err}: {line}"));
+    assert!(pids.iter().all(|pid| !is_gone(*pid)));
+    send(Signal::KILL, pml.id());
+    pml.wait().unwrap();
+    for _ in 0..500 {
+        if pids.iter().all(|pid| is_gone(*pid)) && all_named("ignore-term").is_empty() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{pids:?} {:?}", all_named("ignore-term"));
 }

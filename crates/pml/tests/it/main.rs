@@ -3,12 +3,19 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod bridge;
+mod broker;
 mod cli;
 mod escape;
+mod faults;
+mod gateway;
+mod handles;
 mod hostile_worker;
 mod language;
 mod limits;
 mod pool;
+mod real_servers;
 mod regressions;
 mod repository;
+mod servers_cli;
 mod support;
+mod upstream;

@@ -1,0 +1,236 @@
+//! Servers on the command line: configured, listed, checked, called.
+
+#![expect(clippy::disallowed_methods, reason = "these tests start pml as a shell would")]
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use pml_testkit::fixture_path;
+use serde_json::{Value, json};
+
+/// A folder of a user: a home, a configuration, data.
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new(config: &str) -> Home {
+        let home = Home(tempfile::tempdir().unwrap());
+        fs::write(home.path().join("pml.toml"), config).unwrap();
+        home
+    }
+
+    fn with_fixture(more: &str) -> Home {
+        Home::new(&format!("[servers.fix]\ncommand = {:?}\n{more}", fixture_path().to_str().unwrap()))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn pml(&self, args: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_pml"))
+            .args(args)
+            .current_dir(self.path())
+            .env_remove("PML_CONFIG")
+            .env_remove("PML_LOG")
+            .env_remove("RUST_LOG")
+            .env_remove("XDG_CONFIG_HOME")
+            .env_remove("XDG_DATA_HOME")
+            .env_remove("PML_DATA_DIR")
+            .env("HOME", self.path())
+            .env("SECRET_TOKEN", "hunter2hunter2")
+            .output()
+            .unwrap()
+    }
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn json_of(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"))
+}
+
+#[test]
+fn a_program_calls_a_configured_server_and_the_call_is_written_down() {
+    let home = Home::with_fixture("");
+    let output = home.pml(&["run", "--json", "-e", "return await mcp.fix.add({ a: 20, b: 22 })"]);
+    let outcome = json_of(&output);
+    assert_eq!((&outcome["result"], &outcome["calls"][0]["tool"]), (&json!(42), &json!("fix:add")), "{outcome}");
+    let audit = fs::read_to_string(home.path().join(".local/share/pml/audit.jsonl")).unwrap();
+    let line: Value = serde_json::from_str(audit.trim()).unwrap();
+    assert_eq!((&line["execution_id"], &line["who"]), (&outcome["execution_id"], &json!("cli")));
+}
+
+#[test]
+fn servers_of_a_clients_file_are_used_as_they_are() {
+    let home = Home::new("");
+    let text = format!(
+        "{{\n  // my servers\n  \"mcpServers\": {{\n    \"fix\": {{\"command\": {:?}, \"args\": [], \"env\": {{\"T\": \"${{SECRET_TOKEN}}\"}},}},\n  }},\n}}",
+        fixture_path().to_str().unwrap()
+    );
+    fs::write(home.path().join(".mcp.json"), text).unwrap();
+    let program = "return await mcp.fix.env({ name: 'T' })";
+    let output = home.pml(&["--mcp-config", ".mcp.json", "run", "-e", program]);
+    assert_eq!(stdout(&output).trim(), "hunter2hunter2", "{output:?}");
+}
+
+#[test]
+fn tools_and_types_are_listed() {
+    let home = Home::with_fixture("");
+    let text = stdout(&home.pml(&["tools"]));
+    assert!(text.starts_with("fix (") && text.contains("  add "), "{text}");
+    // From what is known, without a server.
+    fs::write(home.path().join("pml.toml"), fs::read_to_string(home.path().join("pml.toml")).unwrap()).unwrap();
+    let tools = json_of(&home.pml(&["tools", "fix", "--json"]));
+    let add = tools["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "add").unwrap();
+    assert_eq!(add["id"], "fix:add");
+    assert_eq!(add["signature"], "mcp.fix.add(args: { a: number; b: number }): Promise<number>");
+    let output = home.pml(&["types", "-o", "pml.d.ts"]);
+    assert!(output.status.success(), "{output:?}");
+    let types = fs::read_to_string(home.path().join("pml.d.ts")).unwrap();
+    assert!(types.contains("declare const mcp") && types.contains("add("), "{types}");
+    let output = home.pml(&["tools", "fxi"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("did you mean `fix`?"), "{output:?}");
+    let output = Home::new("").pml(&["tools"]);
+    assert!(stderr(&output).contains("no MCP server is configured"), "{output:?}");
+}
+
+#[test]
+fn servers_are_added_listed_and_removed() {
+    let home = Home::new("# mine\n[limits]\ncalls = 7 # few\n");
+    let fixture = fixture_path();
+    let fixture = fixture.to_str().unwrap();
+    let added = home.pml(&["server", "add", "fix", "--env", "TOKEN=${SECRET_TOKEN}", "--", fixture, "--tools", "3"]);
+    assert!(added.status.success(), "{added:?}");
+    let header = "Authorization: Bearer ${SECRET_TOKEN}";
+    let added = home.pml(&["server", "add", "far", "https://example.org/mcp?key=abc", "--header", header]);
+    assert!(added.status.success(), "{added:?}");
+    let text = fs::read_to_string(home.path().join("pml.toml")).unwrap();
+    assert!(text.starts_with("# mine\n[limits]\ncalls = 7 # few\n"), "{text}");
+    assert!(text.contains("args = [\"--tools\", \"3\"]") && text.contains("TOKEN = \"${SECRET_TOKEN}\""), "{text}");
+    let list = home.pml(&["server", "list"]);
+    assert!(stdout(&list).contains("fix") && stdout(&list).contains("https://example.org"), "{list:?}");
+    assert!(!stdout(&list).contains("key=abc") && !stdout(&list).contains("hunter2"), "{list:?}");
+    assert_eq!(json_of(&home.pml(&["server", "list", "--json"]))["servers"][0]["name"], "far");
+    assert!(home.pml(&["server", "remove", "far"]).status.success());
+    let output = home.pml(&["run", "-e", "return await mcp.fix.env({ name: 'TOKEN' })"]);
+    assert_eq!(stdout(&output).trim(), "hunter2hunter2");
+
+    #[rustfmt::skip]
+    let mistakes: [(&[&str], &str); 7] = [
+        (&["server", "add", "fix", "--", "x"], "`fix` is there already"),
+        (&["server", "add", "a:b", "--", "x"], "cannot be the name of a server"),
+        (&["server", "add", "pml", "--", "x"], "pml itself uses it"),
+        (&["server", "add", "new", "--env", "X", "--", "x"], "must be written as NAME=VALUE"),
+        (&["server", "add", "new", "--type", "smoke", "https://x"], "is not changed"),
+        (&["server", "remove", "fixx"], "did you mean `fix`?"),
+        (&["server", "add", "new"], "required"),
+    ];
+    let before = fs::read_to_string(home.path().join("pml.toml")).unwrap();
+    for (args, expected) in mistakes {
+        let output = home.pml(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&output).contains(expected), "{args:?}: {}", stderr(&output));
+    }
+    assert_eq!(fs::read_to_string(home.path().join("pml.toml")).unwrap(), before);
+}
+
+#[test]
+fn status_and_doctor_show_who_is_well_and_why_others_are_not() {
+    let home = Home::with_fixture(
+        "[servers.gone]\ncommand = \"no-such-thing\"\n[servers.loud]\ncommand = \"sh\"\nargs = [\"-c\", \"echo $T >&2; exit 3\"]\nenv = { T = \"${SECRET_TOKEN}\" }\n",
+    );
+    let output = home.pml(&["server", "status"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = stdout(&output);
+    let row =
+        |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{text}")).to_owned();
+    assert!(row("fix").contains("healthy") && row("fix").contains("2026-07-28"), "{text}");
+    assert!(row("gone").contains("unavailable"), "{text}");
+    let status = json_of(&home.pml(&["server", "status", "--json"]));
+    assert_eq!(status["servers"][1]["code"], "PROVIDER_INIT_FAILED", "{status}");
+
+    let output = home.pml(&["doctor"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = stdout(&output);
+    assert!(text.contains("programs run in a safe sandbox"), "{text}");
+    assert!(text.contains("ok       fix:"), "{text}");
+    assert!(text.contains("FAILED   gone") && text.contains("hint: install it"), "{text}");
+    assert!(text.contains("exited with code 3") && text.contains("***") && !text.contains("hunter2"), "{text}");
+    let report = json_of(&home.pml(&["doctor", "--json"]));
+    assert_eq!((&report["servers"][0]["ok"], &report["sandbox"]["safe"]), (&json!(true), &json!(true)), "{report}");
+}
+
+#[test]
+fn a_configuration_that_is_wrong_is_refused_with_its_line() {
+    #[rustfmt::skip]
+    let table = [
+        ("[servers.a]\ncomand = \"x\"", &["line 2", "did you mean `command`?"][..]),
+        ("[servers.a]\ncommand = \"x\"\n[servers.a]\ncommand = \"y\"", &["line 3", "duplicate"]),
+        ("[servers]\na = 1", &["line 2"]),
+        ("[servers.a]\nheaders = { Authorization = \"Bearer sk-12345\" }\nurl = 5", &["line 3"]),
+    ];
+    for (config, parts) in table {
+        let output = Home::new(config).pml(&["run", "-e", "return 1"]);
+        assert_eq!(output.status.code(), Some(2), "{config}");
+        assert!(!stderr(&output).contains("sk-12345"), "{output:?}");
+        for part in parts {
+            assert!(stderr(&output).contains(part), "{config}: {}", stderr(&output));
+        }
+    }
+    let home = Home::with_fixture("");
+    fs::write(home.path().join("bad.json"), "{\n \"mcpServers\": {\n").unwrap();
+    let output = home.pml(&["--mcp-config", "bad.json", "run", "-e", "return 1"]);
+    assert!(stderr(&output).contains("bad.json") && stderr(&output).contains("line"), "{output:?}");
+    let twice = format!("{{\"mcpServers\": {{\"fix\": {{\"command\": {:?}}}}}}}", fixture_path().to_str().unwrap());
+    fs::write(home.path().join("twice.json"), twice).unwrap();
+    let output = home.pml(&["--mcp-config", "twice.json", "run", "-e", "return 1"]);
+    assert!(stderr(&output).contains("server `fix` is configured already"), "{output:?}");
+}
+
+#[test]
+fn a_variable_that_is_missing_is_that_servers_trouble() {
+    let home = Home::with_fixture("[servers.other]\nurl = \"https://example.org/${NOT_SET_AT_ALL}\"");
+    let program =
+        "try { await mcp.other.x({}) } catch (e) { return [e.code, e.message, await mcp.fix.echo({ text: 'fine' })] }";
+    let value = json_of(&home.pml(&["run", "--json", "-e", program]));
+    assert_eq!(value["result"][0], "PROVIDER_INIT_FAILED", "{value}");
+    assert!(value["result"][1].as_str().unwrap().contains("`NOT_SET_AT_ALL` is not set"), "{value}");
+    assert_eq!(value["result"][2], "fine");
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_stops_nothing() {
+    let home = Home::with_fixture("");
+    fs::write(home.path().join("file"), "").unwrap();
+    let output = home.pml(&["--data-dir", "file/below", "run", "-e", "return await mcp.fix.echo({ text: 'x' })"]);
+    assert_eq!(stdout(&output).trim(), "x", "{output:?}");
+    assert!(stderr(&output).contains("there is no audit log"), "{output:?}");
+}
+
+#[test]
+fn a_server_that_hangs_costs_nothing_where_it_is_not_used() {
+    let home = Home::with_fixture("[servers.hung]\ncommand = \"sleep\"\nargs = [\"1000\"]\n");
+    let begun = std::time::SystemTime::now();
+    let output = home.pml(&["run", "-e", "return await mcp.fix.echo({ text: 'x' })"]);
+    assert_eq!(stdout(&output).trim(), "x", "{output:?}");
+    assert!(begun.elapsed().unwrap() < std::time::Duration::from_secs(30));
+}
+
+#[test]
+fn files_with_tokens_are_for_their_owner_only() {
+    let home = Home(tempfile::tempdir().unwrap());
+    assert!(home.pml(&["server", "add", "a", "--env", "TOKEN=sk-12345", "--", "x"]).status.success());
+    let file = home.path().join(".config/pml/pml.toml");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(file).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+}
