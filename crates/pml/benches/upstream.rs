@@ -1,0 +1,350 @@
+//! What pml adds between a program and a server.
+//!
+//! Everything is measured against a plain client in the same run: a thread that writes a request
+//! to a server's pipe and waits for the line that answers it, which is the least that can be done; and
+//! for whole programs the client of the official TypeScript SDK. Budgets are in SPECIFICATION.md;
+//! `--check` fails if one is broken. Run: `scripts/bench upstream [--json] [--check]`.
+
+#![expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "measures real time and starts servers")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for people")]
+
+use std::{
+    collections::BTreeMap,
+    env,
+    io::{BufRead, BufReader, Write},
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio},
+    time::{Duration, Instant},
+};
+
+use pml::{
+    broker::{Answer, CallHandler, Policy, ToolCall},
+    execution::{self, Budget, Request},
+    sandbox::{Mode, Options, Pool, WorkerLimits},
+    serve::{self, Services},
+    upstream::{Secret, Settings, Target},
+};
+use pml_wire::{CallId, ExecutionId};
+use serde_json::{json, value::RawValue};
+use tokio_util::sync::CancellationToken;
+
+const MIB: usize = 1024 * 1024;
+/// Tools that the server has.
+const TOOLS: &str = "1500";
+const ROUNDS: usize = 2000;
+const PAYLOAD_BYTES: usize = 10 * MIB;
+
+/// A promise: key, most, what it says.
+const PROMISES: [(&str, f64, &str); 4] = [
+    ("overhead_p50_us", 50.0, "broker and transport, median, small call"),
+    ("overhead_p95_us", 500.0, "broker and transport, 95th percentile, 1 500 tools"),
+    ("ratio_sequential", 1.5, "10 sequential calls from code, against the official client, real server"),
+    ("ratio_payload", 1.5, "a 10 MB result, against a plain client that reads it and looks at it once"),
+];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let has = |flag: &str| args.iter().any(|arg| arg == flag);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let results = runtime.expect("the runtime starts").block_on(measure());
+    if has("--json") {
+        println!("{}", json!(results));
+    } else {
+        for (key, value) in &results {
+            println!("{key:<24} {value:>12.3}");
+        }
+    }
+    let mut is_kept = true;
+    for (key, most, what) in PROMISES {
+        let Some(value) = results.get(key) else { continue };
+        let verdict = if *value <= most { "kept" } else { "BROKEN" };
+        is_kept &= *value <= most;
+        eprintln!("{verdict}: {what}: {value:.2} of {most}");
+    }
+    match is_kept || !has("--check") {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+async fn measure() -> BTreeMap<&'static str, f64> {
+    let mut results = BTreeMap::new();
+    let fixture = server_path("fixture-server");
+    let target = |args: &[&str]| (fixture.clone(), args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>());
+
+    let (command, args) = target(&["--era", "legacy", "--tools", TOOLS]);
+    let mut plain = Plain::start(&command, &args);
+    let gateway = Gateway::start("server", &command, &args).await;
+    let (direct, brokered) = gateway.alternate(&mut plain, "echo", &json!({ "text": "hello" }), ROUNDS).await;
+    let base = median(&direct);
+    results.insert("plain_p50_us", base * 1e6);
+    results.insert("broker_p50_us", median(&brokered) * 1e6);
+    results.insert("overhead_p50_us", (median(&brokered) - base) * 1e6);
+    results.insert("overhead_p95_us", (percentile(&brokered, 0.95) - base) * 1e6);
+
+    let (direct, brokered) = gateway.alternate(&mut plain, "big", &json!({ "bytes": PAYLOAD_BYTES }), 15).await;
+    results.insert("plain_10mb_ms", median(&direct) * 1e3);
+    results.insert("broker_10mb_ms", median(&brokered) * 1e3);
+    results.insert("ratio_payload", median(&brokered) / median(&direct));
+    gateway.stop().await;
+
+    let everything = root().join(".test-env/node_modules/@modelcontextprotocol/server-everything/dist/index.js");
+    if everything.exists() {
+        let args = vec![everything.to_string_lossy().into_owned()];
+        let mut plain = Plain::start(Path::new("node"), &args);
+        let gateway = Gateway::start("everything", Path::new("node"), &args).await;
+        let mut sdk = Sdk::start(&everything);
+        let (bare, direct, programs) = gateway.sequential(&mut plain, &mut sdk).await;
+        results.insert("bare_pipe_10_calls_ms", median(&bare) * 1e3);
+        results.insert("plain_10_calls_ms", median(&direct) * 1e3);
+        results.insert("code_10_calls_ms", median(&programs) * 1e3);
+        results.insert("ratio_sequential", median(&programs) / median(&direct));
+        gateway.stop().await;
+    } else {
+        eprintln!("  the published servers are not there: run scripts/bench");
+    }
+    results
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the workspace").to_owned()
+}
+
+fn server_path(name: &str) -> PathBuf {
+    let own = env::current_exe().expect("a running program has a path");
+    own.ancestors().nth(2).expect("benches lie in target/release/deps").join(name)
+}
+
+fn median(samples: &[f64]) -> f64 {
+    percentile(samples, 0.5)
+}
+
+fn percentile(samples: &[f64], part: f64) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[((sorted.len() - 1) as f64 * part) as usize]
+}
+
+/// The simplest client there is.
+struct Plain {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    id: u64,
+}
+
+impl Plain {
+    fn start(command: &Path, args: &[String]) -> Plain {
+        let mut child = Command::new(command)
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the server starts");
+        let (stdin, stdout) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+        let mut plain = Plain { child, stdin, stdout: BufReader::with_capacity(64 * 1024, stdout), id: 0 };
+        let info = json!({ "name": "plain", "version": "1" });
+        plain
+            .request("initialize", &json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info }));
+        writeln!(plain.stdin, r#"{{"jsonrpc":"2.0","method":"notifications/initialized"}}"#).expect("a pipe");
+        plain
+    }
+
+    fn request(&mut self, method: &str, params: &serde_json::Value) -> Vec<u8> {
+        self.id += 1;
+        let message = json!({ "jsonrpc": "2.0", "id": self.id, "method": method, "params": params });
+        self.stdin.write_all(format!("{message}\n").as_bytes()).expect("a pipe");
+        let own = format!("\"id\":{}", self.id);
+        loop {
+            let mut line = Vec::new();
+            self.stdout.read_until(b'\n', &mut line).expect("a pipe");
+            assert!(!line.is_empty(), "the server is gone");
+            // Servers notify as well; an answer names our id near one of its ends.
+            let ends = [&line[..line.len().min(100)], &line[line.len().saturating_sub(100)..]];
+            if ends.iter().any(|end| String::from_utf8_lossy(end).contains(&own)) {
+                // Looked at once, as any client must.
+                serde_json::from_slice::<serde::de::IgnoredAny>(&line).expect("JSON");
+                return line;
+            }
+        }
+    }
+
+    fn call(&mut self, tool: &str, arguments: &serde_json::Value) -> f64 {
+        let started = Instant::now();
+        self.request("tools/call", &json!({ "name": tool, "arguments": arguments }));
+        started.elapsed().as_secs_f64()
+    }
+}
+
+impl Drop for Plain {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The official SDK's client, in a process of its own.
+struct Sdk {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Sdk {
+    fn start(server: &Path) -> Sdk {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/sdk/client.mjs");
+        let modules = root().join(".test-env/node_modules");
+        let mut child = Command::new("node")
+            .args([script.as_os_str(), modules.as_os_str(), server.as_os_str()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("node starts");
+        let (stdin, stdout) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+        let mut sdk = Sdk { child, stdin, stdout: BufReader::new(stdout) };
+        assert_eq!(sdk.read().trim(), "ready");
+        sdk
+    }
+
+    fn read(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("a pipe");
+        line
+    }
+
+    /// Seconds, by its own clock.
+    fn ten_calls(&mut self) -> f64 {
+        self.stdin.write_all(b"\n").expect("a pipe");
+        self.read().trim().parse::<f64>().expect("milliseconds") / 1e3
+    }
+}
+
+impl Drop for Sdk {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// pml, without its command line.
+struct Gateway {
+    services: Services,
+    pool: Pool,
+    shutdown: CancellationToken,
+    keeper: tokio::task::JoinHandle<()>,
+    name: String,
+    _data_dir: tempfile::TempDir,
+}
+
+impl Gateway {
+    async fn start(name: &str, command: &Path, args: &[String]) -> Gateway {
+        let path = env::var("PATH").unwrap_or_default();
+        let target = Target::Stdio {
+            command: command.to_string_lossy().into_owned(),
+            args: args.iter().map(Secret::new).collect(),
+            env: BTreeMap::from([("PATH".to_owned(), Secret::new(path))]),
+            cwd: None,
+        };
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_pml"));
+        let data_dir = tempfile::tempdir().expect("a folder");
+        let services = Services::start(serve::Options {
+            program: program.clone(),
+            servers: vec![Settings::new(name, Ok(target))],
+            policy: Policy { allow: vec!["*".to_owned()], deny: vec!["other:*".to_owned()] },
+            data_dir: Some(data_dir.path().to_owned()),
+            who: "bench".to_owned(),
+        })
+        .expect("services start");
+        services.servers[0].init().await.expect("the server starts");
+        let shutdown = CancellationToken::new();
+        let (pool, keeper) = Pool::start(
+            Options {
+                program,
+                mode: Mode::Worker,
+                warm_workers: NonZeroUsize::new(8).expect("eight"),
+                allow_weak: false,
+                limits: WorkerLimits { memory_bytes: 64 * MIB as u64, cpu_seconds: 60 },
+                max_frame_bytes: 16 * MIB as u32,
+            },
+            shutdown.clone(),
+        );
+        let keeper = tokio::spawn(keeper);
+        pool.full().await;
+        Gateway { services, pool, shutdown, keeper, name: name.to_owned(), _data_dir: data_dir }
+    }
+
+    /// The same call by a plain client and through the broker, in turns.
+    async fn alternate(
+        &self,
+        plain: &mut Plain,
+        tool: &str,
+        arguments: &serde_json::Value,
+        rounds: usize,
+    ) -> (Vec<f64>, Vec<f64>) {
+        let args = RawValue::from_string(arguments.to_string()).expect("JSON");
+        let (mut direct, mut brokered) = (Vec::new(), Vec::new());
+        for round in 0..rounds + rounds / 10 {
+            let plain = plain.call(tool, arguments);
+            let call = ToolCall {
+                execution: ExecutionId::mint(),
+                id: CallId(1),
+                tool: format!("{}:{tool}", self.name).parse().expect("a tool"),
+                args: args.clone(),
+            };
+            let started = Instant::now();
+            let answer = self.services.broker.call(call).await.expect("an answer");
+            let took = started.elapsed().as_secs_f64();
+            assert!(matches!(answer, Answer::Value(_)));
+            // The first ones warm caches.
+            if round >= rounds / 10 {
+                direct.push(plain);
+                brokered.push(took);
+            }
+        }
+        (direct, brokered)
+    }
+
+    /// Ten calls, one after the other: over a bare pipe, by the official client, and by a program; in
+    /// turns.
+    async fn sequential(&self, plain: &mut Plain, sdk: &mut Sdk) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
+        let code = "for (let i = 0; i < 10; i++) await mcp.everything.echo({ message: 'hello' }); return 1";
+        let budget = Budget {
+            timeout: Duration::from_secs(30),
+            memory_bytes: 64 * MIB,
+            code_bytes: MIB,
+            result_bytes: 8 * MIB,
+            log_bytes: MIB,
+            calls: 1000,
+            calls_in_flight: 32,
+            calls_per_minute: None,
+            decisions: 200,
+        };
+        let (mut bare, mut direct, mut programs) = (Vec::new(), Vec::new(), Vec::new());
+        for round in 0..120 {
+            let by_sdk = sdk.ten_calls();
+            let plain: f64 = (0..10).map(|_| plain.call("echo", &json!({ "message": "hello" }))).sum();
+            self.pool.full().await;
+            let request =
+                Request { code: code.to_owned(), name: "bench.ts".to_owned(), args: RawValue::NULL.to_owned() };
+            let started = Instant::now();
+            let never = CancellationToken::new();
+            let outcome = execution::run(&self.pool, request, budget, &*self.services.broker, &|_| {}, &never).await;
+            let took = started.elapsed().as_secs_f64();
+            assert!(outcome.result.is_ok(), "{outcome:?}");
+            if round >= 20 {
+                bare.push(plain);
+                direct.push(by_sdk);
+                programs.push(took);
+            }
+        }
+        (bare, direct, programs)
+    }
+
+    async fn stop(self) {
+        self.services.stop().await;
+        self.shutdown.cancel();
+        let _ = self.keeper.await;
+    }
+}
