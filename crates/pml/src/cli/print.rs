@@ -89,7 +89,8 @@ pub(super) fn duration(duration: Duration) -> String {
 
 /// What a program prints must not drive the terminal.
 pub(super) fn visible(text: &str) -> String {
-    let is_harmful = |c: char| c.is_control() && c != '\n' && c != '\t';
+    let turns_text = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_harmful = |c: char| (c.is_control() && c != '\n' && c != '\t') || turns_text(c);
     match text.contains(is_harmful) {
         true => text.chars().map(|c| if is_harmful(c) { '\u{fffd}' } else { c }).collect(),
         false => text.to_owned(),
@@ -104,5 +105,6 @@ mod tests {
     fn control_sequences_are_shown_not_obeyed() {
         assert_eq!(visible("a\n\tb"), "a\n\tb");
         assert_eq!(visible("\x1b[2Jx\r"), "\u{fffd}[2Jx\u{fffd}");
+        assert_eq!(visible("a\u{202e}b"), "a\u{fffd}b");
     }
 }

@@ -27,7 +27,7 @@ const SUMMARY: usize = 90;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Only this server's
+    /// Only this server's, with their arguments
     server: Option<String>,
 
     /// Ask every server, also those whose tools are known from earlier
@@ -65,7 +65,7 @@ pub(super) async fn list(args: Args, mut config: Config) -> ExitCode {
     };
     let printed = match args.json {
         true => print_json(&known.snapshot, &config.policy),
-        false => print_text(&known.snapshot, &config.policy),
+        false => print_text(&known.snapshot, &config.policy, args.server.is_some()),
     };
     complain(&known.failures);
     match (printed, known.failures.is_empty()) {
@@ -168,7 +168,8 @@ fn print_json(snapshot: &Snapshot, policy: &Policy) -> io::Result<()> {
     writeln!(io::stdout(), "{}", json!({ "tools": tools }))
 }
 
-fn print_text(snapshot: &Snapshot, policy: &Policy) -> io::Result<()> {
+/// A line for each tool, and with `signatures` how to call it.
+fn print_text(snapshot: &Snapshot, policy: &Policy, signatures: bool) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     for listing in snapshot.listings() {
         let count = listing.tools.len();
@@ -178,6 +179,9 @@ fn print_text(snapshot: &Snapshot, policy: &Policy) -> io::Result<()> {
         for (name, tool) in listing.tools.iter().filter(|(_, tool)| policy.allows(&tool.id)) {
             let summary = summary(tool.description.as_deref().unwrap_or_default());
             writeln!(stdout, "  {:<width$}  {}", print::visible(name), print::visible(&summary))?;
+            if signatures {
+                writeln!(stdout, "      {}", print::visible(&typescript::signature(&tool.declared())))?;
+            }
         }
         if denied > 0 {
             writeln!(stdout, "  ({denied} more that the policy does not allow)")?;

@@ -87,8 +87,8 @@ fn tools_and_types_are_listed() {
     let home = Home::with_fixture("");
     let text = stdout(&home.pml(&["tools"]));
     assert!(text.starts_with("fix (") && text.contains("  add "), "{text}");
-    // From what is known, without a server.
-    fs::write(home.path().join("pml.toml"), fs::read_to_string(home.path().join("pml.toml")).unwrap()).unwrap();
+    let text = stdout(&home.pml(&["tools", "fix"]));
+    assert!(text.contains("mcp.fix.add(args: { a: number; b: number }): Promise<number>"), "{text}");
     let tools = json_of(&home.pml(&["tools", "fix", "--json"]));
     let add = tools["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "add").unwrap();
     assert_eq!(add["id"], "fix:add");
