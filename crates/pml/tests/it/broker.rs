@@ -53,7 +53,7 @@ async fn the_policy_is_asked_about_the_tool_that_is_meant() {
 
 #[tokio::test]
 async fn every_call_leaves_one_line_and_one_event_whatever_happened() {
-    let server = fixture(Way::Stdio, "both", &[]).with(|settings| settings.call_timeout = Duration::from_millis(400));
+    let server = fixture(Way::Stdio, "both", &[]).with(|settings| settings.call_timeout = Duration::from_millis(1500));
     let mut gateway = Gateway::start(vec![server]);
     gateway.budget.calls = 6;
     let program = codes(&[

@@ -205,7 +205,7 @@ async fn a_first_start_that_fails_is_tried_again() {
 #[tokio::test]
 async fn a_server_that_hangs_is_replaced() {
     let server = fixture(Way::Stdio, "legacy", &[]).with(|settings| {
-        settings.call_timeout = Duration::from_millis(300);
+        settings.call_timeout = Duration::from_millis(1000);
     });
     let gateway = Gateway::start(vec![server]);
     let pid = gateway.value("return (await mcp.fix.pid({})).pid").await;
@@ -223,7 +223,7 @@ async fn a_server_that_hangs_is_replaced() {
 async fn a_timeout_of_an_isolated_call_ends_its_process() {
     let server = fixture(Way::Stdio, "both", &[]).with(|settings| {
         settings.isolation = Isolation::PerCall;
-        settings.call_timeout = Duration::from_millis(300);
+        settings.call_timeout = Duration::from_millis(1000);
     });
     let gateway = Gateway::start(vec![server]);
     let (code, _) = gateway.error("return await mcp.fix.hang({})").await;
@@ -289,7 +289,7 @@ async fn statuses_of_http_have_codes() {
     for era in ["legacy", "modern"] {
         for (fault, code, part) in table {
             let server = fixture(Way::Http, era, &["--fault", fault]).with(|settings| {
-                settings.call_timeout = Duration::from_millis(700);
+                settings.call_timeout = Duration::from_millis(2000);
             });
             let gateway = Gateway::start(vec![server]);
             let (actual, message) = gateway.error(ECHO).await;
