@@ -88,6 +88,15 @@ impl Broker {
         self.servers.get(server).is_some_and(Upstream::may_change)
     }
 
+    /// Writes down that a program was not started because of a call that the policy does not allow.
+    pub(super) fn record_denial(&self, execution: ExecutionId, tool: &ToolId, rule: String) {
+        // Calls are counted from 1; none was made.
+        let mut record = Record::new(&self.sinks, execution, CallId(0), tool.as_str(), "");
+        record.decision = Decision::Deny;
+        record.rule = rule;
+        record.end(&Err(CallError::new(ErrorCode::PolicyDenied, "the program was not started")));
+    }
+
     /// Starts a server and waits for its list of tools, whatever comes of it.
     pub(super) async fn discover(&self, server: &str) {
         if let Some(upstream) = self.servers.get(server) {
@@ -206,8 +215,12 @@ impl CallHandler for Broker {
         self.snapshot().tool(&tool).map_or(tool, |found| found.id.clone())
     }
 
-    fn preflight(&self, calls: Vec<PreflightCall>) -> HandlerFuture<'_, Result<Vec<String>, Box<ErrorReport>>> {
-        Box::pin(self.check_program(calls))
+    fn preflight(
+        &self,
+        execution: ExecutionId,
+        calls: Vec<PreflightCall>,
+    ) -> HandlerFuture<'_, Result<Vec<String>, Box<ErrorReport>>> {
+        Box::pin(self.check_program(execution, calls))
     }
 
     fn refused(&self, execution: ExecutionId, id: CallId, target: &str, error: &CallError) {

@@ -22,7 +22,11 @@ pub trait CallHandler: Send + Sync {
     }
 
     /// Checks calls before the program that makes them runs. Warnings, or why it must not run.
-    fn preflight(&self, _calls: Vec<PreflightCall>) -> HandlerFuture<'_, Result<Vec<String>, Box<ErrorReport>>> {
+    fn preflight(
+        &self,
+        _execution: ExecutionId,
+        _calls: Vec<PreflightCall>,
+    ) -> HandlerFuture<'_, Result<Vec<String>, Box<ErrorReport>>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pml_wire::{
-    ErrorCode, ToolId,
+    ErrorCode, ExecutionId, ToolId,
     message::{ErrorReport, PreflightCall},
 };
 
@@ -15,7 +15,11 @@ const MAX_MISTAKES: usize = 10;
 
 impl Broker {
     /// Warnings, or why the program must not run: a call that is bound to be made is bound to fail.
-    pub(super) async fn check_program(&self, calls: Vec<PreflightCall>) -> Result<Vec<String>, Box<ErrorReport>> {
+    pub(super) async fn check_program(
+        &self,
+        execution: ExecutionId,
+        calls: Vec<PreflightCall>,
+    ) -> Result<Vec<String>, Box<ErrorReport>> {
         // What is bound to be called is started anyway, and what is known of it from earlier may not
         // be true any more; so nothing is refused before the server itself was asked.
         let snapshot = self.snapshot();
@@ -45,6 +49,12 @@ impl Broker {
             }
         }
         let Some((first, _)) = fatal.first() else { return Ok(warnings) };
+        for tool in fatal.iter().filter_map(|(call, _)| snapshot.tool(&call.target.parse().ok()?)) {
+            let Verdict { is_allowed, rule } = self.policy().judge(&tool.id);
+            if !is_allowed {
+                self.record_denial(execution, &tool.id, rule);
+            }
+        }
         let lines: Vec<_> = fatal
             .iter()
             .take(MAX_MISTAKES)

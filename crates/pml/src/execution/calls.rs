@@ -6,7 +6,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use pml_wire::{
     CallId, ErrorCode, ExecutionId, Kind, ToolId,
     id::MAX_NAME_BYTES,
-    message::{CallError, ErrorReport, Read},
+    message::{CallError, ErrorReport, PreflightCall, Read},
 };
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -124,6 +124,11 @@ impl<'a> Calls<'a> {
 
     pub(super) fn handler(&self) -> &'a dyn CallHandler {
         self.handler
+    }
+
+    /// Checks calls before the program that makes them runs.
+    pub(super) fn preflight(&self, calls: Vec<PreflightCall>) -> HandlerFuture<'a, super::Verdict> {
+        self.handler.preflight(self.execution, calls)
     }
 
     fn next_id(&mut self, id: u32) -> Result<(), Refused> {

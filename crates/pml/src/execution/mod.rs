@@ -340,7 +340,7 @@ impl Run<'_> {
                 if !is_first || preflight.calls.len() > message::MAX_PREFLIGHT_CALLS {
                     return Err(Stop::Violation("a list of calls that comes too late or is too long".to_owned()));
                 }
-                self.preflight = Asked::Pending(self.calls.handler().preflight(preflight.calls));
+                self.preflight = Asked::Pending(self.calls.preflight(preflight.calls));
             }
             Kind::Read => self.calls.accept_read(frame.id, parse(&frame)?)?,
             Kind::Value => {

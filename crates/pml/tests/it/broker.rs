@@ -43,11 +43,15 @@ async fn the_policy_is_asked_about_the_tool_that_is_meant() {
     assert_eq!(gateway.value(&program).await, expected);
     // What may not be called is not shown.
     assert_eq!(gateway.value("return ['add', 'echo'].map((name) => name in mcp.fix)").await, json!([false, true]));
+    // A program that is not started because of it is written down too.
+    let (code, _) = gateway.error("await mcp.fix.add({ a: 1, b: 2 })").await;
+    assert_eq!(code, ErrorCode::PreflightFailed);
     let denied = gateway.event(|body| matches!(body, Body::PolicyDenied { .. })).await;
     assert!(format!("{denied:?}").contains("deny fix:add"), "{denied:?}");
     let audit = gateway.audit().await;
     let denials: Vec<_> = audit.iter().filter(|line| line["decision"] == "deny").collect();
-    assert_eq!(denials.len(), 4);
+    assert_eq!(denials.len(), 5);
+    assert_eq!((&denials[4]["call"], &denials[4]["rule"]), (&json!(0), &json!("deny fix:add")));
     assert_eq!((&denials[2]["tool"], &denials[2]["rule"]), (&json!("fix:get-sum"), &json!("deny *:get-sum")));
 }
 
