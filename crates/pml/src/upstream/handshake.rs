@@ -15,7 +15,7 @@ use super::{
     inbox::stopped,
     process::Start,
     settings::{HttpWire, ProcessLimits, Settings, Target},
-    transport::{Link, Plumbing, Rejected},
+    transport::{Link, Plumbing, is_rejected},
 };
 
 const UNSUPPORTED_VERSION: i64 = -32022;
@@ -69,9 +69,9 @@ async fn attempt(
                 HttpWire::Streamable => over_http(http, bound, known).await,
                 HttpWire::Auto => match over_http(http, bound, known).await {
                     // No message may be posted there: perhaps it is the older transport.
-                    Err(failure) if Rejected::of(&failure).is_some() => sse().await.map_err(|older| {
+                    Err(failure) if is_rejected(&failure) => sse().await.map_err(|older| {
                         // Unless it is that, what was said first says more.
-                        if Rejected::of(&older).is_some() { failure } else { older }
+                        if is_rejected(&older) { failure } else { older }
                     }),
                     connected => connected,
                 },
@@ -82,7 +82,7 @@ async fn attempt(
 
 /// Did the server answer, but not agree?
 fn is_refusal(failure: &Failure) -> bool {
-    failure.data.as_ref().is_some_and(|data| data.get("code").is_some()) || Rejected::of(failure).is_some()
+    failure.data.as_ref().is_some_and(|data| data.get("code").is_some()) || is_rejected(failure)
 }
 
 /// Connects over a child's pipes.
@@ -155,7 +155,7 @@ async fn over_http(
 
 /// Would another question get the same answer? It would if nobody is there, or nobody may ask.
 fn is_final(failure: &Failure) -> bool {
-    Rejected::of(failure).is_none() && failure.code != ErrorCode::ProviderTimeout
+    !is_rejected(failure) && failure.code != ErrorCode::ProviderTimeout
 }
 
 /// Why a server was not found to be modern.

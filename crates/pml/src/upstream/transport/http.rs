@@ -13,16 +13,15 @@ use reqwest::{
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE},
 };
 use tokio::time::{sleep, timeout};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     super::{
         codec::{Line, Lines},
         failure::{Failure, Retry},
-        inbox::{Inbox, stopped},
+        inbox::Inbox,
         settings::Secret,
     },
-    Exchange, Outgoing, Plumbing, replies,
+    Outgoing, Plumbing, SHORT,
 };
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -34,8 +33,6 @@ const EVENTS: &str = "text/event-stream";
 
 /// How much of a body that is no message is read and shown.
 const SHOWN_BYTES: usize = 300;
-/// For what nobody waits for.
-const SHORT: Duration = Duration::from_secs(5);
 /// For what only frees the server's memory earlier.
 const GOODBYE: Duration = Duration::from_secs(1);
 /// Between two attempts to open the server's own stream.
@@ -49,54 +46,11 @@ pub(super) struct Http {
     session: Mutex<Option<HeaderValue>>,
     inbox: Arc<Inbox>,
     max_bytes: usize,
-    stop: CancellationToken,
 }
 
-/// A status that refuses a message, in [`Failure::data`]: somebody is there, but not for this.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) struct Rejected(pub(in super::super) u16);
-
-impl Rejected {
-    /// The status with which an answer was refused, if it was.
-    pub(in super::super) fn of(failure: &Failure) -> Option<Rejected> {
-        let status = failure.data.as_ref()?.get("status")?.as_u64()?;
-        u16::try_from(status).ok().map(Rejected)
-    }
-}
-
-pub(super) fn open(
-    client: &Client,
-    url: &Secret,
-    headers: &BTreeMap<String, Secret>,
-    plumbing: &Plumbing,
-    stop: &CancellationToken,
-    tasks: &TaskTracker,
-) -> Result<(Arc<Http>, Arc<Inbox>), Failure> {
-    let (sender, mut outgoing) = replies();
-    let inbox = Inbox::new(plumbing.notices.clone(), sender, Arc::default());
-    let http = Arc::new(Http {
-        client: client.clone(),
-        url: parse_url(url)?,
-        headers: parse_headers(headers)?,
-        session: Mutex::default(),
-        inbox: Arc::clone(&inbox),
-        max_bytes: plumbing.max_message_bytes,
-        stop: stop.clone(),
-    });
-    let (replying, stop) = (Arc::clone(&http), stop.clone());
-    tasks.spawn(async move {
-        let reply = async {
-            while let Some(body) = outgoing.recv().await {
-                let message = Outgoing { body, id: None, headers: super::Headers::default() };
-                let _ = timeout(SHORT, replying.post(message)).await;
-            }
-        };
-        tokio::select! {
-            () = stop.cancelled() => replying.inbox.close(stopped()),
-            () = reply => {}
-        }
-    });
-    Ok((http, inbox))
+/// Was a message refused by its status? Then somebody is there, but not for this.
+pub(in super::super) fn is_rejected(failure: &Failure) -> bool {
+    failure.data.as_ref().is_some_and(|data| data.get("status").is_some())
 }
 
 pub(super) fn parse_url(url: &Secret) -> Result<Url, Failure> {
@@ -122,31 +76,21 @@ pub(super) fn parse_headers(headers: &BTreeMap<String, Secret>) -> Result<Header
 }
 
 impl Http {
-    pub(super) fn send(self: &Arc<Self>, message: Outgoing, tasks: &TaskTracker) -> Exchange {
-        let http = Arc::clone(self);
-        let task = tasks.spawn(async move {
-            let id = message.id;
-            tokio::select! {
-                biased;
-                () = http.stop.cancelled() => {}
-                posted = http.post(message) => if let (Err(failure), Some(id)) = (posted, id) {
-                    http.inbox.fail(id, failure);
-                }
-            }
-        });
-        Exchange(Some(task.abort_handle()))
-    }
-
-    pub(super) fn tell(self: &Arc<Self>, message: Outgoing, tasks: &TaskTracker) {
-        let http = Arc::clone(self);
-        tasks.spawn(async move { http.deliver(message).await });
-    }
-
-    pub(super) async fn deliver(&self, message: Outgoing) {
-        tokio::select! {
-            () = self.stop.cancelled() => {}
-            _ = timeout(SHORT, self.post(message)) => {}
-        }
+    pub(super) fn new(
+        client: &Client,
+        url: &Secret,
+        headers: &BTreeMap<String, Secret>,
+        plumbing: &Plumbing,
+        inbox: &Arc<Inbox>,
+    ) -> Result<Http, Failure> {
+        Ok(Http {
+            client: client.clone(),
+            url: parse_url(url)?,
+            headers: parse_headers(headers)?,
+            session: Mutex::default(),
+            inbox: Arc::clone(inbox),
+            max_bytes: plumbing.max_message_bytes,
+        })
     }
 
     fn session(&self) -> std::sync::MutexGuard<'_, Option<HeaderValue>> {
@@ -161,7 +105,7 @@ impl Http {
         }
     }
 
-    async fn post(&self, message: Outgoing) -> Result<(), Failure> {
+    pub(super) async fn post(&self, message: Outgoing) -> Result<(), Failure> {
         let Outgoing { body, id, headers } = message;
         let mut request =
             self.client.post(self.url.clone()).header(ACCEPT, format!("{JSON}, {EVENTS}")).header(CONTENT_TYPE, JSON);
@@ -273,19 +217,8 @@ impl Http {
         Ok(())
     }
 
-    pub(super) fn listen(self: &Arc<Self>, version: &'static str, tasks: &TaskTracker) {
-        let http = Arc::clone(self);
-        tasks.spawn(async move {
-            let stop = http.stop.clone();
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = http.listening(version) => {}
-            }
-        });
-    }
-
     /// Keeps the server's own stream open, unless it has none.
-    async fn listening(&self, version: &'static str) {
+    pub(super) async fn listening(&self, version: &'static str) {
         loop {
             let mut request = self.client.get(self.url.clone()).headers(self.headers.clone()).header(ACCEPT, EVENTS);
             request = request.header(VERSION, version);

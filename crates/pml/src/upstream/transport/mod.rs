@@ -9,14 +9,14 @@ mod stdio;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use tokio::{sync::mpsc, task::AbortHandle};
+use tokio::{sync::mpsc, task::AbortHandle, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub(super) use self::http::Rejected;
+pub(super) use self::http::is_rejected;
 use self::{http::Http, sse::Sse, stdio::Stdio};
 use super::{
     failure::Failure,
-    inbox::{Inbox, Notice},
+    inbox::{Inbox, Notice, stopped},
     process::{LastWords, Start},
     settings::Secret,
 };
@@ -38,9 +38,27 @@ pub(super) struct Link {
 #[derive(Debug)]
 enum Way {
     Stdio(Stdio),
-    Http(Arc<Http>),
-    Sse(Arc<Sse>),
+    /// Each message is a request of HTTP.
+    Posts(Arc<Poster>),
 }
+
+#[derive(Debug)]
+enum Poster {
+    Http(Http),
+    Sse(Sse),
+}
+
+impl Poster {
+    async fn post(&self, message: Outgoing) -> Result<(), Failure> {
+        match self {
+            Poster::Http(http) => http.post(message).await,
+            Poster::Sse(sse) => sse.post(message.body).await,
+        }
+    }
+}
+
+/// For what nobody waits for.
+const SHORT: Duration = Duration::from_secs(5);
 
 /// A message on its way out.
 #[derive(Debug)]
@@ -101,9 +119,10 @@ impl Link {
         headers: &BTreeMap<String, Secret>,
         plumbing: &Plumbing,
     ) -> Result<Link, Failure> {
-        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let (http, inbox) = http::open(client, url, headers, plumbing, &stop, &tasks)?;
-        Ok(Link { inbox, words: Arc::default(), pid: None, way: Way::Http(http), stop, tasks })
+        let (replies, outgoing) = mpsc::channel(OUTBOX);
+        let inbox = Inbox::new(plumbing.notices.clone(), replies, Arc::default());
+        let http = Http::new(client, url, headers, plumbing, &inbox)?;
+        Ok(Link::posting(Poster::Http(http), inbox, outgoing))
     }
 
     /// Speaks HTTP+SSE: one stream in, one request per message out.
@@ -113,9 +132,40 @@ impl Link {
         headers: &BTreeMap<String, Secret>,
         plumbing: &Plumbing,
     ) -> Result<Link, Failure> {
+        let (sse, incoming) = Sse::open(client, url, headers, plumbing).await?;
+        let (replies, outgoing) = mpsc::channel(OUTBOX);
+        let inbox = Inbox::new(plumbing.notices.clone(), replies, Arc::default());
+        let link = Link::posting(Poster::Sse(sse), Arc::clone(&inbox), outgoing);
+        let stop = link.stop.clone();
+        link.tasks.spawn(async move {
+            let failure = tokio::select! {
+                biased;
+                () = stop.cancelled() => stopped(),
+                failure = incoming.receive(&inbox) => failure,
+            };
+            inbox.close(failure);
+        });
+        Ok(link)
+    }
+
+    /// A link whose messages are posted one by one, also the replies to what the server asks.
+    fn posting(poster: Poster, inbox: Arc<Inbox>, mut outgoing: mpsc::Receiver<Vec<u8>>) -> Link {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let (sse, inbox) = sse::open(client, url, headers, plumbing, &stop, &tasks).await?;
-        Ok(Link { inbox, words: Arc::default(), pid: None, way: Way::Sse(sse), stop, tasks })
+        let poster = Arc::new(poster);
+        let (replying, closing, stopping) = (Arc::clone(&poster), Arc::clone(&inbox), stop.clone());
+        tasks.spawn(async move {
+            let reply = async {
+                while let Some(body) = outgoing.recv().await {
+                    let message = Outgoing { body, id: None, headers: Headers::default() };
+                    let _ = timeout(SHORT, replying.post(message)).await;
+                }
+            };
+            tokio::select! {
+                () = stopping.cancelled() => closing.close(stopped()),
+                () = reply => {}
+            }
+        });
+        Link { inbox, words: Arc::default(), pid: None, way: Way::Posts(poster), stop, tasks }
     }
 
     /// Hands a message over. The exchange of a request lasts as long as what is returned.
@@ -125,8 +175,20 @@ impl Link {
                 stdio.send(message.body).await;
                 Exchange::default()
             }
-            Way::Http(http) => http.send(message, &self.tasks),
-            Way::Sse(sse) => sse.send(message, &self.tasks),
+            Way::Posts(poster) => {
+                let (poster, inbox, stop) = (Arc::clone(poster), Arc::clone(&self.inbox), self.stop.clone());
+                let task = self.tasks.spawn(async move {
+                    let id = message.id;
+                    tokio::select! {
+                        biased;
+                        () = stop.cancelled() => {}
+                        posted = poster.post(message) => if let (Err(failure), Some(id)) = (posted, id) {
+                            inbox.fail(id, failure);
+                        }
+                    }
+                });
+                Exchange(Some(task.abort_handle()))
+            }
         }
     }
 
@@ -134,8 +196,7 @@ impl Link {
     pub(super) async fn deliver(&self, message: Outgoing) {
         match &self.way {
             Way::Stdio(stdio) => stdio.send(message.body).await,
-            Way::Http(http) => http.deliver(message).await,
-            Way::Sse(sse) => sse.deliver(message).await,
+            Way::Posts(poster) => post_briefly(poster, message, &self.stop).await,
         }
     }
 
@@ -144,34 +205,47 @@ impl Link {
         let message = Outgoing { body, id: None, headers };
         match &self.way {
             Way::Stdio(stdio) => stdio.tell(message.body),
-            Way::Http(http) => http.tell(message, &self.tasks),
-            Way::Sse(sse) => sse.tell(message, &self.tasks),
+            Way::Posts(poster) => {
+                let (poster, stop) = (Arc::clone(poster), self.stop.clone());
+                self.tasks.spawn(async move { post_briefly(&poster, message, &stop).await });
+            }
         }
     }
 
     /// Is closing an exchange how a request is cancelled?
     pub(super) fn cancels_by_closing(&self) -> bool {
-        matches!(self.way, Way::Http(_))
+        self.kind() == "http"
     }
 
     pub(super) fn kind(&self) -> &'static str {
-        match self.way {
+        match &self.way {
             Way::Stdio(_) => "stdio",
-            Way::Http(_) => "http",
-            Way::Sse(_) => "sse",
+            Way::Posts(poster) => match **poster {
+                Poster::Http(_) => "http",
+                Poster::Sse(_) => "sse",
+            },
         }
     }
 
     /// Opens the stream on which a server of the earlier era speaks by itself, where there is one.
     pub(super) fn listen(&self, version: &'static str) {
-        if let Way::Http(http) = &self.way {
-            http.listen(version, &self.tasks);
+        if let Way::Posts(poster) = &self.way {
+            let (poster, stop) = (Arc::clone(poster), self.stop.clone());
+            self.tasks.spawn(async move {
+                let Poster::Http(http) = &*poster else { return };
+                tokio::select! {
+                    () = stop.cancelled() => {}
+                    () = http.listening(version) => {}
+                }
+            });
         }
     }
 
     /// Tells the server that the session is over, where there is one.
     pub(super) async fn end_session(&self) {
-        if let Way::Http(http) = &self.way {
+        if let Way::Posts(poster) = &self.way
+            && let Poster::Http(http) = &**poster
+        {
             http.end_session().await;
         }
     }
@@ -195,6 +269,10 @@ impl Drop for Link {
     }
 }
 
-fn replies() -> (mpsc::Sender<Vec<u8>>, mpsc::Receiver<Vec<u8>>) {
-    mpsc::channel(OUTBOX)
+/// Posts what nobody waits for.
+async fn post_briefly(poster: &Poster, message: Outgoing, stop: &CancellationToken) {
+    tokio::select! {
+        () = stop.cancelled() => {}
+        _ = timeout(SHORT, poster.post(message)) => {}
+    }
 }
