@@ -12,7 +12,7 @@ use crate::{
     catalog::{Cache, Catalog, typescript},
     error::Error,
     events::Bus,
-    upstream::{self, Context, Settings, Upstream},
+    upstream::{self, Context, Settings, Target, Upstream},
 };
 
 /// How long a remote server may take to accept a connection.
@@ -53,7 +53,11 @@ impl Services {
             catalog: catalog.clone(),
             cache: Cache::new(data_dir.as_deref()),
             bus: bus.clone(),
-            client: client()?,
+            // Making one reads all certificates of the system, so not for nothing.
+            client: match settings.iter().any(|server| matches!(server.target, Ok(Target::Http { .. }))) {
+                true => Some(client()?),
+                false => None,
+            },
         };
         let tasks = TaskTracker::new();
         let mut servers = Vec::new();

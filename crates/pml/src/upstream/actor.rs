@@ -49,7 +49,8 @@ pub struct Context {
     pub catalog: Catalog,
     pub cache: Cache,
     pub bus: Bus,
-    pub client: reqwest::Client,
+    /// For remote servers, if there are any.
+    pub client: Option<reqwest::Client>,
 }
 
 /// Builds the handle and the actor's future. What is known of the server from earlier is in the

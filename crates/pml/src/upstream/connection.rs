@@ -67,7 +67,8 @@ impl Era {
 pub(super) struct Reach {
     /// pml itself, which keeps the processes of servers.
     pub(super) pml: Arc<Path>,
-    pub(super) client: reqwest::Client,
+    /// For remote servers, if there are any.
+    pub(super) client: Option<reqwest::Client>,
     pub(super) notices: mpsc::Sender<Notice>,
     /// Everything that must have ended before the server has.
     pub(super) lives: TaskTracker,
@@ -162,7 +163,7 @@ impl Connection {
         self.link.inbox.noise()
     }
 
-    /// Is any answer waited for?
+    /// Is the server at work, as far as can be known?
     pub(super) fn is_busy(&self) -> bool {
         self.link.inbox.is_busy()
     }

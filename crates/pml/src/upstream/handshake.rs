@@ -59,9 +59,10 @@ async fn attempt(
             over_stdio(|| Link::stdio(&start, &plumbing), bound, known).await
         }
         Target::Http { url, headers, wire } => {
-            let http = || Link::http(&reach.client, url, headers, &plumbing);
+            let client = reach.client.as_ref().ok_or_else(|| Failure::never("there is no HTTP client"))?;
+            let http = || Link::http(client, url, headers, &plumbing);
             let sse = async || {
-                let link = Link::sse(&reach.client, url, headers, &plumbing).await?;
+                let link = Link::sse(client, url, headers, &plumbing).await?;
                 initialize(link, bound).await
             };
             match wire {
