@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use super::{
     handler::{Answer, CallHandler, HandlerFuture, ToolCall},
     normalise,
-    policy::{Policy, Verdict},
+    policy::Policy,
     rate::Bucket,
     record::{Record, Sinks, traceparent},
     sharing::Sharing,
@@ -89,12 +89,17 @@ impl Broker {
     }
 
     /// Writes down that a program was not started because of a call that the policy does not allow.
-    pub(super) fn record_denial(&self, execution: ExecutionId, tool: &ToolId, rule: String) {
+    pub(super) fn record_denial(&self, execution: ExecutionId, tool: &ToolId, rule: &str) {
+        let error = CallError::new(ErrorCode::PolicyDenied, "the program was not started");
         // Calls are counted from 1; none was made.
-        let mut record = Record::new(&self.sinks, execution, CallId(0), tool.as_str(), "");
+        self.record_refusal(execution, CallId(0), tool.as_str(), rule, error);
+    }
+
+    fn record_refusal(&self, execution: ExecutionId, id: CallId, tool: &str, rule: &str, error: CallError) {
+        let mut record = Record::new(&self.sinks, execution, id, tool, "");
         record.decision = Decision::Deny;
-        record.rule = rule;
-        record.end(&Err(CallError::new(ErrorCode::PolicyDenied, "the program was not started")));
+        rule.clone_into(&mut record.rule);
+        record.end(&Err(error));
     }
 
     /// Starts a server and waits for its list of tools, whatever comes of it.
@@ -109,12 +114,11 @@ impl Broker {
         let tool = self.find(&call.tool).await?;
         tool.id.as_str().clone_into(&mut record.tool);
 
-        let Verdict { is_allowed, rule } = self.policy.judge(&tool.id);
-        record.rule = rule;
-        if !is_allowed {
+        let verdict = self.policy.judge(&tool.id);
+        record.rule.clone_from(&verdict.rule);
+        if !verdict.is_allowed {
             record.decision = Decision::Deny;
-            let message = format!("the policy does not allow `{}` ({})", tool.id, record.rule);
-            return Err(CallError::new(ErrorCode::PolicyDenied, message));
+            return Err(CallError::new(ErrorCode::PolicyDenied, verdict.explain(&tool.id)));
         }
         let name = tool.id.server();
         if let Some(bucket) = self.rates.get(name)
@@ -183,7 +187,7 @@ impl Broker {
         }
         let mut names: serde_json::Map<_, _> =
             snapshot.servers().map(|server| (server.to_owned(), serde_json::Value::Array(Vec::new()))).collect();
-        for tool in snapshot.tools().filter(|tool| self.policy.judge(&tool.id).is_allowed) {
+        for tool in snapshot.tools().filter(|tool| self.policy.allows(&tool.id)) {
             if let Some(list) = names.get_mut(tool.id.server()).and_then(serde_json::Value::as_array_mut) {
                 list.push(tool.id.tool().into());
             }
@@ -224,10 +228,7 @@ impl CallHandler for Broker {
     }
 
     fn refused(&self, execution: ExecutionId, id: CallId, target: &str, error: &CallError) {
-        let mut record = Record::new(&self.sinks, execution, id, target, "");
-        record.decision = Decision::Deny;
-        error.code.as_str().clone_into(&mut record.rule);
-        record.end(&Err(error.clone()));
+        self.record_refusal(execution, id, target, error.code.as_str(), error.clone());
     }
 }
 

@@ -18,6 +18,13 @@ pub(super) struct Verdict {
     pub(super) rule: String,
 }
 
+impl Verdict {
+    /// What a program is told about a tool that it may not call.
+    pub(super) fn explain(&self, tool: &ToolId) -> String {
+        format!("the policy does not allow `{tool}` ({})", self.rule)
+    }
+}
+
 impl Policy {
     pub(super) fn judge(&self, tool: &ToolId) -> Verdict {
         let matching = |patterns: &[String]| patterns.iter().find(|pattern| matches(pattern, tool.as_str())).cloned();

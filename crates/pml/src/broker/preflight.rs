@@ -7,7 +7,7 @@ use pml_wire::{
     message::{ErrorReport, PreflightCall},
 };
 
-use super::{door::Broker, policy::Verdict};
+use super::door::Broker;
 use crate::catalog::{Snapshot, Source, Tool, nearest};
 
 /// Mistakes that one report names.
@@ -50,9 +50,9 @@ impl Broker {
         }
         let Some((first, _)) = fatal.first() else { return Ok(warnings) };
         for tool in fatal.iter().filter_map(|(call, _)| snapshot.tool(&call.target.parse().ok()?)) {
-            let Verdict { is_allowed, rule } = self.policy().judge(&tool.id);
-            if !is_allowed {
-                self.record_denial(execution, &tool.id, rule);
+            let verdict = self.policy().judge(&tool.id);
+            if !verdict.is_allowed {
+                self.record_denial(execution, &tool.id, &verdict.rule);
             }
         }
         let lines: Vec<_> = fatal
@@ -75,9 +75,9 @@ impl Broker {
             let is_known = snapshot.server_name(id.server()).is_none_or(|server| snapshot.listing(server).is_some());
             return is_known.then(|| snapshot.explain_missing(&id));
         };
-        let Verdict { is_allowed, rule } = self.policy().judge(&tool.id);
-        if !is_allowed {
-            return Some(format!("the policy does not allow `{}` ({rule})", tool.id));
+        let verdict = self.policy().judge(&tool.id);
+        if !verdict.is_allowed {
+            return Some(verdict.explain(&tool.id));
         }
         wrong_arguments(tool, call)
     }

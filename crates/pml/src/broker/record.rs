@@ -1,12 +1,12 @@
 //! One line and one event for each call, whatever became of it.
 
 use pml_wire::{CallId, ErrorCode, ExecutionId, message::CallError};
-use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::handler::{Answer, ToolCall};
 use crate::{
     audit::{Audit, Decision, Entry},
+    catalog::hash,
     events::{Body, Bus, now_millis},
 };
 
@@ -56,7 +56,7 @@ impl<'a> Record<'a> {
             execution,
             id,
             tool: tool.to_owned(),
-            args_sha256: Sha256::digest(args.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect(),
+            args_sha256: hash(args),
             decision: Decision::Allow,
             rule: "default".to_owned(),
             ts: now_millis(),

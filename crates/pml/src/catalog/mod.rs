@@ -12,5 +12,5 @@ pub use self::{
     listing::{Difference, Listing, Source},
     schema::nearest,
     snapshot::{Catalog, Snapshot},
-    tool::{Hints, Tool},
+    tool::{Hints, Tool, hash},
 };

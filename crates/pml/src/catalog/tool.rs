@@ -1,6 +1,6 @@
 //! One tool, as its server describes it.
 
-use std::sync::OnceLock;
+use std::{fmt::Write, sync::OnceLock};
 
 use pml_wire::{ToolId, id::ToolIdError};
 use serde_json::{Map, Value, value::RawValue};
@@ -152,8 +152,13 @@ fn wrapper(schema: &Value) -> Option<String> {
 }
 
 /// SHA-256, as hexadecimal digits.
-pub(super) fn hash(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+pub fn hash(text: &str) -> String {
+    let mut digits = String::with_capacity(64);
+    for byte in Sha256::digest(text.as_bytes()) {
+        // Writing to a String cannot fail.
+        let _ = write!(digits, "{byte:02x}");
+    }
+    digits
 }
 
 #[cfg(test)]

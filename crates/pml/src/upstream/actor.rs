@@ -255,13 +255,13 @@ impl Actor {
                 Some(self.lost(Failure { message, ..failure }))
             }
             Done::Unsubscribed(Ok(())) => {
-                self.subscribe(chores);
+                self.subscribe(chores, RESUBSCRIBE);
                 None
             }
             // It does not offer subscriptions after all; the list is looked at from time to time.
             Done::Unsubscribed(Err(failure)) if failure.code == ErrorCode::ToolError => None,
             Done::Unsubscribed(Err(_)) => {
-                self.subscribe(chores);
+                self.subscribe(chores, RESUBSCRIBE);
                 None
             }
             Done::Lost(failure) => Some(self.lost(failure)),
@@ -323,7 +323,7 @@ impl Actor {
             let closed = Arc::clone(&connection);
             chores.push(Box::pin(async move { Done::Lost(closed.closed().await) }));
             if era == Era::Modern && connection.tells_changes {
-                self.subscribe_now(chores, connection);
+                self.subscribe(chores, Duration::ZERO);
             }
         }
     }
@@ -380,17 +380,14 @@ impl Actor {
         }
     }
 
-    fn subscribe(&self, chores: &FuturesUnordered<Chore>) {
+    /// Asks, after a pause, to be told when the tools change.
+    fn subscribe(&self, chores: &FuturesUnordered<Chore>, pause: Duration) {
         if let Some(connection) = self.held() {
             chores.push(Box::pin(async move {
-                sleep(RESUBSCRIBE).await;
+                sleep(pause).await;
                 Done::Unsubscribed(connection.subscribe().await)
             }));
         }
-    }
-
-    fn subscribe_now(&self, chores: &FuturesUnordered<Chore>, connection: Arc<Connection>) {
-        chores.push(Box::pin(async move { Done::Unsubscribed(connection.subscribe().await) }));
     }
 
     /// Lets the connection go. Its end is waited for when the actor ends.

@@ -11,6 +11,8 @@ use std::{
 use pml_testkit::fixture_path;
 use serde_json::{Value, json};
 
+use super::cli::{json_of, stderr, stdout};
+
 /// A folder of a user: a home, a configuration, data.
 struct Home(tempfile::TempDir);
 
@@ -44,18 +46,6 @@ impl Home {
             .output()
             .unwrap()
     }
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-fn json_of(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"))
 }
 
 #[test]
