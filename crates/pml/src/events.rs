@@ -45,6 +45,18 @@ pub enum Body {
     Reconnected { server: String, attempt: u32 },
     #[serde(rename = "provider.mcp.reconnect.exhausted")]
     ReconnectExhausted { server: String, tries: u32, reason: String },
+    /// A server has other resources than before.
+    #[serde(rename = "provider.mcp.resources.changed")]
+    ResourcesChanged { server: String },
+    /// A server has other prompts than before.
+    #[serde(rename = "provider.mcp.prompts.changed")]
+    PromptsChanged { server: String },
+    /// A resource that is watched has changed.
+    #[serde(rename = "provider.mcp.resource.updated")]
+    ResourceUpdated { server: String, uri: String },
+    /// A server logged something that belongs to no request.
+    #[serde(rename = "provider.mcp.log")]
+    Log { server: String, level: String, logger: Option<String>, data: serde_json::Value },
     /// The policy refused a call.
     #[serde(rename = "policy.denied")]
     PolicyDenied { tool: ToolId, call: u32, rule: String },

@@ -110,8 +110,17 @@ impl Broker {
         }
     }
 
-    async fn checked_call(&self, call: &ToolCall, record: &mut Record<'_>) -> Result<Answer, CallError> {
-        let tool = self.find(&call.tool).await?;
+    pub(super) fn sinks(&self) -> &Sinks {
+        &self.sinks
+    }
+
+    /// Finds a tool that may be called now, and its server.
+    pub(super) async fn admit(
+        &self,
+        id: &ToolId,
+        record: &mut Record<'_>,
+    ) -> Result<(Arc<Tool>, &Upstream), CallError> {
+        let tool = self.find(id).await?;
         tool.id.as_str().clone_into(&mut record.tool);
 
         let verdict = self.policy.judge(&tool.id);
@@ -133,11 +142,15 @@ impl Broker {
             );
             return Err(CallError::new(ErrorCode::RateLimited, message));
         }
-        let headers = check_arguments(&tool, &call.args)?;
-
         let upstream = self.servers.get(name).ok_or_else(|| {
             CallError::new(ErrorCode::ToolNotFound, format!("server `{name}` is not configured any more"))
         })?;
+        Ok((tool, upstream))
+    }
+
+    async fn checked_call(&self, call: &ToolCall, record: &mut Record<'_>) -> Result<Answer, CallError> {
+        let (tool, upstream) = self.admit(&call.tool, record).await?;
+        let headers = check_arguments(&tool, &call.args)?;
         let settings = upstream.settings();
         let work = Work { traceparent: traceparent(call.execution, call.id), headers };
         if !(settings.is_trusted && tool.hints.is_read_only) {

@@ -5,11 +5,15 @@
 //! hears of it. Whatever the outcome, also if the call is cancelled, there is one line in the audit
 //! log and one event.
 //!
-//! **Invariant:** nothing else in pml calls a server on behalf of a program.
+//! The calls that clients make themselves pass through [`Broker::forward`], by the same checks but for
+//! the arguments and the result, which are between the client and the server.
+//!
+//! **Invariant:** nothing else in pml calls a tool on behalf of anybody.
 
 mod door;
 mod handler;
 mod normalise;
+mod passthrough;
 mod policy;
 mod preflight;
 mod rate;
@@ -19,6 +23,7 @@ mod sharing;
 pub use self::{
     door::{Broker, Parts},
     handler::{Answer, CallHandler, HandlerFuture, Kept, Part, ToolCall},
+    passthrough::Passthrough,
     policy::Policy,
     rate::Bucket,
 };

@@ -65,11 +65,13 @@ impl<'a> Record<'a> {
         }
     }
 
-    pub(super) fn end(mut self, outcome: &Result<Answer, CallError>) {
-        match outcome {
-            Ok(answer) => self.write(Ok(answer.bytes())),
-            Err(error) => self.write(Err(error)),
-        }
+    pub(super) fn end(self, outcome: &Result<Answer, CallError>) {
+        self.end_with(outcome.as_ref().map(Answer::bytes));
+    }
+
+    /// Ends it with the size of the result, or with what went wrong.
+    pub(super) fn end_with(mut self, outcome: Result<usize, &CallError>) {
+        self.write(outcome);
     }
 
     fn write(&mut self, outcome: Result<usize, &CallError>) {

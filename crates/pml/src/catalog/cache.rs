@@ -12,7 +12,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use super::{
     listing::{Listing, Source},
@@ -33,7 +33,20 @@ pub struct Cache {
 pub struct Cached {
     /// The protocol version it spoke.
     pub version: String,
+    /// Absent in what an earlier pml wrote.
+    pub declared: Option<Declared>,
     pub listing: Listing,
+}
+
+/// What a server says about itself when it is connected.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub struct Declared {
+    /// Its name, version and the like, an object or null.
+    pub info: Value,
+    /// What it can do, an object or null.
+    pub capabilities: Value,
+    /// How it wants to be used.
+    pub instructions: Option<String>,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -42,6 +55,8 @@ struct File {
     server: String,
     version: String,
     hash: String,
+    #[serde(default)]
+    declared: Option<Declared>,
     tools: Vec<Box<RawValue>>,
 }
 
@@ -70,15 +85,22 @@ impl Cache {
             tracing::warn!(server, "a cached list of tools is not what was written, and not used");
             return None;
         }
-        Some(Cached { version: file.version, listing })
+        Some(Cached { version: file.version, declared: file.declared, listing })
     }
 
     /// Keeps a listing, whole or not at all.
-    pub fn save(&self, listing: &Listing, identity: &str, version: &str) -> io::Result<()> {
+    pub fn save(
+        &self,
+        listing: &Listing,
+        identity: &str,
+        version: &str,
+        declared: Option<&Declared>,
+    ) -> io::Result<()> {
         let Some(path) = self.path(&listing.server, identity) else { return Ok(()) };
         if let Some(cached) = self.load(&listing.server, identity)
             && cached.listing.hash == listing.hash
             && cached.version == version
+            && cached.declared.as_ref() == declared
         {
             return Ok(());
         }
@@ -87,6 +109,7 @@ impl Cache {
             server: listing.server.clone(),
             version: version.to_owned(),
             hash: listing.hash.clone(),
+            declared: declared.cloned(),
             tools: listing.tools.values().map(|tool| tool.raw().to_owned()).collect(),
         };
         if let Some(folder) = path.parent() {
@@ -123,8 +146,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::new(Some(folder.path()));
         assert!(cache.load("../s", "x").is_none());
-        cache.save(&listing("one"), "x", "2025-11-25").unwrap();
-        cache.save(&listing("two"), "x", "2025-11-25").unwrap();
+        cache.save(&listing("one"), "x", "2025-11-25", None).unwrap();
+        cache.save(&listing("two"), "x", "2025-11-25", None).unwrap();
         let cached = cache.load("../s", "x").unwrap();
         assert_eq!((cached.version.as_str(), cached.listing.source), ("2025-11-25", Source::Cached));
         assert_eq!(cached.listing.hash, listing("two").hash);
@@ -134,10 +157,28 @@ mod tests {
     }
 
     #[test]
+    fn what_a_server_declares_is_kept_with_its_listing() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(Some(folder.path()));
+        cache.save(&listing("one"), "x", "v", None).unwrap();
+        assert_eq!(cache.load("../s", "x").unwrap().declared, None);
+        let capabilities = serde_json::json!({"prompts": {}});
+        let declared = Declared { capabilities, instructions: Some("read me".to_owned()), ..Declared::default() };
+        cache.save(&listing("one"), "x", "v", Some(&declared)).unwrap();
+        assert_eq!(cache.load("../s", "x").unwrap().declared, Some(declared));
+        // A file of before there was such a thing.
+        let path = cache.path("../s", "x").unwrap();
+        let mut file: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        file.as_object_mut().unwrap().remove("declared");
+        fs::write(&path, file.to_string()).unwrap();
+        assert_eq!(cache.load("../s", "x").unwrap().declared, None);
+    }
+
+    #[test]
     fn a_damaged_file_is_as_good_as_none() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::new(Some(folder.path()));
-        cache.save(&listing("one"), "x", "v").unwrap();
+        cache.save(&listing("one"), "x", "v", None).unwrap();
         let path = cache.path("../s", "x").unwrap();
         let whole = fs::read_to_string(&path).unwrap();
         let changed = whole.replace("one", "two");
@@ -145,8 +186,8 @@ mod tests {
             fs::write(&path, damage).unwrap();
             assert!(cache.load("../s", "x").is_none(), "{damage}");
         }
-        cache.save(&listing("one"), "x", "v").unwrap();
+        cache.save(&listing("one"), "x", "v", None).unwrap();
         assert!(cache.load("../s", "x").is_some());
-        assert!(Cache::new(None).save(&listing("one"), "x", "v").is_ok());
+        assert!(Cache::new(None).save(&listing("one"), "x", "v", None).is_ok());
     }
 }

@@ -8,7 +8,7 @@ mod tool;
 pub mod typescript;
 
 pub use self::{
-    cache::{Cache, Cached},
+    cache::{Cache, Cached, Declared},
     listing::{Difference, Listing, Source},
     schema::nearest,
     snapshot::{Catalog, Snapshot},

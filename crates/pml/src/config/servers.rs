@@ -182,6 +182,7 @@ impl ServerFile {
                 Some(ttl) => Some(millis("cache_ttl_ms", Some(ttl), 1)?),
                 None => None,
             },
+            relays: false,
             masked: self.masked(lookup),
             tools: self.checked_tools(name, isolation)?,
             target: self.target(name, lookup)?,

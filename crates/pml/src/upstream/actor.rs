@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use pml_wire::{ErrorCode, ExecutionId};
+use pml_wire::ExecutionId;
 use tokio::{
     sync::{Semaphore, mpsc, watch},
     time::{Instant, sleep, sleep_until, timeout},
@@ -23,9 +23,11 @@ use super::{
     failure::{Failure, Retry},
     handle::{Closing, Command, Status, Upstream, masked, with_words},
     handshake,
-    inbox::{Notice, stopped},
+    inbox::stopped,
+    news::{Digest, News},
     settings::{Isolation, Secret, Settings, Target},
     state::{self, Effect, Input, State, Topic},
+    subscriber::{self, Wanted},
 };
 use crate::{
     catalog::{Cache, Cached, Catalog},
@@ -38,8 +40,8 @@ const PING: Duration = Duration::from_secs(10);
 pub(super) const END: Duration = Duration::from_secs(10);
 /// Between the news that a list has changed and reading it.
 const LIST_PAUSE: Duration = Duration::from_millis(20);
-/// Between the end of a subscription and the next.
-const RESUBSCRIBE: Duration = Duration::from_secs(5);
+/// Between one time that a server's news are told and the next: it must not flood those who listen.
+const NEWS_PAUSE: Duration = Duration::from_millis(50);
 
 /// What servers share.
 #[derive(Clone, Debug)]
@@ -60,17 +62,25 @@ pub fn start(settings: Settings, context: Context) -> (Upstream, impl Future<Out
     let identity = identity(&settings);
     let cached = context.cache.load(&settings.name, &identity);
     let era = cached.as_ref().and_then(|cached| Era::of(&cached.version));
-    if let Some(Cached { listing, .. }) = cached {
+    let mut declared = None;
+    if let Some(Cached { listing, declared: known, .. }) = cached {
         context.catalog.update(listing);
+        declared = known.map(Arc::new);
     }
     let (commands, orders) = mpsc::channel(16);
-    let (notices, heard) = mpsc::channel(4);
-    let (status, watched) =
-        watch::channel(Status { state: State::Idle, connection: None, era, failure: None, was_connected: false });
+    let (status, watched) = watch::channel(Status {
+        state: State::Idle,
+        connection: None,
+        era,
+        declared,
+        failure: None,
+        was_connected: false,
+    });
     let stop = CancellationToken::new();
     let lives = TaskTracker::new();
     let pml: Arc<Path> = context.program.as_path().into();
-    let reach = Reach { pml, client: context.client.clone(), notices, lives: lives.clone() };
+    let (news, wanted) = (Arc::new(News::default()), Arc::new(Wanted::default()));
+    let reach = Reach { pml, client: context.client.clone(), news, lives: lives.clone() };
     let upstream = Upstream {
         permits: Arc::new(Semaphore::new(settings.concurrency)),
         settings: Arc::clone(&settings),
@@ -79,6 +89,7 @@ pub fn start(settings: Settings, context: Context) -> (Upstream, impl Future<Out
         reach: reach.clone(),
         lives: lives.clone(),
         stop: stop.clone(),
+        wanted: Arc::clone(&wanted),
     };
     let actor = Actor {
         settings,
@@ -88,7 +99,7 @@ pub fn start(settings: Settings, context: Context) -> (Upstream, impl Future<Out
         state: State::Idle,
         status,
         orders,
-        heard,
+        wanted,
         lives,
         correlation: ExecutionId::mint().to_string(),
         is_listing: false,
@@ -99,7 +110,9 @@ pub fn start(settings: Settings, context: Context) -> (Upstream, impl Future<Out
 
 /// What a server is, for the cache: another command, address or set of variables is another.
 fn identity(settings: &Settings) -> String {
-    match &settings.target {
+    // Some have other tools for a client that can be asked something.
+    let relays = if settings.relays { "\0relays" } else { "" };
+    let target = match &settings.target {
         Ok(Target::Stdio { command, args, env, cwd }) => {
             let args: Vec<_> = args.iter().map(Secret::reveal).collect();
             let names: Vec<_> = env.keys().map(String::as_str).collect();
@@ -110,7 +123,8 @@ fn identity(settings: &Settings) -> String {
             format!("http\0{}\0{}", url.reveal(), names.join("\0"))
         }
         Err(_) => String::new(),
-    }
+    };
+    target + relays
 }
 
 struct Actor {
@@ -121,7 +135,7 @@ struct Actor {
     state: State,
     status: watch::Sender<Status>,
     orders: mpsc::Receiver<Command>,
-    heard: mpsc::Receiver<Notice>,
+    wanted: Arc<Wanted>,
     lives: TaskTracker,
     /// What the events of this server belong to.
     correlation: String,
@@ -137,8 +151,6 @@ enum Done {
     Connected(Box<Result<(Arc<Connection>, Listed), Failure>>),
     Listed(Result<Listed, Failure>),
     Pinged(Result<(), Failure>),
-    /// The subscription is over.
-    Unsubscribed(Result<(), Failure>),
     Lost(Failure),
 }
 
@@ -149,6 +161,8 @@ impl Actor {
         let mut wait: Option<Instant> = None;
         let mut keepalive = Instant::now() + self.settings.keepalive;
         let mut refresh = Instant::now() + self.settings.list_ttl;
+        let mut told = Instant::now();
+        let news = Arc::clone(&self.reach.news);
         loop {
             let is_healthy = matches!(self.state, State::Healthy { .. });
             let is_held = self.status.borrow().connection.is_some();
@@ -163,8 +177,9 @@ impl Actor {
                         None
                     }
                 },
-                Some(Notice::ToolsChanged) = self.heard.recv(), if is_healthy => {
-                    self.list(&chores);
+                digest = next_news(&news, told), if is_healthy => {
+                    told = Instant::now() + NEWS_PAUSE;
+                    self.tell(digest, &chores);
                     None
                 }
                 () = sleep_until(wait.unwrap_or_else(Instant::now)), if wait.is_some() => {
@@ -254,16 +269,6 @@ impl Actor {
                 let message = format!("the server gives no sign of life: {}", failure.message);
                 Some(self.lost(Failure { message, ..failure }))
             }
-            Done::Unsubscribed(Ok(())) => {
-                self.subscribe(chores, RESUBSCRIBE);
-                None
-            }
-            // It does not offer subscriptions after all; the list is looked at from time to time.
-            Done::Unsubscribed(Err(failure)) if failure.code == ErrorCode::ToolError => None,
-            Done::Unsubscribed(Err(_)) => {
-                self.subscribe(chores, RESUBSCRIBE);
-                None
-            }
             Done::Lost(failure) => Some(self.lost(failure)),
         }
     }
@@ -301,6 +306,8 @@ impl Actor {
         self.correlation = ExecutionId::mint().to_string();
         let is_first = !self.status.borrow().was_connected;
         let names: Vec<_> = listed.listing.tools.keys().cloned().collect();
+        let declared = Arc::clone(&connection.declared);
+        self.wanted.reset();
         let held = match self.settings.isolation {
             Isolation::Shared => Some(connection),
             Isolation::PerCall => {
@@ -311,6 +318,7 @@ impl Actor {
         self.status.send_modify(|status| {
             status.connection.clone_from(&held);
             status.era = Some(era);
+            status.declared = Some(declared);
             status.failure = None;
             status.was_connected = true;
         });
@@ -322,9 +330,8 @@ impl Actor {
         if let Some(connection) = held {
             let closed = Arc::clone(&connection);
             chores.push(Box::pin(async move { Done::Lost(closed.closed().await) }));
-            if era == Era::Modern && connection.tells_changes {
-                self.subscribe(chores, Duration::ZERO);
-            }
+            let (wanted, relays, bound) = (Arc::clone(&self.wanted), self.settings.relays, self.settings.call_timeout);
+            chores.push(Box::pin(async move { match subscriber::run(connection, wanted, relays, bound).await {} }));
         }
     }
 
@@ -332,8 +339,11 @@ impl Actor {
     /// process.
     fn take_list(&self, listed: Listed) {
         let name = &self.settings.name;
-        let version = self.status.borrow().era.map_or("", Era::version);
-        if let Err(err) = self.context.cache.save(&listed.listing, &self.identity, version) {
+        let (version, declared) = {
+            let status = self.status.borrow();
+            (status.era.map_or("", Era::version), status.declared.clone())
+        };
+        if let Err(err) = self.context.cache.save(&listed.listing, &self.identity, version, declared.as_deref()) {
             tracing::warn!(server = name, error = %err, "the list of tools cannot be kept");
         }
         let before = self.context.catalog.update(listed.listing);
@@ -380,13 +390,31 @@ impl Actor {
         }
     }
 
-    /// Asks, after a pause, to be told when the tools change.
-    fn subscribe(&self, chores: &FuturesUnordered<Chore>, pause: Duration) {
-        if let Some(connection) = self.held() {
-            chores.push(Box::pin(async move {
-                sleep(pause).await;
-                Done::Unsubscribed(connection.subscribe().await)
-            }));
+    /// Tells what the server said without being asked.
+    fn tell(&mut self, digest: Digest, chores: &FuturesUnordered<Chore>) {
+        if digest.tools_changed {
+            self.list(chores);
+        }
+        let server = || self.settings.name.clone();
+        let publish = |body| self.context.bus.publish(&*self.correlation, body);
+        if digest.resources_changed {
+            publish(Body::ResourcesChanged { server: server() });
+        }
+        if digest.prompts_changed {
+            publish(Body::PromptsChanged { server: server() });
+        }
+        for uri in digest.updated {
+            publish(Body::ResourceUpdated { server: server(), uri });
+        }
+        for log in digest.logs {
+            let mut log: serde_json::Value =
+                serde_json::from_str(&self.settings.mask(log.get().to_owned())).unwrap_or_default();
+            let text = |key: &str| log[key].as_str().map(str::to_owned);
+            let (level, logger) = (text("level").unwrap_or_else(|| "info".to_owned()), text("logger"));
+            publish(Body::Log { server: server(), level, logger, data: log["data"].take() });
+        }
+        if digest.lost > 0 {
+            tracing::debug!(server = self.settings.name, count = digest.lost, "a server says more than is kept");
         }
     }
 
@@ -419,6 +447,12 @@ impl Actor {
         };
         self.context.bus.publish(&*self.correlation, body);
     }
+}
+
+/// The next news, not before `earliest`.
+async fn next_news(news: &News, earliest: Instant) -> Digest {
+    sleep_until(earliest).await;
+    news.next().await
 }
 
 /// Between 0 and 1.

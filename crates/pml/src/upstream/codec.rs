@@ -8,7 +8,7 @@
 //! **Invariant:** a result is scanned once. Its parts stay JSON text; a large text goes to the
 //! program as the server wrote it.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, marker::PhantomData};
 
 use serde::{
     Deserialize, Serialize, Serializer,
@@ -30,6 +30,7 @@ pub(super) enum Message {
     Request {
         id: Box<RawValue>,
         method: String,
+        params: Option<Box<RawValue>>,
     },
     Notification {
         method: String,
@@ -37,10 +38,20 @@ pub(super) enum Message {
     },
 }
 
-/// The result of a request: its fields, if it is an object.
+/// The result of a request: its fields, if it is an object. Or it is whole, not taken apart yet.
 #[derive(Debug, Default)]
 pub(super) struct Payload {
     fields: Vec<(String, Field)>,
+    whole: Option<Box<RawValue>>,
+}
+
+/// How results are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// Taken apart at once, in the same scan.
+    Parts,
+    /// As text: somebody wants one as the server wrote it.
+    Whole,
 }
 
 #[derive(Debug)]
@@ -63,15 +74,29 @@ pub enum Item {
 #[derive(Debug, Default)]
 pub struct Fields(pub(super) Vec<(String, Box<RawValue>)>);
 
-/// A JSON-RPC error.
+/// A JSON-RPC error, as it was sent.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct RpcError {
-    pub(super) code: i64,
-    pub(super) message: String,
-    pub(super) data: Option<serde_json::Value>,
+pub struct RpcError {
+    pub code: i64,
+    pub message: String,
+    pub data: Option<serde_json::Value>,
 }
 
 impl Payload {
+    /// The result as the server wrote it, if it was kept so.
+    pub(super) fn into_whole(self) -> Option<Box<RawValue>> {
+        self.whole
+    }
+
+    /// The result taken apart, if it was not yet.
+    pub(super) fn into_parts(self) -> Payload {
+        match self.whole {
+            // It is JSON, and any JSON is a payload.
+            Some(whole) => serde_json::from_str(whole.get()).unwrap_or_default(),
+            None => self,
+        }
+    }
+
     pub(super) fn raw(&self, name: &str) -> Option<&RawValue> {
         self.fields.iter().find(|(key, _)| key == name).and_then(|(_, field)| match field {
             Field::Raw(value) => Some(&**value),
@@ -144,12 +169,19 @@ impl Serialize for Fields {
 }
 
 /// Reads the messages of one line; a list of messages counts as several. `None` if it is noise.
-pub(super) fn parse(line: &[u8]) -> Option<Vec<Message>> {
+pub(super) fn parse(line: &[u8], keep: Keep) -> Option<Vec<Message>> {
+    match keep {
+        Keep::Parts => parse_as::<Payload>(line),
+        Keep::Whole => parse_as::<Whole>(line),
+    }
+}
+
+fn parse_as<'a, R: Deserialize<'a> + Into<Payload>>(line: &'a [u8]) -> Option<Vec<Message>> {
     let first = line.iter().find(|byte| !byte.is_ascii_whitespace())?;
     match first {
-        b'{' => serde_json::from_slice::<Envelope<'_>>(line).ok()?.into_message().map(|message| vec![message]),
+        b'{' => serde_json::from_slice::<Envelope<'_, R>>(line).ok()?.into_message().map(|message| vec![message]),
         b'[' => {
-            let list: Vec<Envelope<'_>> = serde_json::from_slice(line).ok()?;
+            let list: Vec<Envelope<'_, R>> = serde_json::from_slice(line).ok()?;
             let messages: Vec<_> = list.into_iter().filter_map(Envelope::into_message).collect();
             (!messages.is_empty()).then_some(messages)
         }
@@ -157,37 +189,46 @@ pub(super) fn parse(line: &[u8]) -> Option<Vec<Message>> {
     }
 }
 
+/// A result that is not taken apart.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Whole(Box<RawValue>);
+
+impl From<Whole> for Payload {
+    fn from(Whole(whole): Whole) -> Payload {
+        Payload { fields: Vec::new(), whole: Some(whole) }
+    }
+}
+
 /// The code of an answer that is neither a result nor an error. No server sends it.
 pub(super) const BROKEN: i64 = i64::MIN;
-/// How much of an error's message is kept.
+/// How much of an error's message is shown.
 const MESSAGE_CHARS: usize = 4000;
 
 /// Every key that a message may have. Unknown ones are ignored, and of two the last counts.
-#[derive(Default)]
-struct Envelope<'a> {
+struct Envelope<'a, R> {
     has_version: bool,
     id: Option<&'a RawValue>,
     method: Option<Cow<'a, str>>,
     params: Option<&'a RawValue>,
-    result: Option<Payload>,
+    result: Option<R>,
     error: Option<&'a RawValue>,
 }
 
-impl Envelope<'_> {
+impl<R: Into<Payload>> Envelope<'_, R> {
     fn into_message(self) -> Option<Message> {
         let id = self.id.filter(|id| id.get() != "null");
         if let Some(method) = self.method {
+            let (method, params) = (method.into_owned(), self.params.map(ToOwned::to_owned));
             return Some(match id {
-                Some(id) => Message::Request { id: id.to_owned(), method: method.into_owned() },
-                None => {
-                    Message::Notification { method: method.into_owned(), params: self.params.map(ToOwned::to_owned) }
-                }
+                Some(id) => Message::Request { id: id.to_owned(), method, params },
+                None => Message::Notification { method, params },
             });
         }
         let error = self.error.filter(|error| error.get() != "null");
         let answer = match (error, self.result) {
             (Some(error), _) => Err(RpcError::parse(error)),
-            (None, Some(result)) => Ok(result),
+            (None, Some(result)) => Ok(result.into()),
             // Neither: an answer all the same, if it says that it is one. Nobody shall wait for a better.
             (None, None) => {
                 id.filter(|_| self.has_version)?;
@@ -210,23 +251,32 @@ impl RpcError {
             (serde_json::Value::String(message), _) | (_, serde_json::Value::String(message)) => message,
             _ => raw.get(),
         };
-        let message = message.chars().take(MESSAGE_CHARS).collect();
-        RpcError { code: value["code"].as_i64().unwrap_or(0), message, data: value.get("data").cloned() }
+        RpcError {
+            code: value["code"].as_i64().unwrap_or(0),
+            message: message.to_owned(),
+            data: value.get("data").cloned(),
+        }
+    }
+
+    /// As much of its message as is shown.
+    pub(super) fn shown(&self) -> String {
+        self.message.chars().take(MESSAGE_CHARS).collect()
     }
 }
 
-impl<'de> Deserialize<'de> for Envelope<'de> {
+impl<'de, R: Deserialize<'de>> Deserialize<'de> for Envelope<'de, R> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ForEnvelope;
-        impl<'de> Visitor<'de> for ForEnvelope {
-            type Value = Envelope<'de>;
+        struct ForEnvelope<R>(PhantomData<R>);
+        impl<'de, R: Deserialize<'de>> Visitor<'de> for ForEnvelope<R> {
+            type Value = Envelope<'de, R>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a JSON-RPC message")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Envelope<'de>, A::Error> {
-                let mut envelope = Envelope::default();
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Envelope<'de, R>, A::Error> {
+                let mut envelope =
+                    Envelope { has_version: false, id: None, method: None, params: None, result: None, error: None };
                 while let Some(key) = map.next_key::<Cow<'de, str>>()? {
                     match &*key {
                         "jsonrpc" => {
@@ -248,7 +298,7 @@ impl<'de> Deserialize<'de> for Envelope<'de> {
                 Ok(envelope)
             }
         }
-        deserializer.deserialize_map(ForEnvelope)
+        deserializer.deserialize_map(ForEnvelope(PhantomData))
     }
 }
 
@@ -316,7 +366,7 @@ impl<'de> Deserialize<'de> for Payload {
                     };
                     fields.push((key, field));
                 }
-                Ok(Payload { fields })
+                Ok(Payload { fields, whole: None })
             }
         }
         deserializer.deserialize_any(ForPayload)
@@ -472,7 +522,7 @@ mod tests {
     use super::*;
 
     fn one(text: &str) -> Option<Message> {
-        let mut messages = parse(text.as_bytes())?;
+        let mut messages = parse(text.as_bytes(), Keep::Parts)?;
         assert_eq!(messages.len(), 1, "{text}");
         messages.pop()
     }
@@ -487,7 +537,7 @@ mod tests {
             Some(Message::Answer { id, answer: Err(error) }) => format!("error {id}: {} {}", error.code, error.message),
             Some(Message::Stray(Ok(_))) => "stray answer".to_owned(),
             Some(Message::Stray(Err(error))) => format!("stray error: {}", error.message),
-            Some(Message::Request { id, method }) => format!("request {id} {method}"),
+            Some(Message::Request { id, method, .. }) => format!("request {id} {method}"),
             Some(Message::Notification { method, .. }) => format!("notification {method}"),
         }
     }
@@ -526,8 +576,21 @@ mod tests {
         for (text, expected) in table {
             assert_eq!(describe(text), expected, "{text}");
         }
-        assert!(parse(b"{\"id\":1,\"result\":{\"a\":\"\xff\"}}").is_none());
-        assert_eq!(parse(br#"[{"id":1,"result":{}},{"id":2,"result":{}}]"#).unwrap().len(), 2);
+        assert!(parse(b"{\"id\":1,\"result\":{\"a\":\"\xff\"}}", Keep::Parts).is_none());
+        assert_eq!(parse(br#"[{"id":1,"result":{}},{"id":2,"result":{}}]"#, Keep::Parts).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_result_can_be_kept_as_it_was_written() {
+        let text = r#"{"id":1,"result":{ "x" : 1.0,"content":[{"type":"new"}, null],"_meta":{"a":[ ]} }}"#;
+        let message = parse(text.as_bytes(), Keep::Whole).unwrap().pop();
+        let Some(Message::Answer { answer: Ok(payload), .. }) = message else { panic!("no answer") };
+        assert_eq!(payload.raw("x").map(RawValue::get), None);
+        let whole = payload.into_whole().unwrap();
+        assert_eq!(whole.get(), &text[r#"{"id":1,"result":"#.len()..text.len() - 1]);
+        let parts = Payload::from(Whole(whole)).into_parts();
+        assert_eq!(parts.get::<f64>("x"), Some(1.0));
+        assert!(parts.into_whole().is_none());
     }
 
     #[test]

@@ -12,8 +12,9 @@ use std::{
 };
 
 use pml_wire::ErrorCode;
+use serde_json::{Map, Value, value::RawValue};
 use tokio::{
-    sync::{Mutex, mpsc},
+    sync::{Mutex, mpsc, watch},
     time::{Instant, sleep_until, timeout},
 };
 
@@ -23,10 +24,13 @@ use super::{
     codec::{BROKEN, Payload, RpcError},
     failure::{Failure, Retry},
     handshake,
-    inbox::{Notice, Patience},
+    inbox::{Answer, Patience},
+    news::News,
     process::LastWords,
+    relay::Said,
     transport::{Headers, Link, Outgoing},
 };
+use crate::catalog::Declared;
 
 /// The version of the new era.
 pub(super) const MODERN: &str = "2026-07-28";
@@ -69,7 +73,7 @@ pub(super) struct Reach {
     pub(super) pml: Arc<Path>,
     /// For remote servers, if there are any.
     pub(super) client: Option<reqwest::Client>,
-    pub(super) notices: mpsc::Sender<Notice>,
+    pub(super) news: Arc<News>,
     /// Everything that must have ended before the server has.
     pub(super) lives: TaskTracker,
 }
@@ -84,14 +88,19 @@ pub(super) struct Connection {
     pub(super) server: String,
     /// The server says when its tools change.
     pub(super) tells_changes: bool,
+    pub(super) declared: Arc<Declared>,
+    /// A client can be asked, so the server was told.
+    relays: bool,
     /// Held while a forgotten session is replaced; counts the replacements.
     sessions: Mutex<u64>,
+    /// The same count, for whoever has to say again what the session was told.
+    renewals: watch::Sender<u64>,
 }
 
 /// A request to be made.
 #[derive(Debug)]
 pub(super) struct Request<'a> {
-    pub(super) method: &'static str,
+    pub(super) method: &'a str,
     /// Parameters, each as JSON text.
     pub(super) params: Vec<(&'static str, Cow<'a, str>)>,
     /// What the request is about, for HTTP.
@@ -102,14 +111,61 @@ pub(super) struct Request<'a> {
     /// Longest silence; progress ends it.
     pub(super) idle: Duration,
     pub(super) total: Duration,
-    pub(super) patience: Patience,
+    /// What it has besides, if it is passed on for a client.
+    pub(super) passing: Option<Passing>,
+    /// Makes it a subscription, and hears what the server honours of it.
+    pub(super) acknowledged: Option<watch::Sender<Option<Box<RawValue>>>>,
+}
+
+/// A client's part of a request that is passed on. The texts are the fields of JSON objects.
+#[derive(Debug)]
+pub(super) struct Passing {
+    params: String,
+    meta: String,
+    /// What only a server of the new era is told with each request.
+    modern_meta: String,
+    capabilities: Option<String>,
+    relay: Option<mpsc::Sender<Said>>,
+}
+
+const META: &str = "io.modelcontextprotocol/";
+
+impl Passing {
+    pub(super) fn new(
+        params: &Map<String, Value>,
+        meta: Map<String, Value>,
+        relay: Option<mpsc::Sender<Said>>,
+    ) -> Passing {
+        let (mut general, mut modern, mut capabilities) = (Map::new(), Map::new(), None);
+        for (key, value) in meta {
+            match key.strip_prefix(META) {
+                // pml speaks for itself.
+                Some("protocolVersion" | "clientInfo") => {}
+                Some("clientCapabilities") => capabilities = Some(value.to_string()).filter(|_| value.is_object()),
+                Some("logLevel") => drop(modern.insert(key, value)),
+                _ if key == "progressToken" => {}
+                _ => drop(general.insert(key, value)),
+            }
+        }
+        Passing { params: fields(params), meta: fields(&general), modern_meta: fields(&modern), capabilities, relay }
+    }
+}
+
+/// The text of an object without its braces, with a comma behind it.
+fn fields(object: &Map<String, Value>) -> String {
+    let mut text = String::new();
+    for (key, value) in object {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{}:{value},", Value::from(key.as_str()));
+    }
+    text
 }
 
 impl<'a> Request<'a> {
-    pub(super) fn new(method: &'static str, bound: Duration) -> Request<'a> {
-        let patience = Patience::Call;
+    pub(super) fn new(method: &'a str, bound: Duration) -> Request<'a> {
         let (params, headers) = (Vec::new(), Vec::new());
-        Request { method, params, name: None, traceparent: None, headers, idle: bound, total: bound, patience }
+        let (name, traceparent, passing, acknowledged) = (None, None, None, None);
+        Request { method, params, name, traceparent, headers, idle: bound, total: bound, passing, acknowledged }
     }
 
     #[must_use]
@@ -139,8 +195,19 @@ impl Drop for CancelOnDrop<'_> {
 
 impl Connection {
     /// A connection over a link on which both sides have agreed.
-    pub(super) fn new(link: Link, era: Era, server: String, tells_changes: bool) -> Connection {
-        Connection { link, era, next_id: AtomicU64::new(1), server, tells_changes, sessions: Mutex::new(0) }
+    pub(super) fn new(link: Link, era: Era, declared: Declared, relays: bool) -> Connection {
+        let text = |key: &str| declared.info[key].as_str().unwrap_or_default().chars().take(100).collect::<String>();
+        Connection {
+            link,
+            era,
+            next_id: AtomicU64::new(1),
+            server: format!("{} {}", text("name"), text("version")).trim().to_owned(),
+            tells_changes: declared.capabilities["tools"]["listChanged"].as_bool().unwrap_or(false),
+            declared: Arc::new(declared),
+            relays,
+            sessions: Mutex::new(0),
+            renewals: watch::Sender::new(0),
+        }
     }
 
     pub(super) fn era(&self) -> Era {
@@ -161,6 +228,15 @@ impl Connection {
 
     pub(super) fn noise(&self) -> u64 {
         self.link.inbox.noise()
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        self.link.inbox.dropped()
+    }
+
+    /// How often the session was replaced.
+    pub(super) fn renewals(&self) -> watch::Receiver<u64> {
+        self.renewals.subscribe()
     }
 
     /// Is the server at work, as far as can be known?
@@ -185,6 +261,11 @@ impl Connection {
     /// Makes a request and waits for its answer. A forgotten session is replaced, once. Dropping
     /// the future cancels the request.
     pub(super) async fn request(&self, request: &Request<'_>) -> Result<Payload, Failure> {
+        self.exchange(request).await?.map_err(from_rpc)
+    }
+
+    /// The same, with the server's own error as it was sent.
+    pub(super) async fn exchange(&self, request: &Request<'_>) -> Answer {
         let work = async {
             let session = *self.sessions.lock().await;
             match self.request_once(request).await {
@@ -202,12 +283,9 @@ impl Connection {
         }
     }
 
-    async fn request_once(&self, request: &Request<'_>) -> Result<Payload, Failure> {
+    async fn request_once(&self, request: &Request<'_>) -> Answer {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        match ask(&self.link, self.era, id, request).await? {
-            Ok(payload) => Ok(payload),
-            Err(error) => Err(from_rpc(error)),
-        }
+        ask(&self.link, self.era, id, request).await
     }
 
     /// Begins a new session, unless somebody has done so since `seen`. If that fails, the connection
@@ -218,13 +296,14 @@ impl Connection {
             return Ok(());
         }
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let answer = ask(&self.link, self.era, id, &handshake::initialize_request(bound)).await;
+        let answer = ask(&self.link, self.era, id, &handshake::initialize_request(bound, self.relays)).await;
         let agreed = answer.and_then(|answer| answer.map_err(from_rpc)).and_then(|p| handshake::legacy_era(&p));
         match agreed {
             Ok(era) => {
                 initialized(&self.link, era).await;
                 self.link.listen(era.version());
                 *sessions += 1;
+                self.renewals.send_replace(*sessions);
                 Ok(())
             }
             Err(failure) => {
@@ -259,29 +338,32 @@ impl Connection {
         }
     }
 
-    /// Asks a server of the new era to say when its tools change. Returns when it no longer does.
-    pub(super) async fn subscribe(&self) -> Result<(), Failure> {
+    /// Asks a server of the new era to say when something changes that `filter` names. Returns when it
+    /// no longer does.
+    pub(super) async fn subscribe(
+        &self,
+        filter: &str,
+        acknowledged: watch::Sender<Option<Box<RawValue>>>,
+    ) -> Result<(), Failure> {
         // Bounded by the connection's life, not by time: the answer is the end of the subscription.
         let ever = Duration::from_secs(60 * 60 * 24 * 365);
-        let request = Request { patience: Patience::Subscription, ..Request::new("subscriptions/listen", ever) };
-        let request = request.with("notifications", r#"{"toolsListChanged":true}"#);
-        self.request_once(&request).await.map(drop)
+        let request = Request { acknowledged: Some(acknowledged), ..Request::new("subscriptions/listen", ever) };
+        self.request_once(&request.with("notifications", filter)).await?.map(drop).map_err(from_rpc)
     }
 }
 
 /// Sends a request over a link and waits, bounded by its timeouts.
-pub(super) async fn ask(
-    link: &Link,
-    era: Era,
-    id: u64,
-    request: &Request<'_>,
-) -> Result<Result<Payload, RpcError>, Failure> {
-    let mut waiting = link.inbox.register(id, request.patience, request.idle)?;
+pub(super) async fn ask(link: &Link, era: Era, id: u64, request: &Request<'_>) -> Answer {
+    let mut waiting = match (&request.passing, &request.acknowledged) {
+        (None, None) => link.inbox.register(id, Patience::Call, request.idle)?,
+        (Some(passing), _) => link.inbox.register_forwarded(id, request.idle, passing.relay.clone())?,
+        (None, Some(acknowledged)) => link.inbox.register_subscription(id, request.idle, acknowledged.clone())?,
+    };
     let begun = Instant::now();
     let last = begun + request.total;
     let mut until = (begun + request.idle).min(last);
     let message = Outgoing {
-        body: body(era, Some(id), request.method, &request.params, request.traceparent.as_deref()).into_bytes(),
+        body: request_body(era, id, request).into_bytes(),
         id: Some(id),
         headers: Headers { arguments: request.headers.clone(), ..headers(era, request.method, request.name) },
     };
@@ -291,6 +373,8 @@ pub(super) async fn ask(
     let mut exchange = None;
     let mut send = std::pin::pin!(link.send(message));
     loop {
+        // Whoever waits for a person is not idle.
+        let until_now = if waiting.asks.are_open() { last } else { until };
         tokio::select! {
             biased;
             answer = &mut waiting.answer => {
@@ -299,8 +383,9 @@ pub(super) async fn ask(
             }
             sent = &mut send, if exchange.is_none() => exchange = Some(sent),
             () = waiting.progress.notified() => until = (Instant::now() + request.idle).min(last),
-            () = sleep_until(until) => {
-                let message = match until == last && request.total != request.idle {
+            () = waiting.asks.turn() => until = (Instant::now() + request.idle).min(last),
+            () = sleep_until(until_now) => {
+                let message = match until_now == last && request.total != request.idle {
                     true => format!("no answer within {:?} in all", request.total),
                     false => format!("no answer within {:?}", request.idle),
                 };
@@ -318,7 +403,7 @@ fn timed_out(message: String) -> Failure {
 pub(super) async fn initialized(link: &Link, era: Era) {
     let method = "notifications/initialized";
     let message = Outgoing {
-        body: body(era, None, method, &[], None).into_bytes(),
+        body: body(era, None, method, &[], None, None).into_bytes(),
         id: None,
         headers: headers(era, method, None),
     };
@@ -327,7 +412,7 @@ pub(super) async fn initialized(link: &Link, era: Era) {
 
 /// Sends a notification, if there is room for it.
 fn tell(link: &Link, era: Era, method: &'static str, params: &[(&str, Cow<'_, str>)]) {
-    link.tell(body(era, None, method, params, None).into_bytes(), headers(era, method, None));
+    link.tell(body(era, None, method, params, None, None).into_bytes(), headers(era, method, None));
 }
 
 fn headers(era: Era, method: &str, name: Option<&str>) -> Headers {
@@ -348,9 +433,22 @@ pub(super) fn client_info() -> String {
     format!(r#"{{"name":"pml","version":"{}"}}"#, env!("CARGO_PKG_VERSION"))
 }
 
+fn request_body(era: Era, id: u64, request: &Request<'_>) -> String {
+    let Request { method, params, traceparent, passing, .. } = request;
+    body(era, Some(id), method, params, traceparent.as_deref(), passing.as_ref())
+}
+
 /// The text of a message. Parameters are put in as they are: they may be large.
-fn body(era: Era, id: Option<u64>, method: &str, params: &[(&str, Cow<'_, str>)], traceparent: Option<&str>) -> String {
+fn body(
+    era: Era,
+    id: Option<u64>,
+    method: &str,
+    params: &[(&str, Cow<'_, str>)],
+    traceparent: Option<&str>,
+    passing: Option<&Passing>,
+) -> String {
     let size: usize = params.iter().map(|(key, value)| key.len() + value.len() + 4).sum();
+    let size = size + passing.map_or(0, |passing| passing.params.len() + passing.meta.len());
     let mut text = String::with_capacity(size + 400);
     text.push_str(r#"{"jsonrpc":"2.0""#);
     // Writing to a String cannot fail.
@@ -361,6 +459,7 @@ fn body(era: Era, id: Option<u64>, method: &str, params: &[(&str, Cow<'_, str>)]
     for (key, value) in params {
         let _ = write!(text, r#""{key}":{value},"#);
     }
+    text.push_str(passing.map_or("", |passing| &passing.params));
     text.push_str(r#""_meta":{"#);
     if let Some(id) = id {
         let _ = write!(text, r#""progressToken":{id},"#);
@@ -368,10 +467,13 @@ fn body(era: Era, id: Option<u64>, method: &str, params: &[(&str, Cow<'_, str>)]
     if let Some(traceparent) = traceparent {
         let _ = write!(text, r#""traceparent":"{traceparent}","#);
     }
+    text.push_str(passing.map_or("", |passing| &passing.meta));
     if era == Era::Modern {
+        text.push_str(passing.map_or("", |passing| &passing.modern_meta));
         let _ = write!(
             text,
-            r#""io.modelcontextprotocol/protocolVersion":"{MODERN}","io.modelcontextprotocol/clientCapabilities":{{}},"io.modelcontextprotocol/clientInfo":{},"#,
+            r#""{META}protocolVersion":"{MODERN}","{META}clientCapabilities":{},"{META}clientInfo":{},"#,
+            passing.and_then(|passing| passing.capabilities.as_deref()).unwrap_or("{}"),
             client_info()
         );
     }
@@ -384,7 +486,7 @@ fn body(era: Era, id: Option<u64>, method: &str, params: &[(&str, Cow<'_, str>)]
 
 /// What a JSON-RPC error means for a call.
 pub(super) fn from_rpc(error: RpcError) -> Failure {
-    let RpcError { code, message, data } = error;
+    let (message, RpcError { code, data, .. }) = (error.shown(), error);
     if code == BROKEN {
         return Failure::protocol(format!("the server's answer is broken: {message}"));
     }
@@ -402,15 +504,47 @@ mod tests {
     #[test]
     fn messages_are_written_for_their_era() {
         let params = [("name", Cow::Borrowed("\"echo\"")), ("arguments", Cow::Borrowed("{\"a\":1}"))];
-        let legacy = body(Era::Legacy(LEGACY[0]), Some(7), "tools/call", &params, Some("00-a-b-01"));
+        let legacy = body(Era::Legacy(LEGACY[0]), Some(7), "tools/call", &params, Some("00-a-b-01"), None);
         let value: serde_json::Value = serde_json::from_str(&legacy).unwrap();
         assert_eq!(value["params"]["arguments"]["a"], 1);
         assert_eq!(value["params"]["_meta"], serde_json::json!({"progressToken": 7, "traceparent": "00-a-b-01"}));
-        let modern: serde_json::Value = serde_json::from_str(&body(Era::Modern, None, "x", &[], None)).unwrap();
+        let modern: serde_json::Value = serde_json::from_str(&body(Era::Modern, None, "x", &[], None, None)).unwrap();
         assert_eq!(modern.get("id"), None);
         assert_eq!(modern["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"], MODERN);
-        let empty: serde_json::Value = serde_json::from_str(&body(Era::Legacy(""), None, "x", &[], None)).unwrap();
+        let empty: serde_json::Value =
+            serde_json::from_str(&body(Era::Legacy(""), None, "x", &[], None, None)).unwrap();
         assert_eq!(empty["params"]["_meta"], serde_json::json!({}));
+    }
+
+    #[test]
+    fn what_is_passed_on_keeps_its_fields_and_pml_speaks_for_itself() {
+        let object = |value: Value| value.as_object().cloned().unwrap();
+        let params = object(serde_json::json!({"a\"b": [1], "name": "x"}));
+        let meta = object(serde_json::json!({
+            "progressToken": "theirs",
+            "traceparent": "00-a-b-01",
+            "vendor/key": {"x": null},
+            "io.modelcontextprotocol/protocolVersion": "1999-01-01",
+            "io.modelcontextprotocol/clientInfo": {"name": "client"},
+            "io.modelcontextprotocol/clientCapabilities": {"roots": {}},
+            "io.modelcontextprotocol/logLevel": "debug",
+        }));
+        let request =
+            Request { passing: Some(Passing::new(&params, meta, None)), ..Request::new("x/y", Duration::ZERO) };
+        let legacy: Value = serde_json::from_str(&request_body(Era::Legacy(LEGACY[0]), 7, &request)).unwrap();
+        let expected = serde_json::json!({
+            "a\"b": [1],
+            "name": "x",
+            "_meta": {"progressToken": 7, "traceparent": "00-a-b-01", "vendor/key": {"x": null}},
+        });
+        assert_eq!((&legacy["method"], &legacy["params"]), (&"x/y".into(), &expected));
+        let modern: Value = serde_json::from_str(&request_body(Era::Modern, 7, &request)).unwrap();
+        let meta = &modern["params"]["_meta"];
+        assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"], serde_json::json!({"roots": {}}));
+        assert_eq!(meta["io.modelcontextprotocol/logLevel"], "debug");
+        assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], MODERN);
+        assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "pml");
+        assert_eq!((&meta["progressToken"], &meta["vendor/key"]["x"]), (&7.into(), &Value::Null));
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! The list of a server's tools, page by page.
+//! The lists of a server, of its tools above all, page by page.
 
 use std::{collections::HashSet, time::Duration};
 
 use pml_wire::ErrorCode;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use super::{
     codec::Item,
@@ -12,9 +12,9 @@ use super::{
 };
 use crate::catalog::{Listing, Source};
 
-/// Most pages and tools that are taken from one server.
+/// Most pages and items that are taken from one server.
 const MAX_PAGES: usize = 200;
-const MAX_TOOLS: usize = 20_000;
+const MAX_ITEMS: usize = 20_000;
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 const METHOD_NOT_FOUND: i64 = -32601;
 
@@ -26,50 +26,91 @@ pub(super) struct Listed {
 }
 
 pub(super) async fn list_tools(server: &str, connection: &Connection, bound: Duration) -> Result<Listed, Failure> {
-    let mut tools: Vec<Box<RawValue>> = Vec::new();
-    let mut warnings = Vec::new();
-    let mut seen = HashSet::new();
-    let mut cursor: Option<String> = None;
-    let mut ttl = None;
-    let mut bytes = 0;
-    loop {
-        let mut request = Request::new("tools/list", bound);
-        if let Some(cursor) = &cursor {
-            request = request.with("cursor", serde_json::Value::from(cursor.as_str()).to_string());
-        }
-        let mut page = match connection.request(&request).await {
-            Ok(page) => page,
-            // A server without tools need not know what they are.
-            Err(failure) if is_unknown_method(&failure) => break,
-            Err(failure) => return Err(refused(failure)),
-        };
-        ttl = page.get::<u64>("ttlMs").filter(|millis| *millis > 0).map(Duration::from_millis);
-        match page.take_items("tools") {
-            Some(items) => tools.extend(items.into_iter().map(|item| {
-                let raw = match item {
-                    Item::Object(fields) => fields.to_raw(),
-                    Item::Other(raw) => raw,
-                };
-                bytes += raw.get().len();
-                raw
-            })),
-            None => return Err(refused(Failure::protocol("its answer has no tools"))),
-        }
-        cursor = page.get::<String>("nextCursor").filter(|cursor| !cursor.is_empty());
-        let Some(next) = &cursor else { break };
-        if !seen.insert(next.clone()) || seen.len() >= MAX_PAGES || tools.len() >= MAX_TOOLS || bytes > MAX_BYTES {
-            let count = tools.len();
-            warnings.push(format!("the list does not end; what came after {count} tools is left out"));
-            break;
-        }
-    }
-    tools.truncate(MAX_TOOLS);
-    let mut listing = Listing::parse(server, tools, Source::Live);
-    listing.warnings.splice(0..0, warnings);
+    let pages = pages(connection, "tools/list", "tools", bound).await.map_err(refused)?;
+    let mut listing = Listing::parse(server, pages.items, Source::Live);
+    listing.warnings.splice(0..0, pages.warning);
     for warning in listing.warnings.iter().take(10) {
         tracing::warn!(server, "{warning}");
     }
-    Ok(Listed { listing, ttl })
+    Ok(Listed { listing, ttl: pages.ttl })
+}
+
+/// A kind of things that a server lists besides tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Resources,
+    ResourceTemplates,
+    Prompts,
+}
+
+/// All things of a kind, as the server describes them. A server that does not declare the kind has none.
+pub(super) async fn list(connection: &Connection, kind: Kind, bound: Duration) -> Result<Vec<Value>, Failure> {
+    let (capability, method, key) = match kind {
+        Kind::Resources => ("resources", "resources/list", "resources"),
+        Kind::ResourceTemplates => ("resources", "resources/templates/list", "resourceTemplates"),
+        Kind::Prompts => ("prompts", "prompts/list", "prompts"),
+    };
+    if !connection.declared.capabilities[capability].is_object() {
+        return Ok(Vec::new());
+    }
+    let pages =
+        pages(connection, method, key, bound).await.map_err(|failure| failure.within("it does not list them"))?;
+    if let Some(warning) = pages.warning {
+        tracing::warn!(server = connection.server, method, "{warning}");
+    }
+    let items = pages.items.iter().filter_map(|item| serde_json::from_str(item.get()).ok());
+    Ok(items.filter(Value::is_object).collect())
+}
+
+/// The items of all pages of a list.
+#[derive(Debug, Default)]
+struct Pages {
+    items: Vec<Box<RawValue>>,
+    ttl: Option<Duration>,
+    warning: Option<String>,
+}
+
+async fn pages(connection: &Connection, method: &str, key: &str, bound: Duration) -> Result<Pages, Failure> {
+    let mut pages = Pages::default();
+    let mut seen = HashSet::new();
+    let mut cursor: Option<String> = None;
+    let mut bytes = 0;
+    loop {
+        let mut request = Request::new(method, bound);
+        if let Some(cursor) = &cursor {
+            request = request.with("cursor", Value::from(cursor.as_str()).to_string());
+        }
+        let mut page = match connection.request(&request).await {
+            Ok(page) => page,
+            // A server without such things need not know what they are.
+            Err(failure) if is_unknown_method(&failure) => break,
+            Err(failure) => return Err(failure),
+        };
+        pages.ttl = page.get::<u64>("ttlMs").filter(|millis| *millis > 0).map(Duration::from_millis);
+        let items = match page.take_items(key) {
+            Some(items) => items
+                .into_iter()
+                .map(|item| match item {
+                    Item::Object(fields) => fields.to_raw(),
+                    Item::Other(raw) => raw,
+                })
+                .collect::<Vec<_>>()
+                .into(),
+            None => page.get::<Vec<Box<RawValue>>>(key),
+        };
+        let Some(items) = items else { return Err(Failure::protocol(format!("its answer has no {key}"))) };
+        bytes += items.iter().map(|item| item.get().len()).sum::<usize>();
+        pages.items.extend(items);
+        cursor = page.get::<String>("nextCursor").filter(|cursor| !cursor.is_empty());
+        let Some(next) = &cursor else { break };
+        let count = pages.items.len();
+        if !seen.insert(next.clone()) || seen.len() >= MAX_PAGES || count >= MAX_ITEMS || bytes > MAX_BYTES {
+            pages.warning = Some(format!("the list does not end; what came after {count} {key} is left out"));
+            break;
+        }
+    }
+    pages.items.truncate(MAX_ITEMS);
+    Ok(pages)
 }
 
 fn is_unknown_method(failure: &Failure) -> bool {

@@ -16,14 +16,16 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     actor::END,
-    connection::{Connection, Era, Reach, Request},
+    connection::{Connection, Era, Reach, Request, from_rpc},
     failure::{Failure, Retry},
     handshake,
-    inbox::stopped,
+    inbox::{Answer, stopped},
     result::CallResult,
-    settings::Settings,
+    settings::{ProcessLimits, Settings},
     state::State,
+    subscriber::Wanted,
 };
+use crate::catalog::Declared;
 
 /// A handle to one server.
 #[derive(Clone, Debug)]
@@ -36,6 +38,7 @@ pub struct Upstream {
     pub(super) reach: Reach,
     pub(super) lives: TaskTracker,
     pub(super) stop: CancellationToken,
+    pub(super) wanted: Arc<Wanted>,
 }
 
 /// A call to be made.
@@ -63,6 +66,8 @@ pub struct Health {
     pub last_error: Option<String>,
     /// Lines on stdout that were no messages.
     pub noise: u64,
+    /// Progress and logs that a client was too slow for.
+    pub dropped: u64,
     /// Its last lines on stderr.
     pub stderr: Vec<String>,
 }
@@ -106,6 +111,8 @@ pub(super) struct Status {
     /// Absent with a process per call, and while there is none.
     pub(super) connection: Option<Arc<Connection>>,
     pub(super) era: Option<Era>,
+    /// What it says about itself, or said the last time.
+    pub(super) declared: Option<Arc<Declared>>,
     /// Why it is not connected.
     pub(super) failure: Option<Failure>,
     pub(super) was_connected: bool,
@@ -142,6 +149,7 @@ impl Upstream {
             pid: connection.and_then(Connection::pid),
             last_error: status.failure.as_ref().map(|failure| failure.message.clone()),
             noise: connection.map_or(0, Connection::noise),
+            dropped: connection.map_or(0, Connection::dropped),
             stderr: connection
                 .map(|connection| connection.last_words().lines())
                 .unwrap_or_default()
@@ -163,12 +171,6 @@ impl Upstream {
 
     async fn call(&self, invocation: &Invocation<'_>) -> Result<CallResult, Failure> {
         let (idle, total) = self.settings.timeouts_for(invocation.tool);
-        let Ok(Ok(_permit)) = timeout(total, self.permits.acquire()).await else {
-            let others = self.settings.concurrency;
-            let message = format!("no turn within {total:?}: {others} other calls to the server are going on");
-            return Err(Failure::new(ErrorCode::ProviderTimeout, message, Retry::Later));
-        };
-        let status = self.ready().await?;
         let request = Request {
             name: Some(invocation.tool),
             traceparent: Some(invocation.traceparent.clone()),
@@ -180,33 +182,55 @@ impl Upstream {
         let request = request
             .with("name", serde_json::Value::from(invocation.tool).to_string())
             .with("arguments", invocation.args.get());
-        let payload = match &status.connection {
+        let answer = self.perform(&request, Some(invocation.tool)).await?;
+        CallResult::from_payload(answer.map_err(from_rpc)?)
+    }
+
+    /// Makes a request when it is its turn, on a server that is started if need be. `tool` is what it
+    /// calls, if it calls one.
+    pub(super) async fn perform(&self, request: &Request<'_>, tool: Option<&str>) -> Answer {
+        let total = request.total;
+        let Ok(Ok(_permit)) = timeout(total, self.permits.acquire()).await else {
+            let others = self.settings.concurrency;
+            let message = format!("no turn within {total:?}: {others} other calls to the server are going on");
+            return Err(Failure::new(ErrorCode::ProviderTimeout, message, Retry::Later));
+        };
+        let status = self.ready().await?;
+        match &status.connection {
             Some(connection) => {
-                let answer = connection.request(&request).await;
+                let answer = connection.exchange(request).await;
                 if answer.as_ref().is_err_and(|failure| failure.code == ErrorCode::ProviderTimeout) {
                     // Full means that it will be looked at anyway.
                     let _ = self.commands.try_send(Command::Check);
                 }
-                answer.map_err(|failure| with_words(connection, failure))?
+                answer.map_err(|failure| with_words(connection, failure))
             }
             None => {
-                let limits = self.settings.limits_for(invocation.tool);
-                let work = async {
-                    let connection = handshake::connect(&self.settings, &self.reach, limits, status.era).await?;
-                    let connection = Arc::new(connection);
-                    // However the call ends.
-                    let _closing = Closing::new(Arc::clone(&connection), stopped(), &self.lives);
-                    let answer = connection.request(&request).await;
-                    answer.map_err(|failure| with_words(&connection, failure))
-                };
-                tokio::select! {
-                    biased;
-                    () = self.stop.cancelled() => Err(stopped())?,
-                    answer = work => answer?,
-                }
+                let limits = tool.map_or(self.settings.limits, |tool| self.settings.limits_for(tool));
+                self.alone(limits, status.era, async |connection| connection.exchange(request).await).await
             }
+        }
+    }
+
+    /// Works with a process that is started for it, and ended with it.
+    pub(super) async fn alone<T>(
+        &self,
+        limits: ProcessLimits,
+        era: Option<Era>,
+        work: impl AsyncFnOnce(&Connection) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let work = async {
+            let connection = handshake::connect(&self.settings, &self.reach, limits, era).await?;
+            let connection = Arc::new(connection);
+            // However the work ends.
+            let _closing = Closing::new(Arc::clone(&connection), stopped(), &self.lives);
+            work(&connection).await.map_err(|failure| with_words(&connection, failure))
         };
-        CallResult::from_payload(payload)
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => Err(stopped()),
+            done = work => done,
+        }
     }
 
     /// Ends the server for good and returns when nothing of it is left.
@@ -218,7 +242,7 @@ impl Upstream {
     }
 
     /// Waits until the server can be called, or says at once why it cannot.
-    async fn ready(&self) -> Result<Status, Failure> {
+    pub(super) async fn ready(&self) -> Result<Status, Failure> {
         let mut status = self.status.clone();
         let mut has_asked = false;
         loop {

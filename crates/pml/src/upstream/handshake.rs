@@ -3,7 +3,7 @@
 //! A server that has not answered the question is never asked another one on the same process: a slow
 //! server of the new era takes a late `initialize` for a mistake, and stays unusable.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use pml_wire::ErrorCode;
 use tokio::time::sleep;
@@ -17,10 +17,13 @@ use super::{
     settings::{HttpWire, ProcessLimits, Settings, Target},
     transport::{Link, Plumbing, is_rejected},
 };
+use crate::catalog::Declared;
 
 const UNSUPPORTED_VERSION: i64 = -32022;
 /// Codes that only servers of the new era have.
 const MODERN_CODES: std::ops::RangeInclusive<i64> = -32022..=-32020;
+/// Longest capabilities and instructions that are kept.
+const MAX_DECLARED_BYTES: usize = 256 * 1024;
 /// How long a server is waited for before it is also asked in the older way, on a second process.
 const HEAD_START: Duration = Duration::from_secs(10);
 
@@ -47,28 +50,28 @@ async fn attempt(
 ) -> Result<Connection, Failure> {
     let target = settings.target.as_ref().map_err(|why| Failure::never(why.clone()))?;
     let plumbing = Plumbing {
-        notices: reach.notices.clone(),
+        news: Arc::clone(&reach.news),
         lives: reach.lives.clone(),
         max_message_bytes: settings.max_message_bytes,
         stop_grace: settings.stop_grace,
     };
-    let bound = settings.start_timeout;
+    let (bound, relays) = (settings.start_timeout, settings.relays);
     match target {
         Target::Stdio { command, args, env, cwd } => {
             let start = Start { pml: &reach.pml, command, args, env, cwd: cwd.as_deref(), limits };
-            over_stdio(|| Link::stdio(&start, &plumbing), bound, known).await
+            over_stdio(|| Link::stdio(&start, &plumbing), bound, relays, known).await
         }
         Target::Http { url, headers, wire } => {
             let client = reach.client.as_ref().ok_or_else(|| Failure::never("there is no HTTP client"))?;
             let http = || Link::http(client, url, headers, &plumbing);
             let sse = async || {
                 let link = Link::sse(client, url, headers, &plumbing).await?;
-                initialize(link, bound).await
+                initialize(link, bound, relays).await
             };
             match wire {
                 HttpWire::Sse => sse().await,
-                HttpWire::Streamable => over_http(http, bound, known).await,
-                HttpWire::Auto => match over_http(http, bound, known).await {
+                HttpWire::Streamable => over_http(http, bound, relays, known).await,
+                HttpWire::Auto => match over_http(http, bound, relays, known).await {
                     // No message may be posted there: perhaps it is the older transport.
                     Err(failure) if is_rejected(&failure) => sse().await.map_err(|older| {
                         // Unless it is that, what was said first says more.
@@ -90,18 +93,19 @@ fn is_refusal(failure: &Failure) -> bool {
 async fn over_stdio(
     start: impl Fn() -> Result<Link, Failure>,
     bound: Duration,
+    relays: bool,
     known: Option<Era>,
 ) -> Result<Connection, Failure> {
     match known {
         Some(Era::Legacy(_)) => {
-            return match initialize(start()?, bound).await {
+            return match initialize(start()?, bound, relays).await {
                 Err(failure) if is_modern(&failure) => discover(start()?, bound).await.map_err(Asked::into_failure),
                 connected => connected,
             };
         }
         Some(Era::Modern) => {
             return match discover(start()?, bound).await {
-                Err(Asked::Answered(link, _)) => initialize(*link, bound).await,
+                Err(Asked::Answered(link, _)) => initialize(*link, bound, relays).await,
                 connected => connected.map_err(Asked::into_failure),
             };
         }
@@ -113,7 +117,7 @@ async fn over_stdio(
         // Some servers of the earlier era do not answer what they do not know. The one that was asked
         // goes on; whoever is ready first is taken, and the other is ended.
         () = sleep(HEAD_START.min(bound / 2)) => {
-            let older = initialize(start()?, bound);
+            let older = initialize(start()?, bound, relays);
             tokio::select! {
                 answered = &mut asked => answered,
                 Ok(connection) = older => return Ok(connection),
@@ -122,14 +126,14 @@ async fn over_stdio(
     };
     match answered {
         Ok(connection) => Ok(connection),
-        Err(Asked::Answered(link, _)) => match initialize(*link, bound).await {
+        Err(Asked::Answered(link, _)) => match initialize(*link, bound, relays).await {
             // It took the question for a beginning; a new process was not asked.
-            Err(failure) if is_modern(&failure) => initialize(start()?, bound).await,
+            Err(failure) if is_modern(&failure) => initialize(start()?, bound, relays).await,
             connected => connected,
         },
         // Perhaps it cannot bear the question. If it is not that, what was said first says more.
         Err(Asked::Failed(failure)) if failure.code == ErrorCode::ProviderCrashed => {
-            initialize(start()?, bound).await.map_err(|_| failure)
+            initialize(start()?, bound, relays).await.map_err(|_| failure)
         }
         Err(Asked::Failed(failure)) => Err(failure),
     }
@@ -139,6 +143,7 @@ async fn over_stdio(
 async fn over_http(
     open: impl Fn() -> Result<Link, Failure>,
     bound: Duration,
+    relays: bool,
     known: Option<Era>,
 ) -> Result<Connection, Failure> {
     if !matches!(known, Some(Era::Legacy(_))) {
@@ -148,7 +153,7 @@ async fn over_http(
             Err(_) => {}
         }
     }
-    match initialize(open()?, bound).await {
+    match initialize(open()?, bound, relays).await {
         Err(failure) if is_modern(&failure) => discover(open()?, bound).await.map_err(Asked::into_failure),
         connected => connected,
     }
@@ -202,27 +207,33 @@ async fn discover(link: Link, bound: Duration) -> Result<Connection, Asked> {
         let failure = no_common_version(&supported.join(", "));
         return Err(Asked::Failed(give_up(link, failure).await));
     }
-    let meta: serde_json::Value = payload.get("_meta").unwrap_or_default();
-    Ok(agreed(link, Era::Modern, &meta["io.modelcontextprotocol/serverInfo"], &payload))
+    let mut meta: serde_json::Value = payload.get("_meta").unwrap_or_default();
+    link.inbox.agreed(MODERN);
+    // What a client can do, such a server is told with each request.
+    Ok(Connection::new(link, Era::Modern, declared(meta["io.modelcontextprotocol/serverInfo"].take(), &payload), false))
 }
 
-pub(super) fn initialize_request(bound: Duration) -> Request<'static> {
+/// What pml can pass on, where it passes on anything.
+const RELAYED: &str = r#"{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{"listChanged":true}}"#;
+
+pub(super) fn initialize_request(bound: Duration, relays: bool) -> Request<'static> {
     Request::new("initialize", bound)
         .with("protocolVersion", format!("\"{}\"", LEGACY[0]))
-        .with("capabilities", "{}")
+        .with("capabilities", if relays { RELAYED } else { "{}" })
         .with("clientInfo", client_info())
 }
 
 /// Begins a session of the earlier era.
-async fn initialize(link: Link, bound: Duration) -> Result<Connection, Failure> {
-    let answer = ask(&link, Era::Legacy(LEGACY[0]), 0, &initialize_request(bound)).await;
+async fn initialize(link: Link, bound: Duration, relays: bool) -> Result<Connection, Failure> {
+    let answer = ask(&link, Era::Legacy(LEGACY[0]), 0, &initialize_request(bound, relays)).await;
     let answer = answer.and_then(|answer| answer.map_err(|error| refused(&error)));
     match answer.and_then(|payload| legacy_era(&payload).map(|era| (era, payload))) {
         Ok((era, payload)) => {
+            link.inbox.agreed(era.version());
             initialized(&link, era).await;
             link.listen(era.version());
-            let info: serde_json::Value = payload.get("serverInfo").unwrap_or_default();
-            Ok(agreed(link, era, &info, &payload))
+            let info = payload.get("serverInfo").unwrap_or_default();
+            Ok(Connection::new(link, era, declared(info, &payload), relays))
         }
         Err(failure) => {
             let failure = at_phase(&link, failure, "it was asked to begin (initialize)");
@@ -243,11 +254,18 @@ pub(super) fn legacy_era(payload: &Payload) -> Result<Era, Failure> {
     }
 }
 
-fn agreed(link: Link, era: Era, info: &serde_json::Value, payload: &Payload) -> Connection {
-    let text = |key: &str| info[key].as_str().unwrap_or_default().chars().take(100).collect::<String>();
-    let server = format!("{} {}", text("name"), text("version")).trim().to_owned();
-    let capabilities: serde_json::Value = payload.get("capabilities").unwrap_or_default();
-    Connection::new(link, era, server, capabilities["tools"]["listChanged"].as_bool().unwrap_or(false))
+/// What the server says about itself, as far as it is reasonable.
+fn declared(info: serde_json::Value, payload: &Payload) -> Declared {
+    let is_short = |text: &str| text.len() <= MAX_DECLARED_BYTES;
+    Declared {
+        info: Some(info).filter(|info| is_short(&info.to_string())).unwrap_or_default(),
+        capabilities: payload
+            .raw("capabilities")
+            .filter(|raw| is_short(raw.get()))
+            .and_then(|raw| serde_json::from_str(raw.get()).ok())
+            .unwrap_or_default(),
+        instructions: payload.get("instructions").filter(|text: &String| is_short(text)),
+    }
 }
 
 /// Lets go of a server that will not do.
@@ -274,7 +292,7 @@ fn is_modern(failure: &Failure) -> bool {
 fn refused(error: &RpcError) -> Failure {
     Failure {
         data: Some(serde_json::json!({ "code": error.code })),
-        ..Failure::later(format!("the server refuses to begin ({}): {}", error.code, error.message))
+        ..Failure::later(format!("the server refuses to begin ({}): {}", error.code, error.shown()))
     }
 }
 

@@ -6,25 +6,28 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
+use futures_util::future::{AbortHandle, Abortable};
 use pml_wire::ErrorCode;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::{
-    sync::{Notify, mpsc, oneshot},
+    sync::{Notify, mpsc, oneshot, watch},
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    codec::{self, Message, Payload, RpcError},
+    codec::{self, Keep, Message, Payload, RpcError},
     failure::{Failure, Retry},
+    news::News,
     process::LastWords,
+    relay::{ASKABLE, Asked, Asks, INTERNAL_ERROR, MAX_ASK_BYTES, MAX_ASKS, MAX_SAID_BYTES, Open, Relay, Said},
 };
 
 const METHOD_NOT_FOUND: i64 = -32601;
@@ -37,21 +40,23 @@ const SHOWN_BYTES: usize = 200;
 /// What an answer is: the result, the server's error, or what happened instead of an answer.
 pub(super) type Answer = Result<Result<Payload, RpcError>, Failure>;
 
-/// What a server says without being asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Notice {
-    ToolsChanged,
-}
-
 /// The receiving end of one connection.
 #[derive(Debug)]
 pub(super) struct Inbox {
     pending: Mutex<HashMap<u64, Pending>>,
     closed: CancellationToken,
     why: Mutex<Option<Failure>>,
-    notices: mpsc::Sender<Notice>,
+    news: Arc<News>,
     /// Answers to the server's own requests go out here.
     replies: mpsc::Sender<Vec<u8>>,
+    /// The server's own requests that a client is asked, by their ids.
+    asks: Mutex<HashMap<String, Open>>,
+    /// How many requests are passed on. While there are any, results are kept whole.
+    forwarded: AtomicUsize,
+    /// Progress and logs that nobody took in time.
+    dropped: AtomicU64,
+    /// The version that was agreed on.
+    version: OnceLock<&'static str>,
     /// Where noise is kept, for errors.
     words: Arc<LastWords>,
     /// Messages that could not be understood or told apart.
@@ -67,6 +72,10 @@ struct Pending {
     patience: Patience,
     /// Longest silence that the request allows.
     idle: Duration,
+    /// Where what belongs to it goes, if it is passed on for a client.
+    relay: Option<Box<Relay>>,
+    /// Hears what the server honours of a subscription.
+    acknowledged: Option<watch::Sender<Option<Box<RawValue>>>>,
 }
 
 /// What a request expects.
@@ -84,43 +93,97 @@ pub(super) struct Waiting {
     pub(super) id: u64,
     pub(super) answer: oneshot::Receiver<Answer>,
     pub(super) progress: Arc<Notify>,
+    pub(super) asks: Asks,
     inbox: Arc<Inbox>,
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.inbox.lock().remove(&self.id);
+        if self.asks.is_relayed() {
+            self.inbox.forwarded.fetch_sub(1, Ordering::SeqCst);
+            self.inbox.drop_asks(self.id);
+        }
     }
 }
 
 impl Inbox {
-    pub(super) fn new(
-        notices: mpsc::Sender<Notice>,
-        replies: mpsc::Sender<Vec<u8>>,
-        words: Arc<LastWords>,
-    ) -> Arc<Inbox> {
+    pub(super) fn new(news: Arc<News>, replies: mpsc::Sender<Vec<u8>>, words: Arc<LastWords>) -> Arc<Inbox> {
         Arc::new(Inbox {
             pending: Mutex::default(),
             closed: CancellationToken::new(),
             why: Mutex::default(),
-            notices,
+            news,
             replies,
+            asks: Mutex::default(),
+            forwarded: AtomicUsize::new(0),
+            dropped: AtomicU64::new(0),
+            version: OnceLock::new(),
             words,
             noise: AtomicU64::new(0),
             heard: Mutex::new(Instant::now()),
         })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Pending>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Pending>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn asks(&self) -> MutexGuard<'_, HashMap<String, Open>> {
+        self.asks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes room for the answer to request `id`.
     pub(super) fn register(self: &Arc<Self>, id: u64, patience: Patience, idle: Duration) -> Result<Waiting, Failure> {
-        let (sender, answer) = oneshot::channel();
-        let progress = Arc::new(Notify::new());
-        self.lock().insert(id, Pending { answer: sender, progress: Arc::clone(&progress), patience, idle });
-        let waiting = Waiting { id, answer, progress, inbox: Arc::clone(self) };
+        let (answer, progress) = (oneshot::channel(), Arc::new(Notify::new()));
+        let pending = Pending { answer: answer.0, progress, patience, idle, relay: None, acknowledged: None };
+        self.insert(id, pending, answer.1, Asks::default())
+    }
+
+    /// Makes room for the answer to request `id`, which is passed on: its result is kept whole, and
+    /// what belongs to it is said to whoever wants to know.
+    pub(super) fn register_forwarded(
+        self: &Arc<Self>,
+        id: u64,
+        idle: Duration,
+        said: Option<mpsc::Sender<Said>>,
+    ) -> Result<Waiting, Failure> {
+        let (answer, progress) = (oneshot::channel(), Arc::new(Notify::new()));
+        let (relay, asks) = Asks::new(self, said);
+        let (patience, relay) = (Patience::Call, Some(Box::new(relay)));
+        // Before the request is sent, so that its answer is read as it should be.
+        self.forwarded.fetch_add(1, Ordering::SeqCst);
+        self.insert(
+            id,
+            Pending { answer: answer.0, progress, patience, idle, relay, acknowledged: None },
+            answer.1,
+            asks,
+        )
+    }
+
+    /// Makes room for the end of subscription `id`, and for what the server says to its beginning.
+    pub(super) fn register_subscription(
+        self: &Arc<Self>,
+        id: u64,
+        idle: Duration,
+        acknowledged: watch::Sender<Option<Box<RawValue>>>,
+    ) -> Result<Waiting, Failure> {
+        let (answer, progress) = (oneshot::channel(), Arc::new(Notify::new()));
+        let (patience, acknowledged) = (Patience::Subscription, Some(acknowledged));
+        let pending = Pending { answer: answer.0, progress, patience, idle, relay: None, acknowledged };
+        self.insert(id, pending, answer.1, Asks::default())
+    }
+
+    fn insert(
+        self: &Arc<Self>,
+        id: u64,
+        pending: Pending,
+        answer: oneshot::Receiver<Answer>,
+        asks: Asks,
+    ) -> Result<Waiting, Failure> {
+        let progress = Arc::clone(&pending.progress);
+        self.lock().insert(id, pending);
+        let waiting = Waiting { id, answer, progress, asks, inbox: Arc::clone(self) };
         // Only now: a close that came before the insertion has not seen it.
         match self.closed.is_cancelled() {
             true => Err(self.why()),
@@ -160,7 +223,11 @@ impl Inbox {
     fn answer(&self, id: u64, answer: Answer) -> bool {
         let waiter = self.lock().remove(&id);
         match waiter {
-            Some(waiter) => waiter.answer.send(answer).is_ok(),
+            Some(waiter) if waiter.relay.is_some() => waiter.answer.send(answer).is_ok(),
+            Some(waiter) => {
+                let answer = answer.map(|answer| answer.map(Payload::into_parts));
+                waiter.answer.send(answer).is_ok()
+            }
             None => false,
         }
     }
@@ -172,6 +239,10 @@ impl Inbox {
     /// Is the server at work, as far as can be known? It is not if it has been silent for longer than
     /// any of the answers may take that are waited for.
     pub(super) fn is_busy(&self) -> bool {
+        // It waits for a person, and may have nothing else to say.
+        if !self.asks().is_empty() {
+            return true;
+        }
         let silence = self.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
         self.lock().values().any(|waiter| waiter.patience == Patience::Call && waiter.idle > silence)
     }
@@ -194,7 +265,8 @@ impl Inbox {
     pub(super) fn receive(&self, line: &[u8], asked: Option<u64>) {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         let line = line.strip_prefix(BOM).unwrap_or(line);
-        let Some(messages) = codec::parse(line) else {
+        let keep = if self.forwarded.load(Ordering::SeqCst) == 0 { Keep::Parts } else { Keep::Whole };
+        let Some(messages) = codec::parse(line, keep) else {
             self.unreadable(line);
             return;
         };
@@ -209,8 +281,8 @@ impl Inbox {
                     Some(id) => drop(self.answer(id, Ok(answer))),
                     None => self.count_noise(b"(an answer without an id)"),
                 },
-                Message::Request { id, method } => self.reply(&id, &method),
-                Message::Notification { method, params } => self.notified(&method, params.as_deref()),
+                Message::Request { id, method, params } => self.requested(id, method, params, asked),
+                Message::Notification { method, params } => self.notified(&method, params, asked),
             }
         }
     }
@@ -255,45 +327,241 @@ impl Inbox {
         tracing::debug!(count, "a server wrote something that is no message");
     }
 
-    /// pml offers servers nothing but a sign of life.
-    fn reply(&self, id: &RawValue, method: &str) {
-        let body = match method {
-            "ping" => r#""result":{}"#.to_owned(),
-            _ => {
-                let message = serde_json::Value::from(format!("pml does not offer `{method}`"));
-                format!(r#""error":{{"code":-32601,"message":{message}}}"#)
-            }
-        };
-        let reply = format!(r#"{{"jsonrpc":"2.0","id":{id},{body}}}"#);
-        if self.replies.try_send(reply.into_bytes()).is_err() {
-            tracing::debug!(method, "a server asks faster than it reads; a request stays unanswered");
+    /// Takes a request of the server: asks a client, if one is there for it.
+    fn requested(&self, id: Box<RawValue>, method: String, params: Option<Box<RawValue>>, stream: Option<u64>) {
+        if !ASKABLE.contains(&method.as_str()) || self.forwarded.load(Ordering::SeqCst) == 0 {
+            return self.offer_nothing(&id, &method);
+        }
+        match self.hand_over(&id, &method, params, stream) {
+            Handed::Over => {}
+            Handed::ToNobody => self.offer_nothing(&id, &method),
+            // One answer goes to both.
+            Handed::Twice => self.count_noise(b"(a second request with the same id)"),
+            Handed::TooMuch => self.refuse(&id, INTERNAL_ERROR, "the client cannot be asked at the moment"),
         }
     }
 
-    fn notified(&self, method: &str, params: Option<&RawValue>) {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Progress {
-            progress_token: u64,
+    fn hand_over(&self, id: &RawValue, method: &str, params: Option<Box<RawValue>>, stream: Option<u64>) -> Handed {
+        // Held until the question is written down: who gives up its request takes its questions along.
+        let pending = self.lock();
+        let Some((request, relay, said)) = owner(&pending, stream) else { return Handed::ToNobody };
+        let mut asks = self.asks();
+        if asks.contains_key(id.get()) {
+            return Handed::Twice;
         }
+        let params = params.unwrap_or_else(no_params);
+        let Ok(permit) = relay.asked.try_reserve() else { return Handed::TooMuch };
+        if asks.len() >= MAX_ASKS || params.get().len() > MAX_ASK_BYTES {
+            return Handed::TooMuch;
+        }
+        let (reply, answer) = oneshot::channel();
+        if said.try_send(Said::Ask { method: method.to_owned(), params, reply }).is_err() {
+            return Handed::TooMuch;
+        }
+        let (abort, registration) = AbortHandle::new_pair();
+        asks.insert(id.get().to_owned(), Open { request, abort });
+        permit.send(Asked { id: id.to_owned(), answer: Abortable::new(answer, registration) });
+        Handed::Over
+    }
+
+    /// pml itself offers servers nothing but a sign of life.
+    fn offer_nothing(&self, id: &RawValue, method: &str) {
         match method {
-            "notifications/progress" => {
-                let token = params.and_then(|params| serde_json::from_str::<Progress>(params.get()).ok());
-                if let Some(Progress { progress_token }) = token
-                    && let Some(waiter) = self.lock().get(&progress_token)
-                {
-                    waiter.progress.notify_one();
+            "ping" => self.reply(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)),
+            _ => self.refuse(id, METHOD_NOT_FOUND, &format!("pml does not offer `{method}`")),
+        }
+    }
+
+    fn refuse(&self, id: &RawValue, code: i64, message: &str) {
+        let error = RpcError { code, message: message.to_owned(), data: None };
+        self.reply(reply_text(id, Err(error)));
+    }
+
+    fn reply(&self, text: String) {
+        if self.replies.try_send(text.into_bytes()).is_err() {
+            tracing::debug!("a server asks faster than it reads; a request stays unanswered");
+        }
+    }
+
+    /// Sends a client's answer, and returns when it is on its way.
+    pub(super) async fn answer_ask(&self, id: &RawValue, answer: Result<serde_json::Value, RpcError>) {
+        if self.asks().remove(id.get()).is_some() {
+            let _ = self.replies.send(reply_text(id, answer).into_bytes()).await;
+        }
+    }
+
+    /// Refuses what belongs to a request that is over.
+    fn drop_asks(&self, request: u64) {
+        let mut over = Vec::new();
+        self.asks().retain(|id, open| {
+            let is_over = open.request == request;
+            if is_over {
+                open.abort.abort();
+                over.extend(RawValue::from_string(id.clone()));
+            }
+            !is_over
+        });
+        for id in over.into_iter().filter(|_| !self.closed.is_cancelled()) {
+            self.refuse(&id, INTERNAL_ERROR, "the request that this belongs to is over");
+        }
+    }
+
+    fn notified(&self, method: &str, params: Option<Box<RawValue>>, stream: Option<u64>) {
+        let params = || params.as_deref();
+        match method {
+            "notifications/progress" => self.progressed(params()),
+            "notifications/message" => self.logged(params(), stream),
+            "notifications/tools/list_changed" => self.news.tools_changed(),
+            "notifications/resources/list_changed" => self.news.resources_changed(),
+            "notifications/prompts/list_changed" => self.news.prompts_changed(),
+            "notifications/resources/updated" => {
+                if let Some(Updated { uri }) = read(params()) {
+                    self.news.updated(uri);
                 }
             }
-            // Full means that it will be looked at anyway.
-            "notifications/tools/list_changed" => drop(self.notices.try_send(Notice::ToolsChanged)),
+            "notifications/subscriptions/acknowledged" => self.acknowledged(params()),
+            // The server does not want an answer any more.
+            "notifications/cancelled" => {
+                if let Some(Cancelled { request_id }) = read(params())
+                    && let Some(open) = self.asks().remove(request_id.get())
+                {
+                    open.abort.abort();
+                }
+            }
             _ => tracing::trace!(method, "notification"),
         }
+    }
+
+    fn progressed(&self, params: Option<&RawValue>) {
+        let Some(Progress { progress_token }) = read(params) else { return };
+        let pending = self.lock();
+        let Some(waiter) = pending.get(&progress_token) else { return };
+        waiter.progress.notify_one();
+        if let (Some(said), Some(params)) = (waiter.relay.as_ref().and_then(|relay| relay.said.as_ref()), params) {
+            self.say(said, params, Said::Progress);
+        }
+    }
+
+    fn logged(&self, params: Option<&RawValue>, stream: Option<u64>) {
+        let Some(params) = params else { return };
+        if self.forwarded.load(Ordering::SeqCst) > 0
+            && let Some((_, _, said)) = owner(&self.lock(), stream)
+        {
+            return self.say(said, params, Said::Log);
+        }
+        self.news.logged(params.to_owned());
+    }
+
+    /// Says something that may be lost.
+    fn say(&self, to: &mpsc::Sender<Said>, params: &RawValue, what: impl FnOnce(Box<RawValue>) -> Said) {
+        if params.get().len() > MAX_SAID_BYTES || to.try_send(what(params.to_owned())).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn acknowledged(&self, params: Option<&RawValue>) {
+        let Some(Acknowledged { meta: Subscription { id }, notifications }) = read(params) else { return };
+        let id = id.get().trim_matches('"').parse();
+        if let Ok(id) = id
+            && let Some(acknowledged) = self.lock().get(&id).and_then(|waiter| waiter.acknowledged.as_ref())
+        {
+            let _ = acknowledged.send_replace(Some(notifications.unwrap_or_else(no_params)));
+        }
+    }
+
+    /// Notes the version that was agreed on.
+    pub(super) fn agreed(&self, version: &'static str) {
+        let _ = self.version.set(version);
+    }
+
+    pub(super) fn version(&self) -> Option<&'static str> {
+        self.version.get().copied()
+    }
+
+    /// How much of what the server said nobody took in time.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
     }
 
     /// How many messages were noise.
     pub(super) fn noise(&self) -> u64 {
         self.noise.load(Ordering::Relaxed)
+    }
+}
+
+/// What became of a question for a client.
+enum Handed {
+    Over,
+    /// No client listens.
+    ToNobody,
+    /// It is asked already.
+    Twice,
+    /// The client has too many, or is too slow, or gone.
+    TooMuch,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Progress {
+    progress_token: u64,
+}
+
+#[derive(Deserialize)]
+struct Updated {
+    uri: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Cancelled<'a> {
+    #[serde(borrow)]
+    request_id: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Acknowledged<'a> {
+    #[serde(borrow, rename = "_meta")]
+    meta: Subscription<'a>,
+    notifications: Option<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+struct Subscription<'a> {
+    #[serde(borrow, rename = "io.modelcontextprotocol/subscriptionId")]
+    id: &'a RawValue,
+}
+
+fn read<'a, T: Deserialize<'a>>(params: Option<&'a RawValue>) -> Option<T> {
+    serde_json::from_str(params?.get()).ok()
+}
+
+/// The request that something belongs to which came on the stream of request `stream`, or on none, if
+/// a client listens: on none, it is the one that was sent last.
+fn owner(pending: &HashMap<u64, Pending>, stream: Option<u64>) -> Option<(u64, &Relay, &mpsc::Sender<Said>)> {
+    let listened = |id: u64, waiter| {
+        let Pending { relay, .. }: &Pending = waiter;
+        let relay = relay.as_deref()?;
+        Some((id, relay, relay.said.as_ref()?))
+    };
+    match stream {
+        Some(id) => listened(id, pending.get(&id)?),
+        None => pending.iter().filter_map(|(id, waiter)| listened(*id, waiter)).max_by_key(|(id, ..)| *id),
+    }
+}
+
+fn no_params() -> Box<RawValue> {
+    RawValue::from_string("{}".to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+/// The answer to a request of the server.
+fn reply_text(id: &RawValue, answer: Result<serde_json::Value, RpcError>) -> String {
+    match answer {
+        Ok(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#),
+        Err(RpcError { code, message, data }) => {
+            let message = serde_json::Value::from(message);
+            let data = data.map(|data| format!(r#","data":{data}"#)).unwrap_or_default();
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message}{data}}}}}"#)
+        }
     }
 }
 
@@ -306,10 +574,10 @@ pub(super) fn stopped() -> Failure {
 mod tests {
     use super::*;
 
-    fn inbox() -> (Arc<Inbox>, mpsc::Receiver<Notice>, mpsc::Receiver<Vec<u8>>) {
-        let (notices, heard) = mpsc::channel(4);
+    fn inbox() -> (Arc<Inbox>, Arc<News>, mpsc::Receiver<Vec<u8>>) {
+        let news = Arc::new(News::default());
         let (replies, replied) = mpsc::channel(4);
-        (Inbox::new(notices, replies, Arc::default()), heard, replied)
+        (Inbox::new(Arc::clone(&news), replies, Arc::default()), news, replied)
     }
 
     #[tokio::test]
@@ -382,14 +650,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_servers_own_requests_are_answered() {
-        let (inbox, mut heard, mut replied) = inbox();
+        let (inbox, heard, mut replied) = inbox();
         inbox.receive(br#"{"id":"a\"b","method":"ping"}"#, None);
         inbox.receive(br#"{"id":7,"method":"roots/list"}"#, None);
         inbox.receive(br#"{"method":"notifications/tools/list_changed"}"#, None);
         assert_eq!(replied.recv().await.unwrap(), br#"{"jsonrpc":"2.0","id":"a\"b","result":{}}"#);
         let refusal: serde_json::Value = serde_json::from_slice(&replied.recv().await.unwrap()).unwrap();
         assert_eq!((&refusal["id"], &refusal["error"]["code"]), (&7.into(), &(-32601).into()));
-        assert_eq!(heard.recv().await, Some(Notice::ToolsChanged));
+        assert!(heard.next().await.tools_changed);
     }
 
     #[tokio::test]

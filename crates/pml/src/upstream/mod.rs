@@ -5,6 +5,10 @@
 //! [`terminate`](Upstream::terminate). A server starts when it is first needed, is connected again
 //! when it is lost, and is ended with pml.
 //!
+//! For clients that see a server's own tools, resources and prompts there is
+//! [`forward`](Upstream::forward), which passes a request on as it is, [`list`](Upstream::list),
+//! [`watch`](Upstream::watch) and [`declared`](Upstream::declared).
+//!
 //! **Invariant:** a server that is slow, broken, hostile or dead affects only the calls to it.
 
 mod actor;
@@ -17,18 +21,25 @@ mod handle;
 mod handshake;
 mod inbox;
 pub mod keeper;
+mod news;
 mod process;
 mod process_tree;
+mod relay;
 mod result;
 mod settings;
 mod state;
+mod subscriber;
 mod transport;
 
 pub use self::{
     actor::{Context, start},
-    codec::{Fields, Item},
+    codec::{Fields, Item, RpcError},
+    discovery::Kind,
     failure::{Failure, Retry},
     handle::{Health, HealthState, Invocation, Upstream},
+    relay::{Forward, Said},
     result::{CallResult, Content, Media},
     settings::{Backoff, HttpWire, Isolation, ProcessLimits, Secret, Settings, Target, ToolSettings},
+    subscriber::Watch,
 };
+pub use crate::catalog::Declared;

@@ -143,13 +143,14 @@ fn embedded(block: &Fields) -> Option<Media> {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::codec::{Message, parse},
+        super::codec::{Keep, Message, parse},
         *,
     };
 
     fn result(text: &str) -> Result<CallResult, Failure> {
         let line = format!(r#"{{"id":1,"result":{text}}}"#);
-        let Some(Message::Answer { answer: Ok(payload), .. }) = parse(line.as_bytes()).unwrap().pop() else {
+        let Some(Message::Answer { answer: Ok(payload), .. }) = parse(line.as_bytes(), Keep::Parts).unwrap().pop()
+        else {
             panic!("{text}")
         };
         CallResult::from_payload(payload)

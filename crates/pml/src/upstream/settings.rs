@@ -61,6 +61,8 @@ pub struct Settings {
     pub checks_results: bool,
     /// How long results of read-only, idempotent tools are kept, if at all.
     pub cache_ttl: Option<Duration>,
+    /// What the server asks of a client is passed on, so it is told that there is one.
+    pub relays: bool,
     /// Texts that are blotted out of everything the server says.
     pub masked: Vec<Secret>,
     /// Tools that differ.
@@ -142,6 +144,7 @@ impl Settings {
             is_trusted: false,
             checks_results: false,
             cache_ttl: None,
+            relays: false,
             masked: Vec::new(),
             tools: BTreeMap::new(),
         }

@@ -16,7 +16,8 @@ pub(super) use self::http::is_rejected;
 use self::{http::Http, sse::Sse, stdio::Stdio};
 use super::{
     failure::Failure,
-    inbox::{Inbox, Notice, stopped},
+    inbox::{Inbox, stopped},
+    news::News,
     process::{LastWords, Start},
     settings::Secret,
 };
@@ -97,7 +98,7 @@ impl Drop for Exchange {
 /// What every way needs.
 #[derive(Clone, Debug)]
 pub(super) struct Plumbing {
-    pub(super) notices: mpsc::Sender<Notice>,
+    pub(super) news: Arc<News>,
     /// Counts the processes that have not ended.
     pub(super) lives: TaskTracker,
     pub(super) max_message_bytes: usize,
@@ -120,7 +121,7 @@ impl Link {
         plumbing: &Plumbing,
     ) -> Result<Link, Failure> {
         let (replies, outgoing) = mpsc::channel(OUTBOX);
-        let inbox = Inbox::new(plumbing.notices.clone(), replies, Arc::default());
+        let inbox = Inbox::new(Arc::clone(&plumbing.news), replies, Arc::default());
         let http = Http::new(client, url, headers, plumbing, &inbox)?;
         Ok(Link::posting(Poster::Http(http), inbox, outgoing))
     }
@@ -134,7 +135,7 @@ impl Link {
     ) -> Result<Link, Failure> {
         let (sse, incoming) = Sse::open(client, url, headers, plumbing).await?;
         let (replies, outgoing) = mpsc::channel(OUTBOX);
-        let inbox = Inbox::new(plumbing.notices.clone(), replies, Arc::default());
+        let inbox = Inbox::new(Arc::clone(&plumbing.news), replies, Arc::default());
         let link = Link::posting(Poster::Sse(sse), Arc::clone(&inbox), outgoing);
         let stop = link.stop.clone();
         link.tasks.spawn(async move {
@@ -152,16 +153,16 @@ impl Link {
     fn posting(poster: Poster, inbox: Arc<Inbox>, mut outgoing: mpsc::Receiver<Vec<u8>>) -> Link {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let poster = Arc::new(poster);
-        let (replying, closing, stopping) = (Arc::clone(&poster), Arc::clone(&inbox), stop.clone());
+        let (replying, answering, stopping) = (Arc::clone(&poster), Arc::clone(&inbox), stop.clone());
         tasks.spawn(async move {
             let reply = async {
                 while let Some(body) = outgoing.recv().await {
-                    let message = Outgoing { body, id: None, headers: Headers::default() };
-                    let _ = timeout(SHORT, replying.post(message)).await;
+                    let headers = Headers { version: answering.version(), ..Headers::default() };
+                    let _ = timeout(SHORT, replying.post(Outgoing { body, id: None, headers })).await;
                 }
             };
             tokio::select! {
-                () = stopping.cancelled() => closing.close(stopped()),
+                () = stopping.cancelled() => answering.close(stopped()),
                 () = reply => {}
             }
         });

@@ -57,7 +57,7 @@ pub(super) fn open(
     let (outbox, to_write) = mpsc::channel(OUTBOX);
     let words = process.last_words();
     let pid = process.pid();
-    let inbox = Inbox::new(plumbing.notices.clone(), outbox.clone(), Arc::clone(&words));
+    let inbox = Inbox::new(Arc::clone(&plumbing.news), outbox.clone(), Arc::clone(&words));
     tasks.spawn(write(stdin, to_write, Arc::clone(&inbox), stop.clone()));
     let reader = read(process, stdout, Arc::clone(&inbox), plumbing.max_message_bytes, stop.clone());
     tasks.spawn(plumbing.lives.track_future(reader));

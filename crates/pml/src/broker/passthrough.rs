@@ -1,0 +1,105 @@
+//! Calls of tools that a client makes itself, passed on as they are.
+//!
+//! They go through the same door as the calls of programs: known tool, policy, rate, one line and one
+//! event. Arguments are not checked and results not touched: the server's answer, whatever it is, is
+//! the client's.
+
+use pml_wire::{CallId, ErrorCode, ExecutionId, ToolId, message::CallError};
+use serde::Deserialize;
+use serde_json::{Map, Value, value::RawValue};
+use tokio::sync::mpsc;
+
+use super::{
+    door::Broker,
+    record::{Record, traceparent},
+};
+use crate::upstream::{Forward, RpcError, Said};
+
+/// A call that is passed on.
+#[derive(Debug)]
+pub struct Passthrough {
+    /// What the call is in records: each is a run of its own.
+    pub execution: ExecutionId,
+    pub tool: ToolId,
+    /// The parameters of `tools/call` without `_meta`. The name in them is replaced by the tool's own.
+    pub params: Map<String, Value>,
+    /// What goes into `_meta`, see [`Forward::meta`]. Without a `traceparent`, pml puts in its own.
+    pub meta: Map<String, Value>,
+    /// Where to say what the server says meanwhile.
+    pub relay: Option<mpsc::Sender<Said>>,
+}
+
+impl Broker {
+    /// Passes a call on and gives back the server's result or error as they were sent; or why the server
+    /// never heard of it, or did not answer. An unknown tool is [`ErrorCode::ToolNotFound`]. Dropping
+    /// the future cancels the call.
+    pub async fn forward(&self, call: Passthrough) -> Result<Result<Box<RawValue>, RpcError>, CallError> {
+        let arguments = call.params.get("arguments").map(Value::to_string).unwrap_or_default();
+        let mut record = Record::new(self.sinks(), call.execution, CallId(1), call.tool.as_str(), &arguments);
+        let outcome = self.pass(call, &mut record).await;
+        match &outcome {
+            Ok(Ok(result)) if has_failed(result) => {
+                record.end_with(Err(&CallError::new(ErrorCode::ToolError, "the tool failed")));
+            }
+            Ok(Ok(result)) => record.end_with(Ok(result.get().len())),
+            Ok(Err(error)) => {
+                let message: String = error.message.chars().take(MESSAGE_CHARS).collect();
+                record.end_with(Err(&CallError::new(ErrorCode::ToolError, message)));
+            }
+            Err(error) => record.end_with(Err(error)),
+        }
+        outcome
+    }
+
+    /// May the tool be called?
+    pub fn allows(&self, tool: &ToolId) -> bool {
+        self.policy().allows(tool)
+    }
+
+    async fn pass(
+        &self,
+        call: Passthrough,
+        record: &mut Record<'_>,
+    ) -> Result<Result<Box<RawValue>, RpcError>, CallError> {
+        let Passthrough { execution, tool, mut params, mut meta, relay } = call;
+        let (tool, upstream) = self.admit(&tool, record).await?;
+        let name = tool.id.tool();
+        let headers = tool.header_arguments(params.get("arguments").unwrap_or(&Value::Null));
+        params.insert("name".to_owned(), name.into());
+        meta.entry("traceparent").or_insert_with(|| traceparent(execution, CallId(1)).into());
+        let forward = Forward { method: "tools/call", params, meta, name: Some(name), headers, relay };
+        Ok(upstream.forward(forward).await?)
+    }
+}
+
+/// How much of an error's message is told on the bus.
+const MESSAGE_CHARS: usize = 4000;
+
+/// Did the tool run and fail?
+fn has_failed(result: &RawValue) -> bool {
+    #[derive(Default, Deserialize)]
+    #[serde(default, rename_all = "camelCase")]
+    struct Outcome {
+        is_error: Value,
+    }
+    serde_json::from_str::<Outcome>(result.get()).unwrap_or_default().is_error == true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_tool_says_so() {
+        let table = [
+            (r#"{"isError":true,"content":[]}"#, true),
+            (r#"{"isError":false}"#, false),
+            (r#"{"isError":"yes"}"#, false),
+            (r#"{"content":[{"isError":true}]}"#, false),
+            ("{}", false),
+        ];
+        for (result, expected) in table {
+            assert_eq!(has_failed(&RawValue::from_string(result.to_owned()).unwrap()), expected, "{result}");
+        }
+    }
+}

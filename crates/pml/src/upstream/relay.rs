@@ -1,0 +1,243 @@
+//! Requests that are passed on for a client, and what the server says while they go on.
+//!
+//! The answer to such a request goes back as the server wrote it. What the server says meanwhile goes
+//! to the request's [`Said`] channel: progress by its token; logs and the server's own requests by
+//! the stream that they come on, or else to the request that was sent last.
+//!
+//! **Invariant:** a channel that is slow or gone never holds up the connection. Progress and logs are
+//! dropped then, and counted; a question that nobody takes is answered with an error.
+
+use std::{future::pending, pin::Pin, sync::Arc};
+
+use futures_util::{
+    StreamExt,
+    future::{AbortHandle, Abortable},
+    stream::FuturesUnordered,
+};
+use pml_wire::ErrorCode;
+use serde_json::{Map, Value, value::RawValue};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::sleep,
+};
+
+use super::{
+    codec::{BROKEN, RpcError},
+    connection::{Era, Passing, Request, from_rpc},
+    discovery::{self, Kind},
+    failure::{Failure, Retry},
+    handle::{Upstream, masked},
+    inbox::Inbox,
+    subscriber::Watch,
+};
+use crate::catalog::Declared;
+
+/// What servers may ask a client.
+pub(super) const ASKABLE: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roots/list"];
+/// Questions of one server that may be open.
+pub(super) const MAX_ASKS: usize = 64;
+/// Longest progress or log, and longest question, that is passed on.
+pub(super) const MAX_SAID_BYTES: usize = 1024 * 1024;
+pub(super) const MAX_ASK_BYTES: usize = 16 * 1024 * 1024;
+pub(super) const INTERNAL_ERROR: i64 = -32603;
+
+/// What a server says while a request goes on.
+#[derive(Debug)]
+pub enum Said {
+    /// The parameters of `notifications/progress`. The token in them is pml's own.
+    Progress(Box<RawValue>),
+    /// The parameters of `notifications/message`.
+    Log(Box<RawValue>),
+    /// A request of the server. Dropping `reply` refuses it; `reply.is_closed()` says that nobody
+    /// waits for it any more.
+    Ask { method: String, params: Box<RawValue>, reply: oneshot::Sender<Result<Value, RpcError>> },
+}
+
+/// A request to be passed on.
+#[derive(Debug)]
+pub struct Forward<'a> {
+    pub method: &'a str,
+    /// Without `_meta`.
+    pub params: Map<String, Value>,
+    /// What goes into `_meta` besides what pml puts there: `traceparent`, the client's capabilities
+    /// and log level, keys of vendors. The client's progress token, version and name are left out.
+    pub meta: Map<String, Value>,
+    /// What the request is about (a tool, a prompt, an address), for HTTP.
+    pub name: Option<&'a str>,
+    /// Arguments that also go into headers, where there are any.
+    pub headers: Vec<(String, String)>,
+    /// Where to say what the server says meanwhile.
+    pub relay: Option<mpsc::Sender<Said>>,
+}
+
+impl Upstream {
+    /// Passes a request on and gives back the server's result, an object, or its error, both as they
+    /// were sent. Dropping the future cancels the request.
+    ///
+    /// Otherwise it is as with [`execute`](Upstream::execute): the server is started, the request waits
+    /// for its turn and has its timeouts, of which the one for silence stands still while the client is
+    /// asked something. The future must be polled for answers to the server's questions to be sent, and
+    /// what was said last may still be in the channel when it ends.
+    pub async fn forward(&self, forward: Forward<'_>) -> Result<Result<Box<RawValue>, RpcError>, Failure> {
+        self.pass(forward).await.map_err(|failure| masked(&self.settings, failure))
+    }
+
+    async fn pass(&self, forward: Forward<'_>) -> Result<Result<Box<RawValue>, RpcError>, Failure> {
+        let Forward { method, params, meta, name, headers, relay } = forward;
+        // It goes into the message and into a header as it is.
+        if method.is_empty() || method.bytes().any(|byte| !byte.is_ascii_graphic() || matches!(byte, b'"' | b'\\')) {
+            return Err(Failure::protocol(format!("`{}` is no method", method.escape_debug())));
+        }
+        let tool = name.filter(|_| method == "tools/call");
+        let (idle, total) = self.settings.timeouts_for(tool.unwrap_or_default());
+        let passing = Some(Passing::new(&params, meta, relay));
+        let request = Request { name, headers, idle, total, passing, ..Request::new(method, total) };
+        match self.perform(&request, tool).await? {
+            Ok(payload) => match payload.into_whole().filter(|whole| whole.get().starts_with('{')) {
+                Some(whole) => Ok(Ok(whole)),
+                None => Err(Failure::protocol("the server's answer is no object")),
+            },
+            Err(error) if error.code == BROKEN => Err(from_rpc(error)),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    /// All resources, templates or prompts, as the server describes them. None if it has no such thing.
+    pub async fn list(&self, kind: Kind) -> Result<Vec<Value>, Failure> {
+        let bound = self.settings.call_timeout;
+        let list = async {
+            let status = self.ready().await?;
+            match &status.connection {
+                Some(connection) => discovery::list(connection, kind, bound).await,
+                None => {
+                    let work = async |connection: &_| discovery::list(connection, kind, bound).await;
+                    self.alone(self.settings.limits, status.era, work).await
+                }
+            }
+        };
+        list.await.map_err(|failure| masked(&self.settings, failure))
+    }
+
+    /// Watches a resource: while what is returned lives, the bus tells when it changes. The server has
+    /// agreed when this returns, and is asked again when it is connected again.
+    pub async fn watch(&self, uri: &str) -> Result<Watch, Failure> {
+        let watch = async {
+            let status = self.ready().await?;
+            let Some(connection) = &status.connection else {
+                return Err(Failure::protocol("a server with a process per call has no resources that can be watched"));
+            };
+            if connection.declared.capabilities["resources"]["subscribe"] != true {
+                return Err(Failure::protocol("the server does not offer to watch resources"));
+            }
+            let watch = Watch::begin(&self.wanted, uri);
+            let bound = self.settings.max_call;
+            tokio::select! {
+                settled = watch.settled() => settled?,
+                failure = connection.closed() => return Err(failure),
+                () = sleep(bound) => {
+                    let message = format!("the server does not agree to the subscription within {bound:?}");
+                    return Err(Failure::new(ErrorCode::ProviderTimeout, message, Retry::Later));
+                }
+            }
+            Ok(watch)
+        };
+        watch.await.map_err(|failure| masked(&self.settings, failure))
+    }
+
+    /// Says how much the server is to log, now or when it runs. Servers of the new era are told with
+    /// each request instead.
+    pub fn set_log_level(&self, level: &str) {
+        self.wanted.set_level(level);
+    }
+
+    /// What the server says about itself, or said the last time that it ran.
+    pub fn declared(&self) -> Option<Arc<Declared>> {
+        self.status.borrow().declared.clone()
+    }
+
+    /// The version that the server speaks, or spoke the last time.
+    pub fn version(&self) -> Option<&'static str> {
+        self.status.borrow().era.map(Era::version)
+    }
+
+    /// Does the server speak, or did it, in the new era?
+    pub fn is_modern(&self) -> bool {
+        self.status.borrow().era == Some(Era::Modern)
+    }
+}
+
+/// The inbox's end of a request that is passed on.
+#[derive(Debug)]
+pub(super) struct Relay {
+    pub(super) said: Option<mpsc::Sender<Said>>,
+    pub(super) asked: mpsc::Sender<Asked>,
+}
+
+/// A question that was handed over and waits for its answer.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) id: Box<RawValue>,
+    pub(super) answer: Abortable<oneshot::Receiver<Result<Value, RpcError>>>,
+}
+
+/// What the inbox knows of a question.
+#[derive(Debug)]
+pub(super) struct Open {
+    /// The request of ours that it belongs to.
+    pub(super) request: u64,
+    pub(super) abort: AbortHandle,
+}
+
+/// The questions that belong to one request, at the end of whoever waits for its answer.
+#[derive(Default)]
+pub(super) struct Asks(Option<Box<Desk>>);
+
+struct Desk {
+    inbox: Arc<Inbox>,
+    asked: mpsc::Receiver<Asked>,
+    open: FuturesUnordered<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl std::fmt::Debug for Asks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Asks").field(&self.0.as_ref().map(|desk| desk.open.len())).finish()
+    }
+}
+
+impl Asks {
+    /// A relay, and where its questions arrive.
+    pub(super) fn new(inbox: &Arc<Inbox>, said: Option<mpsc::Sender<Said>>) -> (Relay, Asks) {
+        let (sender, asked) = mpsc::channel(MAX_ASKS);
+        let desk = Desk { inbox: Arc::clone(inbox), asked, open: FuturesUnordered::new() };
+        (Relay { said, asked: sender }, Asks(Some(Box::new(desk))))
+    }
+
+    /// Can there be any?
+    pub(super) fn is_relayed(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Is the client asked something at the moment?
+    pub(super) fn are_open(&self) -> bool {
+        self.0.as_ref().is_some_and(|desk| !desk.open.is_empty())
+    }
+
+    /// Waits until a question came or was answered. Must be waited for: this is what sends answers.
+    pub(super) async fn turn(&mut self) {
+        let Some(desk) = &mut self.0 else { return pending().await };
+        let Desk { inbox, asked, open } = &mut **desk;
+        tokio::select! {
+            Some(asked) = asked.recv() => open.push(Box::pin(settle(Arc::clone(inbox), asked))),
+            Some(()) = open.next(), if !open.is_empty() => {}
+            else => pending().await,
+        }
+    }
+}
+
+/// Waits for the client's answer and sends it, unless the server does not want it any more.
+async fn settle(inbox: Arc<Inbox>, asked: Asked) {
+    let Ok(answer) = asked.answer.await else { return };
+    let unanswered = || RpcError { code: INTERNAL_ERROR, message: "the client did not answer".to_owned(), data: None };
+    let answer = answer.unwrap_or_else(|_| Err(unanswered()));
+    inbox.answer_ask(&asked.id, answer).await;
+}

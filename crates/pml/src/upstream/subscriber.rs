@@ -1,0 +1,261 @@
+//! What pml wants to be told by a server, said to it and said again when it has forgotten.
+//!
+//! One task per connection compares what is wanted with what the server was told, and tells it the
+//! difference, one thing after the other. Whoever wants something waits until it is settled.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    convert::Infallible,
+    future::pending,
+    sync::Arc,
+    time::Duration,
+};
+
+use pml_wire::ErrorCode;
+use serde::Deserialize;
+use serde_json::{Map, Value, value::RawValue};
+use tokio::{sync::watch, time::sleep};
+
+use super::{
+    connection::{Connection, Era, Request},
+    failure::{Failure, Retry},
+};
+
+/// Between the end of a subscription and the next.
+const RESUBSCRIBE: Duration = Duration::from_secs(5);
+
+/// What is wanted of a server, and what became of it. Shared by its handles and its actor.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    wishes: watch::Sender<Wishes>,
+    /// What the server said to each subscription, on the connection at hand.
+    settled: watch::Sender<BTreeMap<String, Result<(), Failure>>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Wishes {
+    /// How many watch each resource.
+    uris: BTreeMap<String, usize>,
+    /// How much is to be logged.
+    level: Option<String>,
+}
+
+/// A resource that is watched for as long as this lives. Its changes are told on the bus.
+#[derive(Debug)]
+pub struct Watch {
+    uri: String,
+    wanted: Arc<Wanted>,
+}
+
+impl Watch {
+    pub(super) fn begin(wanted: &Arc<Wanted>, uri: &str) -> Watch {
+        wanted.wishes.send_modify(|wishes| *wishes.uris.entry(uri.to_owned()).or_default() += 1);
+        Watch { uri: uri.to_owned(), wanted: Arc::clone(wanted) }
+    }
+
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// Waits for what the server says to it.
+    pub(super) async fn settled(&self) -> Result<(), Failure> {
+        let mut settled = self.wanted.settled.subscribe();
+        let settled = settled.wait_for(|settled| settled.contains_key(&self.uri)).await;
+        settled.ok().and_then(|settled| settled.get(&self.uri).cloned()).unwrap_or(Ok(()))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.wanted.wishes.send_modify(|wishes| {
+            if let Some(count) = wishes.uris.get_mut(&self.uri) {
+                *count -= 1;
+                if *count == 0 {
+                    wishes.uris.remove(&self.uri);
+                }
+            }
+        });
+    }
+}
+
+impl Wanted {
+    pub(super) fn set_level(&self, level: &str) {
+        self.wishes.send_modify(|wishes| wishes.level = Some(level.to_owned()));
+    }
+
+    /// Forgets what an earlier connection said.
+    pub(super) fn reset(&self) {
+        self.settled.send_replace(BTreeMap::new());
+    }
+}
+
+/// Keeps a server informed of what is wanted, for as long as the connection lasts. `relays` says
+/// whether anybody wants to know of prompts and resources; `bound` is for one request.
+pub(super) async fn run(connection: Arc<Connection>, wanted: Arc<Wanted>, relays: bool, bound: Duration) -> Infallible {
+    match connection.era() {
+        Era::Legacy(_) => legacy(&connection, &wanted, bound).await,
+        Era::Modern => modern(&connection, &wanted, relays, bound).await,
+    }
+}
+
+/// In the earlier era each wish is a request of its own, and a new session knows none of them.
+async fn legacy(connection: &Connection, wanted: &Wanted, bound: Duration) -> Infallible {
+    let (mut wishes, mut renewals) = (wanted.wishes.subscribe(), connection.renewals());
+    let mut told = Wishes::default();
+    let mut known: BTreeSet<String> = BTreeSet::new();
+    let mut session = *renewals.borrow_and_update();
+    loop {
+        let now = wishes.borrow_and_update().clone();
+        if now.level != told.level
+            && let Some(level) = &now.level
+            && connection.declared.capabilities["logging"].is_object()
+        {
+            let request =
+                Request::new("logging/setLevel", bound).with("level", Value::from(level.as_str()).to_string());
+            if let Err(failure) = connection.request(&request).await {
+                tracing::debug!(server = connection.server, "the level of logs is not set: {}", failure.message);
+            }
+        }
+        for uri in known.iter().filter(|uri| !now.uris.contains_key(*uri)) {
+            // It is not wanted any more, whatever the server says.
+            let _ = about(connection, "resources/unsubscribe", uri, bound).await;
+        }
+        known.retain(|uri| now.uris.contains_key(uri));
+        for uri in now.uris.keys().filter(|uri| !known.contains(*uri)).cloned().collect::<Vec<_>>() {
+            let answer = about(connection, "resources/subscribe", &uri, bound).await;
+            settle(wanted, [(uri.clone(), answer.clone())]);
+            if answer.is_ok() {
+                known.insert(uri);
+            }
+        }
+        wanted.settled.send_modify(|settled| settled.retain(|uri, _| now.uris.contains_key(uri)));
+        told = now;
+        tokio::select! {
+            Ok(()) = wishes.changed() => {}
+            Ok(()) = renewals.changed() => {}
+            else => pending().await,
+        }
+        let current = *renewals.borrow_and_update();
+        if std::mem::replace(&mut session, current) != current {
+            told = Wishes::default();
+            known.clear();
+        }
+    }
+}
+
+async fn about(connection: &Connection, method: &'static str, uri: &str, bound: Duration) -> Result<(), Failure> {
+    let request = Request::new(method, bound).with("uri", Value::from(uri).to_string());
+    connection.request(&request).await.map(drop)
+}
+
+/// In the new era all wishes are one request, which lasts; another set is another request. The one
+/// before goes on until the server has agreed to the next, so that nothing is missed.
+async fn modern(connection: &Connection, wanted: &Wanted, relays: bool, bound: Duration) -> Infallible {
+    let mut wishes = wanted.wishes.subscribe();
+    let (mut current, mut told) = (None, Map::new());
+    loop {
+        let uris: Vec<String> = wishes.borrow_and_update().uris.keys().cloned().collect();
+        let filter = filter(connection, relays, &uris);
+        if filter.is_empty() {
+            current = None;
+            wanted.reset();
+            changed(&mut wishes).await;
+            continue;
+        }
+        // Another level of logs is said with each request.
+        if current.is_none() || filter != told {
+            let (acknowledged, mut heard) = watch::channel(None);
+            told.clone_from(&filter);
+            let text = Value::Object(filter).to_string();
+            let mut next = Box::pin(async move { connection.subscribe(&text, acknowledged).await });
+            let agreed = tokio::select! {
+                biased;
+                Ok(honoured) = heard.wait_for(Option::is_some) => Ok(honoured.clone()),
+                ended = &mut next => Err(ended.err().unwrap_or_else(|| Failure::protocol("the server ended it at once"))),
+                () = sleep(bound) => Err(silent(bound)),
+            };
+            let refusal = agreed.as_ref().err().cloned();
+            let honoured = agreed.map(|honoured| honoured_in(honoured.as_deref()));
+            settle(
+                wanted,
+                uris.into_iter().map(|uri| {
+                    let answer = match &honoured {
+                        Ok(honoured) if honoured.contains(&uri) => Ok(()),
+                        Ok(_) => Err(Failure::protocol("the server does not tell of changes of this resource")),
+                        Err(failure) => Err(failure.clone()),
+                    };
+                    (uri, answer)
+                }),
+            );
+            wanted.settled.send_modify(|settled| settled.retain(|uri, _| wishes.borrow().uris.contains_key(uri)));
+            match refusal {
+                // It may only be slow to say so.
+                Some(failure) if failure.code == ErrorCode::ProviderTimeout => current = Some(next),
+                Some(failure) => {
+                    // It does not offer subscriptions after all; lists are looked at from time to time.
+                    let is_final = failure.code == ErrorCode::ToolError;
+                    let pause = async { if is_final { pending().await } else { sleep(RESUBSCRIBE).await } };
+                    tokio::select! {
+                        () = pause => {}
+                        () = changed(&mut wishes) => {}
+                    }
+                    continue;
+                }
+                None => current = Some(next),
+            }
+        }
+        let Some(listening) = &mut current else { continue };
+        tokio::select! {
+            () = changed(&mut wishes) => {}
+            _ = listening => {
+                current = None;
+                sleep(RESUBSCRIBE).await;
+            }
+        }
+    }
+}
+
+/// What a server of the new era is asked to tell.
+fn filter(connection: &Connection, relays: bool, uris: &[String]) -> Map<String, Value> {
+    let tells = |what: &str| connection.declared.capabilities[what]["listChanged"].as_bool().unwrap_or(false);
+    let mut filter = Map::new();
+    for (what, key, is_wanted) in [
+        ("tools", "toolsListChanged", true),
+        ("prompts", "promptsListChanged", relays),
+        ("resources", "resourcesListChanged", relays),
+    ] {
+        if is_wanted && tells(what) {
+            filter.insert(key.to_owned(), true.into());
+        }
+    }
+    if !uris.is_empty() {
+        filter.insert("resourceSubscriptions".to_owned(), uris.into());
+    }
+    filter
+}
+
+fn honoured_in(notifications: Option<&RawValue>) -> BTreeSet<String> {
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Honoured {
+        resource_subscriptions: BTreeSet<String>,
+    }
+    let honoured: Option<Honoured> = notifications.and_then(|raw| serde_json::from_str(raw.get()).ok());
+    honoured.unwrap_or_default().resource_subscriptions
+}
+
+fn settle(wanted: &Wanted, answers: impl IntoIterator<Item = (String, Result<(), Failure>)>) {
+    wanted.settled.send_modify(|settled| settled.extend(answers));
+}
+
+fn silent(bound: Duration) -> Failure {
+    let message = format!("the server does not agree to the subscription within {bound:?}");
+    Failure::new(ErrorCode::ProviderTimeout, message, Retry::Later)
+}
+
+/// Waits for other wishes.
+async fn changed(wishes: &mut watch::Receiver<Wishes>) {
+    if wishes.changed().await.is_err() {
+        pending().await
+    }
+}
