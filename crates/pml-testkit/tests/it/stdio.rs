@@ -31,7 +31,7 @@ fn a_legacy_server_speaks_the_legacy_protocol() {
 
 #[test]
 fn a_modern_server_speaks_the_modern_protocol() {
-    let mut server = Pipes::modern(&["--era", "modern"]);
+    let mut server = Pipes::modern(&["--era", "modern", "--fault", "tools-only"]);
     let info = json!({"io.modelcontextprotocol/serverInfo": {"name": "fixture", "version": "1.0.0"}});
     assert_eq!(
         server.ask("server/discover", json!({}))["result"],
@@ -156,7 +156,7 @@ fn changes_reach_whoever_listens() {
     assert_eq!(legacy.read()["result"]["content"][0]["text"], "added_1");
     assert_eq!(legacy.call_text("added_1", json!({})), "added_1");
 
-    let mut modern = Pipes::modern(&[]);
+    let mut modern = Pipes::modern(&["--fault", "tools-only"]);
     modern.call("change_description", json!({}));
     let id = modern
         .send("subscriptions/listen", json!({"notifications": {"toolsListChanged": true, "promptsListChanged": true}}));
@@ -177,6 +177,26 @@ fn changes_reach_whoever_listens() {
     modern.write(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
     modern.send("tools/call", json!({"name": "change_list", "arguments": {}}));
     assert!(modern.read()["result"].is_object());
+}
+
+#[test]
+fn a_resource_that_is_watched_is_told_of() {
+    let uri = "fixture://item/1";
+    let mut legacy = Pipes::legacy(&[]);
+    assert!(legacy.ask("resources/subscribe", json!({"uri": "no:such"}))["error"].is_object());
+    for (method, is_told) in [("resources/subscribe", true), ("resources/unsubscribe", false)] {
+        assert_eq!(legacy.ask(method, json!({"uri": uri}))["result"], json!({}));
+        legacy.send("tools/call", json!({"name": "touch", "arguments": {"uri": uri}}));
+        if is_told {
+            assert_eq!(legacy.read()["params"]["uri"], uri);
+        }
+        assert!(legacy.read()["result"].is_object());
+    }
+    let mut modern = Pipes::modern(&[]);
+    modern.send("subscriptions/listen", json!({"notifications": {"resourceSubscriptions": [uri, "no:such"]}}));
+    assert_eq!(modern.read()["params"]["notifications"], json!({"resourceSubscriptions": [uri]}));
+    modern.send("tools/call", json!({"name": "touch", "arguments": {"uri": uri}}));
+    assert_eq!(modern.read()["params"]["uri"], uri);
 }
 
 #[test]

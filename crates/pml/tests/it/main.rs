@@ -15,6 +15,7 @@ mod limits;
 mod pool;
 mod real_servers;
 mod regressions;
+mod relay;
 mod repository;
 mod servers_cli;
 mod support;

@@ -6,8 +6,13 @@ use std::{
     process::Command,
 };
 
-use pml::catalog::typescript;
+use pml::{
+    broker::Policy,
+    catalog::typescript,
+    upstream::{Forward, Kind, Said},
+};
 use serde_json::json;
+use tokio::sync::mpsc;
 
 use super::gateway::{Gateway, Server, stdio};
 
@@ -110,6 +115,86 @@ async fn five_published_servers_work_together_in_both_eras() {
         assert!(line["tool"].is_string() && line["ts"].is_u64() && line["duration_ms"].is_f64(), "{line}");
     }
     assert!(audit.iter().any(|line| line["tool"] == "everything:get-sum"));
+}
+
+#[tokio::test]
+async fn a_published_server_talks_to_a_client() {
+    let everything = || slowly(node("everything", &[]));
+    // It has more tools for a client that can be asked.
+    let alone = Gateway::start(vec![everything()]);
+    alone.server("everything").init().await.unwrap();
+    let count = |gateway: &Gateway| gateway.services.catalog.snapshot().tools().count();
+    let few = count(&alone);
+    let folder = alone.stop().await;
+    let servers = vec![everything().with(|settings| settings.relays = true)];
+    let gateway = Gateway::with(servers, Policy::default(), folder);
+    assert_eq!(count(&gateway), 0, "what it lists without a client is not what it lists with one");
+    let server = gateway.server("everything");
+    server.init().await.unwrap();
+    assert!(count(&gateway) > few, "{few}");
+    let declared = server.declared().unwrap();
+    assert!(declared.capabilities["prompts"].is_object() && declared.instructions.is_some());
+    assert!(server.list(Kind::Prompts).await.unwrap().len() > 2);
+    let resources = server.list(Kind::Resources).await.unwrap();
+    let uri = resources[0]["uri"].as_str().unwrap();
+    let forward = |method, params: serde_json::Value| Forward {
+        method,
+        params: params.as_object().cloned().unwrap(),
+        meta: serde_json::Map::new(),
+        name: None,
+        headers: Vec::new(),
+        relay: None,
+    };
+    let read = server.forward(forward("resources/read", json!({"uri": uri}))).await.unwrap().unwrap();
+    assert!(read.get().starts_with(r#"{"contents":["#), "{read}");
+    let unknown = server.forward(forward("prompts/get", json!({"name": "none"}))).await.unwrap().unwrap_err();
+    assert_eq!(unknown.code, -32602, "{unknown:?}");
+    drop(server.watch(uri).await.unwrap());
+    // What it asks and says during a call.
+    let (relay, mut heard) = mpsc::channel(64);
+    let call = move |name: &str, arguments: serde_json::Value| Forward {
+        relay: Some(relay.clone()),
+        ..forward("tools/call", json!({"name": name, "arguments": arguments}))
+    };
+    let client = async {
+        let mut seen = Vec::new();
+        while let Some(said) = heard.recv().await {
+            let (method, reply) = match said {
+                Said::Ask { method, reply, .. } => (method, reply),
+                Said::Progress(_) => {
+                    seen.push("progress".to_owned());
+                    continue;
+                }
+                Said::Log(_) => continue,
+            };
+            let answer = match method.as_str() {
+                "sampling/createMessage" => {
+                    json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "from the client"}})
+                }
+                "roots/list" => json!({"roots": [{"uri": "file:///work", "name": "work"}]}),
+                _ => json!({"action": "decline"}),
+            };
+            seen.push(method);
+            let _ = reply.send(Ok(answer));
+        }
+        seen
+    };
+    let calls = async move {
+        let sampled =
+            server.forward(call("trigger-sampling-request", json!({"prompt": "hello", "maxTokens": 10}))).await;
+        let sampled = sampled.unwrap().unwrap();
+        assert!(sampled.get().contains("from the client"), "{sampled}");
+        let elicited = server.forward(call("trigger-elicitation-request", json!({}))).await.unwrap().unwrap();
+        assert!(elicited.get().contains("declined"), "{elicited}");
+        let long = call("trigger-long-running-operation", json!({"duration": 1, "steps": 4}));
+        assert!(server.forward(long).await.unwrap().unwrap().get().contains("completed"));
+        // Ends the client.
+        drop(call);
+    };
+    let (seen, ()) = tokio::join!(client, calls);
+    assert!(["sampling/createMessage", "elicitation/create"].iter().all(|method| seen.contains(&(*method).to_owned())));
+    assert_eq!(seen.iter().filter(|seen| *seen == "progress").count(), 4, "{seen:?}");
+    gateway.stop().await;
 }
 
 #[tokio::test]
