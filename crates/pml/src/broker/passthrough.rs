@@ -38,14 +38,10 @@ impl Broker {
         let mut record = Record::new(self.sinks(), call.execution, CallId(1), call.tool.as_str(), &arguments);
         let outcome = self.pass(call, &mut record).await;
         match &outcome {
-            Ok(Ok(result)) if has_failed(result) => {
-                record.end_with(Err(&CallError::new(ErrorCode::ToolError, "the tool failed")));
-            }
-            Ok(Ok(result)) => record.end_with(Ok(result.get().len())),
-            Ok(Err(error)) => {
-                let message: String = error.message.chars().take(MESSAGE_CHARS).collect();
-                record.end_with(Err(&CallError::new(ErrorCode::ToolError, message)));
-            }
+            Ok(answer) => match failure(answer.as_deref()) {
+                Some(message) => record.end_with(Err(&CallError::new(ErrorCode::ToolError, message))),
+                None => record.end_with(Ok(answer.as_ref().map_or(0, |result| result.get().len()))),
+            },
             Err(error) => record.end_with(Err(error)),
         }
         outcome
@@ -72,17 +68,32 @@ impl Broker {
     }
 }
 
-/// How much of an error's message is told on the bus.
+/// How much of what a failed tool says is told on the bus.
 const MESSAGE_CHARS: usize = 4000;
 
-/// Did the tool run and fail?
-fn has_failed(result: &RawValue) -> bool {
-    #[derive(Default, Deserialize)]
-    #[serde(default, rename_all = "camelCase")]
-    struct Outcome {
+/// What a tool says that failed, or that was not there to fail.
+fn failure(answer: Result<&RawValue, &RpcError>) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Outcome<'a> {
+        #[serde(default, rename = "isError")]
         is_error: Value,
+        #[serde(borrow)]
+        content: Option<&'a RawValue>,
     }
-    serde_json::from_str::<Outcome>(result.get()).unwrap_or_default().is_error == true
+    let message = match answer {
+        Ok(result) => {
+            let outcome: Outcome<'_> = serde_json::from_str(result.get()).ok()?;
+            if outcome.is_error != true {
+                return None;
+            }
+            let blocks: Vec<Value> =
+                outcome.content.and_then(|content| serde_json::from_str(content.get()).ok()).unwrap_or_default();
+            let texts: Vec<_> = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
+            if texts.is_empty() { "the tool failed".to_owned() } else { texts.join("\n") }
+        }
+        Err(error) => error.message.clone(),
+    };
+    Some(message.chars().take(MESSAGE_CHARS).collect())
 }
 
 #[cfg(test)]
@@ -92,14 +103,19 @@ mod tests {
     #[test]
     fn a_failed_tool_says_so() {
         let table = [
-            (r#"{"isError":true,"content":[]}"#, true),
-            (r#"{"isError":false}"#, false),
-            (r#"{"isError":"yes"}"#, false),
-            (r#"{"content":[{"isError":true}]}"#, false),
-            ("{}", false),
+            (r#"{"isError":true,"content":[{"type":"text","text":"a"},{"type":"x"},{"text":"b"}]}"#, Some("a\nb")),
+            (r#"{"isError":true,"content":"odd"}"#, Some("the tool failed")),
+            (r#"{"isError":true}"#, Some("the tool failed")),
+            (r#"{"isError":false}"#, None),
+            (r#"{"isError":"yes"}"#, None),
+            (r#"{"content":[{"isError":true}]}"#, None),
+            ("{}", None),
         ];
         for (result, expected) in table {
-            assert_eq!(has_failed(&RawValue::from_string(result.to_owned()).unwrap()), expected, "{result}");
+            let result = RawValue::from_string(result.to_owned()).unwrap();
+            assert_eq!(failure(Ok(&result)).as_deref(), expected, "{result}");
         }
+        let error = RpcError { code: 1, message: "no".to_owned(), data: None };
+        assert_eq!(failure(Err(&error)).as_deref(), Some("no"));
     }
 }

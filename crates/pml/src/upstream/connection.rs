@@ -338,6 +338,13 @@ impl Connection {
         }
     }
 
+    /// Says that a client's roots have changed. In the new era nobody is told.
+    pub(super) fn roots_changed(&self) {
+        if let Era::Legacy(_) = self.era {
+            tell(&self.link, self.era, "notifications/roots/list_changed", &[]);
+        }
+    }
+
     /// Asks a server of the new era to say when something changes that `filter` names. Returns when it
     /// no longer does.
     pub(super) async fn subscribe(

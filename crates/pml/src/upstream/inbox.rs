@@ -27,7 +27,9 @@ use super::{
     failure::{Failure, Retry},
     news::News,
     process::LastWords,
-    relay::{ASKABLE, Asked, Asks, INTERNAL_ERROR, MAX_ASK_BYTES, MAX_ASKS, MAX_SAID_BYTES, Open, Relay, Said},
+    relay::{
+        ASKABLE, Asked, Asks, INTERNAL_ERROR, MAX_ASK_BYTES, MAX_ASKS, MAX_ID_BYTES, MAX_SAID_BYTES, Open, Relay, Said,
+    },
 };
 
 const METHOD_NOT_FOUND: i64 = -32601;
@@ -351,7 +353,7 @@ impl Inbox {
         }
         let params = params.unwrap_or_else(no_params);
         let Ok(permit) = relay.asked.try_reserve() else { return Handed::TooMuch };
-        if asks.len() >= MAX_ASKS || params.get().len() > MAX_ASK_BYTES {
+        if asks.len() >= MAX_ASKS || params.get().len() > MAX_ASK_BYTES || id.get().len() > MAX_ID_BYTES {
             return Handed::TooMuch;
         }
         let (reply, answer) = oneshot::channel();
@@ -658,6 +660,28 @@ mod tests {
         let refusal: serde_json::Value = serde_json::from_slice(&replied.recv().await.unwrap()).unwrap();
         assert_eq!((&refusal["id"], &refusal["error"]["code"]), (&7.into(), &(-32601).into()));
         assert!(heard.next().await.tools_changed);
+    }
+
+    #[tokio::test]
+    async fn what_is_too_large_for_a_client_is_refused_or_counted() {
+        let (inbox, heard, mut replied) = inbox();
+        let (said, mut client) = mpsc::channel(4);
+        let _waiting = inbox.register_forwarded(1, Duration::from_secs(1), Some(said)).unwrap();
+        let long = "x".repeat(MAX_ASK_BYTES);
+        inbox.receive(format!(r#"{{"id":"{long}","method":"roots/list"}}"#).as_bytes(), None);
+        inbox.receive(format!(r#"{{"id":8,"method":"roots/list","params":{{"a":"{long}"}}}}"#).as_bytes(), None);
+        for _ in 0..2 {
+            assert!(replied.recv().await.unwrap().ends_with(b"at the moment\"}}"));
+        }
+        inbox.receive(format!(r#"{{"method":"notifications/message","params":{{"data":"{long}"}}}}"#).as_bytes(), None);
+        assert_eq!((inbox.dropped(), client.try_recv().is_err()), (1, true));
+        // Of what comes on the stream of another request, this one hears nothing.
+        inbox.receive(br#"{"method":"notifications/message","params":{"level":"info"}}"#, Some(7));
+        assert_eq!(heard.next().await.logs.len(), 1);
+        inbox.receive(br#"{"id":9,"method":"roots/list"}"#, Some(7));
+        assert!(replied.recv().await.unwrap().ends_with(b"does not offer `roots/list`\"}}"));
+        inbox.receive(br#"{"id":10,"method":"roots/list"}"#, Some(1));
+        assert!(matches!(client.try_recv(), Ok(Said::Ask { .. })));
     }
 
     #[tokio::test]

@@ -39,6 +39,8 @@ pub(super) const MAX_ASKS: usize = 64;
 /// Longest progress or log, and longest question, that is passed on.
 pub(super) const MAX_SAID_BYTES: usize = 1024 * 1024;
 pub(super) const MAX_ASK_BYTES: usize = 16 * 1024 * 1024;
+/// Longest id of a question.
+pub(super) const MAX_ID_BYTES: usize = 1024;
 pub(super) const INTERNAL_ERROR: i64 = -32603;
 
 /// What a server says while a request goes on.
@@ -148,6 +150,14 @@ impl Upstream {
     /// each request instead.
     pub fn set_log_level(&self, level: &str) {
         self.wanted.set_level(level);
+    }
+
+    /// Says that the client's roots are others than before, if the server runs and can hear it.
+    pub fn roots_changed(&self) {
+        let connection = self.status.borrow().connection.clone();
+        if let Some(connection) = connection.filter(|_| self.settings.relays) {
+            connection.roots_changed();
+        }
     }
 
     /// What the server says about itself, or said the last time that it ran.

@@ -83,6 +83,14 @@ impl Wanted {
         self.wishes.send_modify(|wishes| wishes.level = Some(level.to_owned()));
     }
 
+    /// What is wanted now. What is not wanted any more is not settled any more either, before anybody
+    /// can want it again.
+    fn current(&self, wishes: &mut watch::Receiver<Wishes>) -> Wishes {
+        let now = wishes.borrow_and_update();
+        self.settled.send_modify(|settled| settled.retain(|uri, _| now.uris.contains_key(uri)));
+        now.clone()
+    }
+
     /// Forgets what an earlier connection said.
     pub(super) fn reset(&self) {
         self.settled.send_replace(BTreeMap::new());
@@ -105,7 +113,7 @@ async fn legacy(connection: &Connection, wanted: &Wanted, bound: Duration) -> In
     let mut known: BTreeSet<String> = BTreeSet::new();
     let mut session = *renewals.borrow_and_update();
     loop {
-        let now = wishes.borrow_and_update().clone();
+        let now = wanted.current(&mut wishes);
         if now.level != told.level
             && let Some(level) = &now.level
             && connection.declared.capabilities["logging"].is_object()
@@ -128,7 +136,6 @@ async fn legacy(connection: &Connection, wanted: &Wanted, bound: Duration) -> In
                 known.insert(uri);
             }
         }
-        wanted.settled.send_modify(|settled| settled.retain(|uri, _| now.uris.contains_key(uri)));
         told = now;
         tokio::select! {
             Ok(()) = wishes.changed() => {}
@@ -154,7 +161,7 @@ async fn modern(connection: &Connection, wanted: &Wanted, relays: bool, bound: D
     let mut wishes = wanted.wishes.subscribe();
     let (mut current, mut told) = (None, Map::new());
     loop {
-        let uris: Vec<String> = wishes.borrow_and_update().uris.keys().cloned().collect();
+        let uris: Vec<String> = wanted.current(&mut wishes).uris.into_keys().collect();
         let filter = filter(connection, relays, &uris);
         if filter.is_empty() {
             current = None;
@@ -187,7 +194,6 @@ async fn modern(connection: &Connection, wanted: &Wanted, relays: bool, bound: D
                     (uri, answer)
                 }),
             );
-            wanted.settled.send_modify(|settled| settled.retain(|uri, _| wishes.borrow().uris.contains_key(uri)));
             match refusal {
                 // It may only be slow to say so.
                 Some(failure) if failure.code == ErrorCode::ProviderTimeout => current = Some(next),
@@ -195,6 +201,8 @@ async fn modern(connection: &Connection, wanted: &Wanted, relays: bool, bound: D
                     // It does not offer subscriptions after all; lists are looked at from time to time.
                     let is_final = failure.code == ErrorCode::ToolError;
                     let pause = async { if is_final { pending().await } else { sleep(RESUBSCRIBE).await } };
+                    // So that it is asked again, also if the one before goes on.
+                    told = Map::new();
                     tokio::select! {
                         () = pause => {}
                         () = changed(&mut wishes) => {}
@@ -209,7 +217,10 @@ async fn modern(connection: &Connection, wanted: &Wanted, relays: bool, bound: D
             () = changed(&mut wishes) => {}
             _ = listening => {
                 current = None;
-                sleep(RESUBSCRIBE).await;
+                tokio::select! {
+                    () = sleep(RESUBSCRIBE) => {}
+                    () = changed(&mut wishes) => {}
+                }
             }
         }
     }

@@ -11,7 +11,7 @@ use pml_wire::{ErrorCode, ExecutionId};
 use serde_json::{Map, Value, json};
 use tokio::{
     sync::mpsc,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use super::gateway::{Gateway, MATRIX, Server, Way, fixture};
@@ -287,6 +287,8 @@ async fn what_a_server_asks_is_asked_of_the_client() {
         if way == Way::Http {
             assert_eq!(counters(server).await["versioned_responses"], 6);
         }
+        server.roots_changed();
+        counted(server, "roots_changes", 1).await;
         gateway.stop().await;
     }
 }
@@ -397,8 +399,11 @@ async fn who_gives_up_takes_its_questions_along() {
         let client = async {
             let Said::Ask { mut reply, .. } = said(&mut heard).await else { panic!("no question") };
             timeout(Duration::from_secs(5), reply.closed()).await.expect("the server does not wait");
+            Instant::now()
         };
-        let (answer, ()) = tokio::join!(call, client);
+        let call = async { (call.await, Instant::now()) };
+        let ((answer, ended), closed) = tokio::join!(call, client);
+        assert!(closed + Duration::from_millis(200) < ended, "{way:?}");
         assert_eq!(answer["structuredContent"]["answer"], json!(null), "{way:?}");
         gateway.stop().await;
     }
