@@ -83,6 +83,10 @@ pub struct RpcError {
 }
 
 impl Payload {
+    pub(super) fn is_whole(&self) -> bool {
+        self.whole.is_some()
+    }
+
     /// The result as the server wrote it, if it was kept so.
     pub(super) fn into_whole(self) -> Option<Box<RawValue>> {
         self.whole

@@ -112,7 +112,7 @@ pub(super) struct Request<'a> {
     pub(super) idle: Duration,
     pub(super) total: Duration,
     /// What it has besides, if it is passed on for a client.
-    pub(super) passing: Option<Passing>,
+    pub(super) passing: Option<Box<Passing>>,
     /// Makes it a subscription, and hears what the server honours of it.
     pub(super) acknowledged: Option<watch::Sender<Option<Box<RawValue>>>>,
 }
@@ -379,9 +379,10 @@ pub(super) async fn ask(link: &Link, era: Era, id: u64, request: &Request<'_>) -
     // A server that reads nothing must not stop the clock. Kept until the answer is there.
     let mut exchange = None;
     let mut send = std::pin::pin!(link.send(message));
+    let is_relayed = request.passing.is_some();
     loop {
         // Whoever waits for a person is not idle.
-        let until_now = if waiting.asks.are_open() { last } else { until };
+        let until_now = if is_relayed && waiting.asks.are_open() { last } else { until };
         tokio::select! {
             biased;
             answer = &mut waiting.answer => {
@@ -390,7 +391,7 @@ pub(super) async fn ask(link: &Link, era: Era, id: u64, request: &Request<'_>) -
             }
             sent = &mut send, if exchange.is_none() => exchange = Some(sent),
             () = waiting.progress.notified() => until = (Instant::now() + request.idle).min(last),
-            () = waiting.asks.turn() => until = (Instant::now() + request.idle).min(last),
+            () = waiting.asks.turn(), if is_relayed => until = (Instant::now() + request.idle).min(last),
             () = sleep_until(until_now) => {
                 let message = match until_now == last && request.total != request.idle {
                     true => format!("no answer within {:?} in all", request.total),
@@ -442,7 +443,7 @@ pub(super) fn client_info() -> String {
 
 fn request_body(era: Era, id: u64, request: &Request<'_>) -> String {
     let Request { method, params, traceparent, passing, .. } = request;
-    body(era, Some(id), method, params, traceparent.as_deref(), passing.as_ref())
+    body(era, Some(id), method, params, traceparent.as_deref(), passing.as_deref())
 }
 
 /// The text of a message. Parameters are put in as they are: they may be large.
@@ -536,8 +537,10 @@ mod tests {
             "io.modelcontextprotocol/clientCapabilities": {"roots": {}},
             "io.modelcontextprotocol/logLevel": "debug",
         }));
-        let request =
-            Request { passing: Some(Passing::new(&params, meta, None)), ..Request::new("x/y", Duration::ZERO) };
+        let request = Request {
+            passing: Some(Box::new(Passing::new(&params, meta, None))),
+            ..Request::new("x/y", Duration::ZERO)
+        };
         let legacy: Value = serde_json::from_str(&request_body(Era::Legacy(LEGACY[0]), 7, &request)).unwrap();
         let expected = serde_json::json!({
             "a\"b": [1],

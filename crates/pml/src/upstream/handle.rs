@@ -207,7 +207,9 @@ impl Upstream {
             }
             None => {
                 let limits = tool.map_or(self.settings.limits, |tool| self.settings.limits_for(tool));
-                self.alone(limits, status.era, async |connection| connection.exchange(request).await).await
+                let work = async |connection: &Connection| connection.exchange(request).await;
+                // Large, and not needed for most servers.
+                Box::pin(self.alone(limits, status.era, work)).await
             }
         }
     }

@@ -225,11 +225,12 @@ impl Inbox {
     fn answer(&self, id: u64, answer: Answer) -> bool {
         let waiter = self.lock().remove(&id);
         match waiter {
-            Some(waiter) if waiter.relay.is_some() => waiter.answer.send(answer).is_ok(),
-            Some(waiter) => {
+            // A result that was kept whole for somebody else's sake.
+            Some(waiter) if waiter.relay.is_none() && matches!(&answer, Ok(Ok(payload)) if payload.is_whole()) => {
                 let answer = answer.map(|answer| answer.map(Payload::into_parts));
                 waiter.answer.send(answer).is_ok()
             }
+            Some(waiter) => waiter.answer.send(answer).is_ok(),
             None => false,
         }
     }

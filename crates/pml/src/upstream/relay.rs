@@ -92,7 +92,7 @@ impl Upstream {
         }
         let tool = name.filter(|_| method == "tools/call");
         let (idle, total) = self.settings.timeouts_for(tool.unwrap_or_default());
-        let passing = Some(Passing::new(&params, meta, relay));
+        let passing = Some(Box::new(Passing::new(&params, meta, relay)));
         let request = Request { name, headers, idle, total, passing, ..Request::new(method, total) };
         match self.perform(&request, tool).await? {
             Ok(payload) => match payload.into_whole().filter(|whole| whole.get().starts_with('{')) {
