@@ -1,10 +1,13 @@
-//! Real programs that misbehave, for pml's tests. Not shipped.
+//! Real programs for pml's tests, most of which misbehave. Not shipped.
 //!
 //! * `fixture-server`: a real MCP server of both protocol eras, see [`fixture`] and [`Fixture`].
+//! * `conformance-server`: has what the official conformance suite asks of a server, see
+//!   [`conformance`].
 //! * `hostile-worker`: sends whatever a worker that was taken over might send.
 //! * `without-syscall`: runs a program on a kernel that seems to lack some system calls.
 
 mod child;
+pub mod conformance;
 pub mod fixture;
 
 use std::{env, path::PathBuf};

@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test starts the helper directly")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod conformance;
 mod faults;
 mod http;
 mod peer;
