@@ -4,6 +4,7 @@
 //! checks):
 //!
 //! * [`cli`]: commands, their output and exit codes.
+//! * [`clients`]: files of other programs, and how to change them.
 //! * [`config`]: `pml.toml`, as written and as checked.
 //! * [`serve`]: builds everything, and owns its end.
 //! * [`execution`]: one run, from request to outcome.
@@ -19,6 +20,7 @@ pub mod audit;
 pub mod broker;
 pub mod catalog;
 pub mod cli;
+pub mod clients;
 pub mod config;
 pub mod error;
 pub mod events;

@@ -3,6 +3,7 @@
 use std::{
     io::{self, Write},
     num::NonZeroUsize,
+    path::Path,
     process::ExitCode,
 };
 
@@ -10,7 +11,7 @@ use clap::ValueEnum;
 use pml_wire::{ErrorCode, hardening::HardeningReport};
 use serde_json::{Value, json};
 
-use super::{USAGE, fail, print, starting, with_pool, with_servers};
+use super::{USAGE, clients, fail, print, starting, with_pool, with_servers};
 use crate::{config::Config, error::Error, sandbox::Mode, upstream::Failure};
 
 #[derive(Debug, clap::Args)]
@@ -29,12 +30,15 @@ enum What {
     Sandbox,
     /// Start every server and show how far it came
     Servers,
+    /// Show which clients are here, and whether they use pml
+    Clients,
 }
 
-pub(super) async fn run(args: Args, config: Config) -> ExitCode {
+pub(super) async fn run(args: Args, config: Config, own_file: Option<&Path>) -> ExitCode {
+    let wants = |what| args.what.is_none_or(|only| only == what);
     let mut parts = serde_json::Map::new();
     let mut is_well = true;
-    if args.what != Some(What::Servers) {
+    if wants(What::Sandbox) {
         match sandbox(config.clone()).await {
             Ok((report, is_usable)) => {
                 is_well &= is_usable;
@@ -47,7 +51,7 @@ pub(super) async fn run(args: Args, config: Config) -> ExitCode {
             Err(err) => return fail(&err, 1),
         }
     }
-    if args.what != Some(What::Sandbox) {
+    if wants(What::Servers) {
         match servers(args.json, &config).await {
             Ok((rows, all_well)) => {
                 is_well &= all_well;
@@ -55,6 +59,11 @@ pub(super) async fn run(args: Args, config: Config) -> ExitCode {
             }
             Err(err) => return fail(&err, USAGE),
         }
+    }
+    if wants(What::Clients) {
+        let (rows, all_well) = clients::check(args.json, own_file);
+        is_well &= all_well;
+        parts.insert("clients".to_owned(), rows.into());
     }
     if args.json {
         // Of one part, the part itself.

@@ -3,9 +3,13 @@
 //! Data goes to stdout, everything else to stderr. Exit code 0 is success, 1 means that the
 //! program (or what was asked about) failed, 2 a mistake in the command line or configuration.
 
+mod changes;
+mod clients;
 mod demo;
 mod demo_server;
 mod doctor;
+mod import;
+mod install;
 mod print;
 mod run;
 mod server;
@@ -77,7 +81,11 @@ enum Command {
         #[command(subcommand)]
         what: server::What,
     },
-    /// Check that pml and its servers can work on this machine
+    /// Add the servers of a client, such as Claude Code or Cursor, to pml.toml
+    Import(import::Args),
+    /// Make pml a server of a client, such as Claude Code or Cursor
+    Install(install::Args),
+    /// Check that pml, its servers and its clients can work on this machine
     Doctor(doctor::Args),
 }
 
@@ -99,6 +107,13 @@ pub fn main() -> ExitCode {
     {
         return code;
     }
+    let common = import::Common { config: args.config.as_deref(), data_dir: args.data_dir.as_deref() };
+    match &args.command {
+        Command::Import(import) => return import::run(import, common),
+        Command::Install(install) => return install::run(install, common, &args.mcp_config),
+        _ => {}
+    }
+    let own_file = args.config.clone();
     let sources = Sources { file: args.config, client_files: args.mcp_config, data_dir: args.data_dir };
     let config = match Config::load(&sources) {
         Ok(config) => config,
@@ -119,7 +134,9 @@ pub fn main() -> ExitCode {
             Command::Tools(args) => tools::list(args, config).await,
             Command::Types(args) => tools::types(args, config).await,
             Command::Server { what } => server::run(what, config).await,
-            Command::Doctor(args) => doctor::run(args, config).await,
+            Command::Doctor(args) => doctor::run(args, config, own_file.as_deref()).await,
+            // Done before the configuration was read.
+            Command::Import(_) | Command::Install(_) => ExitCode::SUCCESS,
         }
     })
 }

@@ -1,9 +1,7 @@
 //! `pml server`: the servers in `pml.toml`, and how they are.
 
 use std::{
-    fs,
     io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
     path::Path,
     process::ExitCode,
 };
@@ -20,6 +18,7 @@ use super::{
 };
 use crate::{
     catalog::nearest,
+    clients,
     config::{self, Config},
     error::Error,
     upstream::{HealthState, Isolation, Settings, Target},
@@ -123,38 +122,17 @@ fn invalid(message: impl Into<String>) -> Error {
 fn change(file: Option<&Path>, work: impl FnOnce(&mut DocumentMut) -> Result<(), Error>) -> Result<String, Error> {
     let path = config::own_file(file)?;
     let shown = path.display().to_string();
-    let text = match fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(err) if err.kind() == io::ErrorKind::NotFound => String::new(),
-        Err(err) => return Err(invalid(format!("`{shown}` cannot be read: {err}")).caused_by(err)),
-    };
-    let mut document: DocumentMut = text.parse().map_err(|err| invalid(format!("in `{shown}`: {err}")))?;
+    let text = clients::read(&path)?.unwrap_or_default();
+    let mut document = clients::parse_toml(&text).map_err(|mistake| invalid(format!("in `{shown}`: {mistake}")))?;
     work(&mut document)?;
-    let text = document.to_string();
+    let text = clients::toml_text(&text, &document);
     config::check_text(&text).map_err(|message| invalid(format!("`{shown}` is not changed: {message}")))?;
-    let unwritable = |err: io::Error| invalid(format!("`{shown}` cannot be written: {err}")).caused_by(err);
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        fs::create_dir_all(folder).map_err(unwritable)?;
-    }
-    // Whole or not at all, and through a link to what it points at.
-    let real = fs::canonicalize(&path).unwrap_or(path);
-    let partial = real.with_extension(format!("toml.{}.tmp", std::process::id()));
     // There may be a token in it.
-    let created = fs::File::options().create(true).write(true).truncate(true).mode(0o600).open(&partial);
-    let written = created.and_then(|mut file| file.write_all(text.as_bytes())).and_then(|()| {
-        if let Ok(metadata) = fs::metadata(&real) {
-            fs::set_permissions(&partial, metadata.permissions())?;
-        }
-        fs::rename(&partial, &real)
-    });
-    if written.is_err() {
-        let _ = fs::remove_file(&partial);
-    }
-    written.map_err(unwritable)?;
+    clients::write(&path, &text, 0o600, false)?;
     Ok(shown)
 }
 
-fn servers(document: &mut DocumentMut) -> Result<&mut Table, Error> {
+pub(super) fn servers(document: &mut DocumentMut) -> Result<&mut Table, Error> {
     let table = document.entry("servers").or_insert_with(|| {
         let mut table = Table::new();
         table.set_implicit(true);

@@ -9,7 +9,10 @@ use serde::{
 };
 use serde_json::Value;
 
-use super::servers::{Kind, ServerFile};
+use super::{
+    jsonc,
+    servers::{Kind, ServerFile},
+};
 use crate::catalog::nearest;
 
 /// Keys of clients that mean nothing here.
@@ -19,8 +22,7 @@ const KNOWN: [&str; 10] = ["args", "command", "cwd", "disabled", "enabled", "env
 
 /// Reads the servers of a client's file.
 pub(super) fn parse(text: &str) -> Result<BTreeMap<String, ServerFile>, String> {
-    let file: ClientFile =
-        serde_json::from_str(&without_comments(text.trim_start_matches('\u{feff}'))).map_err(|err| err.to_string())?;
+    let file: ClientFile = serde_json::from_str(&jsonc::plain(text).text).map_err(|err| err.to_string())?;
     let Some(servers) = file.mcp_servers.or(file.servers) else {
         return Err("there is no `mcpServers` in it".to_owned());
     };
@@ -119,73 +121,9 @@ fn texts(value: &Value) -> Option<BTreeMap<String, String>> {
     value.as_object()?.iter().map(|(key, value)| Some((key.clone(), scalar(value)?))).collect()
 }
 
-/// The text with spaces in place of comments and of commas before a bracket, so that every
-/// character keeps its line and column.
-fn without_comments(text: &str) -> String {
-    let mut out: Vec<char> = text.chars().collect();
-    let mut index = 0;
-    // A comma that may turn out to be the last one.
-    let mut comma = None;
-    while index < out.len() {
-        match out[index] {
-            '"' => {
-                comma = None;
-                index += 1;
-                while index < out.len() && out[index] != '"' {
-                    index += if out[index] == '\\' { 2 } else { 1 };
-                }
-            }
-            '/' if matches!(out.get(index + 1), Some('/' | '*')) => {
-                let end = match out[index + 1] {
-                    '/' => (index..out.len()).find(|at| out[*at] == '\n'),
-                    _ => (index + 2..out.len())
-                        .find(|at| out[*at] == '*' && out.get(at + 1) == Some(&'/'))
-                        .map(|at| at + 2),
-                };
-                let end = end.unwrap_or(out.len());
-                for character in out[index..end].iter_mut().filter(|character| **character != '\n') {
-                    *character = ' ';
-                }
-                index = end;
-                continue;
-            }
-            ',' => comma = Some(index),
-            ']' | '}' => {
-                if let Some(at) = comma.take() {
-                    out[at] = ' ';
-                }
-            }
-            c if c.is_whitespace() => {}
-            _ => comma = None,
-        }
-        index += 1;
-    }
-    out.into_iter().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn comments_and_last_commas_are_passed_over() {
-        let table = [
-            (
-                "{\"a\": 1, // one\n \"b\": [1, 2,], /* two, } */ \"c\": \"// no /* comment, ]\",}",
-                r#"{"a":1,"b":[1,2],"c":"// no /* comment, ]"}"#,
-            ),
-            (r#"{"a":"\\",}"#, r#"{"a":"\\"}"#),
-            (r#"{"a":"\"//",/**/}"#, r#"{"a":"\"//"}"#),
-            ("{}//", "{}"),
-            ("/* a */ {} /* b", "{}"),
-            ("/*/ not over */ {}", "{}"),
-        ];
-        for (text, expected) in table {
-            let value: Value =
-                serde_json::from_str(&without_comments(text)).unwrap_or_else(|err| panic!("{text}: {err}"));
-            assert_eq!(value.to_string(), expected, "{text}");
-        }
-    }
 
     #[test]
     fn a_clients_servers_are_read() {

@@ -5,6 +5,8 @@
 
 mod clients;
 mod expand;
+pub(crate) mod jsonc;
+mod places;
 mod servers;
 
 use std::{
@@ -18,8 +20,9 @@ use std::{
 use pml_wire::ErrorCode;
 use serde::Deserialize;
 
-pub(crate) use self::servers::check_name;
+pub use self::places::{Places, System};
 pub use self::servers::{Kind, ServerFile, ToolFile};
+pub(crate) use self::servers::{check_name, is_secret_name};
 use crate::{broker::Policy, catalog::nearest, error::Error, execution::Budget, sandbox::Mode, upstream::Settings};
 
 const MIB: usize = 1024 * 1024;
@@ -148,7 +151,7 @@ impl Config {
 }
 
 impl File {
-    fn parse(text: &str) -> Result<File, String> {
+    pub(crate) fn parse(text: &str) -> Result<File, String> {
         toml::from_str(text.trim_start_matches('\u{feff}')).map_err(|err| {
             // Not the line itself, as the parser would show it: there may be a token in it.
             let before = err.span().map_or("", |span| &text[..text.floor_char_boundary(span.start)]);
@@ -307,6 +310,16 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
+/// Where backups are kept, if there is a place for them.
+pub(crate) fn backup_dir(explicit: Option<&Path>) -> Option<PathBuf> {
+    explicit.map(Path::to_owned).or_else(data_dir).map(|folder| folder.join("backups"))
+}
+
+/// May text be coloured? Not if `$NO_COLOR` says anything, or the terminal is a dumb one.
+pub(crate) fn allows_color() -> bool {
+    variable("NO_COLOR").is_none_or(|text| text.is_empty()) && variable("TERM").is_none_or(|text| text != "dumb")
+}
+
 /// What `$PML_LOG` or `$RUST_LOG` says, for the log.
 pub fn log_filter() -> Option<String> {
     variable("PML_LOG").or_else(|| variable("RUST_LOG"))
@@ -378,7 +391,7 @@ mod tests {
             r#"
             [servers.a]
             command = "x"
-            args = ["--root", "/some/folder", "--api-key=k-12345", "--token", "t-12345", "${PATH}"]
+            args = ["--root", "/some/folder", "--api-key=k-12345", "--token", "t-12345", "${PATH}", "postgres://me:p-12345@host"]
             env = { API_SECRET = "s-12345", LEVEL = "debug-level" }
             [servers.b]
             url = "https://example.org"
@@ -392,7 +405,7 @@ mod tests {
             all.sort();
             all
         };
-        assert_eq!(masked(0), ["k-12345", "s-12345", "t-12345"]);
+        assert_eq!(masked(0), ["k-12345", "p-12345", "s-12345", "t-12345"]);
         assert_eq!(masked(1), ["Bearer b-12345", "b-12345"]);
     }
 

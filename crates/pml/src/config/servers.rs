@@ -119,6 +119,14 @@ impl Kind {
     pub(super) fn parse(text: &str) -> Option<Kind> {
         serde_json::from_value(text.into()).ok()
     }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Kind::Stdio => "stdio",
+            Kind::Http => "http",
+            Kind::Sse => "sse",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -253,6 +261,7 @@ impl ServerFile {
             let (name, value) = arg.split_once('=').map_or((arg.as_str(), None), |(name, value)| (name, Some(value)));
             let is_named = name.starts_with('-') && is_secret_name(name);
             texts.extend(value.filter(|_| is_named).map(str::to_owned));
+            texts.extend(password(&arg));
             texts.extend(follows_name.then(|| arg.clone()));
             follows_name = is_named && value.is_none();
         }
@@ -316,7 +325,7 @@ fn password(text: &str) -> Option<String> {
 }
 
 /// Is what is called so a secret?
-fn is_secret_name(name: &str) -> bool {
+pub(crate) fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["key", "token", "secret", "pass", "auth", "cred", "dsn", "url"].iter().any(|part| name.contains(part))
 }

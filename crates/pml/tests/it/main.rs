@@ -5,6 +5,7 @@
 mod bridge;
 mod broker;
 mod cli;
+mod clients;
 mod escape;
 mod faults;
 mod gateway;

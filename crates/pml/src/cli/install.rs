@@ -1,0 +1,256 @@
+//! `pml install`: pml becomes a server of a client.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use pml_wire::ErrorCode;
+use serde_json::Value;
+
+use super::{
+    USAGE,
+    changes::{self, Consent, Outcome, say},
+    fail,
+    import::{self, Common, Plan, broken, counted, say_plan},
+};
+use crate::{
+    clients::{self, Change, Client, Document, Edit, How, Scope, Source},
+    config::Places,
+    error::Error,
+};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  pml install --client claude\n  pml install --client cursor --move\n  pml install --client codex --undo"
+)]
+pub(super) struct Args {
+    /// The client that is to use pml
+    #[arg(long, value_name = "CLIENT", required_unless_present = "undo")]
+    client: Option<Client>,
+
+    /// For whom
+    #[arg(long, value_name = "SCOPE", default_value = "user")]
+    scope: Scope,
+
+    /// The folder that `--scope project` means [default: this one]
+    #[arg(long, value_name = "FOLDER")]
+    project: Option<PathBuf>,
+
+    /// The address of a pml that is running, instead of a command that starts one
+    #[arg(long, value_name = "URL")]
+    http: Option<String>,
+
+    /// What the client is to call it
+    #[arg(long, value_name = "NAME", default_value = "pml")]
+    name: String,
+
+    /// Also move the client's other servers from its file into pml's
+    #[arg(long = "move")]
+    moves: bool,
+
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+
+    /// Only show what would change
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Take the last installation back
+    #[arg(long, conflicts_with_all = ["project", "http", "dry_run", "moves"])]
+    undo: bool,
+
+    /// Take it back also if a file has changed since
+    #[arg(long, requires = "undo")]
+    force: bool,
+}
+
+pub(super) fn run(args: &Args, common: Common<'_>, client_files: &[PathBuf]) -> ExitCode {
+    let Some(client) = args.client.filter(|_| !args.undo) else {
+        return changes::undo(common.data_dir, "install", args.client.map(Client::id), args.force);
+    };
+    match install(client, args, common, client_files) {
+        Ok(code) => code,
+        Err(err) => fail(&err, USAGE),
+    }
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorCode::ConfigInvalid, message)
+}
+
+fn install(client: Client, args: &Args, common: Common<'_>, client_files: &[PathBuf]) -> Result<ExitCode, Error> {
+    let places = Places::here();
+    let project = import::project(args.project.as_deref())?;
+    let Some(target) = client.target(args.scope, &places, &project) else {
+        return Err(match args.scope {
+            Scope::Project => invalid(format!("{client} has no file for one folder")).with_hint("leave out --scope"),
+            Scope::User => invalid(format!("nobody knows where {client} has its file: `HOME` is not set")),
+        });
+    };
+    if args.name.is_empty() || args.name.chars().any(char::is_control) {
+        return Err(invalid("`--name` is empty or has a control character in it"));
+    }
+    let how = match &args.http {
+        Some(url) if url.starts_with("http://") || url.starts_with("https://") => How::Http(url.clone()),
+        Some(_) => return Err(invalid("`--http` is no address: it must begin with http:// or https://")),
+        None => How::Command { command: command(client, &places)?, args: serve_args(common, client_files) },
+    };
+    let entry = clients::pml_entry(client, &how)
+        .ok_or_else(|| invalid(format!("{client} reaches no address from its file")).with_hint("leave out --http"))?;
+
+    let before = clients::read(&target.file)?;
+    let parsed = Document::parse(client.format(), before.as_deref().unwrap_or_default());
+    let mut document = parsed.map_err(|mistake| broken(&target.file, &mistake))?;
+    let servers = document.servers(&target.keys).map_err(|mistake| broken(&target.file, &mistake))?;
+    let mut edits = Vec::new();
+    let present = servers.iter().find(|(name, _)| *name == args.name);
+    let elsewhere = servers.iter().find(|(name, value)| clients::is_pml(name, value) == Some(how.clone()));
+    match (present, elsewhere) {
+        (_, Some((name, _))) => {
+            say(&format!("pml is installed already in {client}, as `{name}` in {}", target.file.display()));
+        }
+        (Some((name, value)), None) if clients::is_pml(name, value).is_none() => {
+            let hint = "--name calls pml something else, or remove the other first";
+            let message = format!("`{name}` in `{}` is something else than pml", target.file.display());
+            return Err(invalid(message).with_hint(hint));
+        }
+        (present, None) => edits.push(Edit {
+            keys: target.keys.clone(),
+            name: args.name.clone(),
+            before: present.map(|(_, value)| value.clone()),
+            after: Some(with_rest(entry, present.map(|(_, value)| value))),
+        }),
+    }
+
+    let mut plan = None;
+    if args.moves {
+        let moved = moves(client, args.scope, &target, &places, &project, common)?;
+        for (source, name, value) in leaving(&moved) {
+            edits.push(Edit { keys: source.keys, name, before: Some(value), after: None });
+        }
+        plan = Some(moved);
+    }
+    for edit in &edits {
+        let edited = match &edit.after {
+            Some(value) => document.set(&edit.keys, &edit.name, value),
+            None => document.remove(&edit.keys, &edit.name).map(drop),
+        };
+        edited.map_err(|mistake| broken(&target.file, &mistake))?;
+    }
+
+    let mut changes = Vec::new();
+    if !edits.is_empty() {
+        changes.push(Change {
+            path: target.file.clone(),
+            format: client.format(),
+            before,
+            after: document.text().to_owned(),
+            // A user's file gets tokens sooner or later; a project's is there for everybody.
+            mode: if args.scope == Scope::User { 0o600 } else { 0o644 },
+            is_private: false,
+            edits,
+        });
+    }
+    let moved = plan.as_ref().map_or(0, |plan| leaving(plan).len());
+    changes.extend(plan.as_mut().and_then(|plan| plan.change.take()));
+    let _ = changes::show(&changes);
+    if let Some(plan) = &plan {
+        say_plan(client, plan);
+        say_own_folder(args.scope, plan, common);
+    }
+    if changes.is_empty() {
+        say("nothing is changed");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let consent = Consent::new(args.yes, args.dry_run);
+    let outcome = changes::make(&changes, consent, common.data_dir, ("install", client.id()))?;
+    if let Outcome::Made(_) = outcome {
+        let also = match (&plan, moved) {
+            (Some(plan), 1..) => format!(", and {} moved to {}", counted(moved), plan.path.display()),
+            _ => String::new(),
+        };
+        say(&format!("pml is installed in {client}{also}; restart it to see pml"));
+        say(&format!("`pml install --client {} --undo` takes it back", client.id()));
+    }
+    Ok(outcome.exit_code())
+}
+
+/// A new entry with what the user has added to the old one.
+fn with_rest(mut entry: Value, old: Option<&Value>) -> Value {
+    let own = ["args", "command", "httpUrl", "serverUrl", "source", "transport", "type", "url"];
+    if let (Some(entry), Some(old)) = (entry.as_object_mut(), old.and_then(Value::as_object)) {
+        for (key, value) in old.iter().filter(|(key, _)| !own.contains(&key.as_str())) {
+            entry.insert(key.clone(), value.clone());
+        }
+    }
+    entry
+}
+
+/// The servers of the file that pml is installed in. Those of other files belong to others too.
+fn moves(
+    client: Client,
+    scope: Scope,
+    target: &Source,
+    places: &Places,
+    project: &Path,
+    common: Common<'_>,
+) -> Result<Plan, Error> {
+    let (own, others): (Vec<_>, Vec<_>) =
+        client.sources(places, project).into_iter().partition(|source| source.file == target.file);
+    // In a project's file, `projects` is no place for servers.
+    let own: Vec<_> = own.into_iter().filter(|source| scope == Scope::User || source.keys == target.keys).collect();
+    let stay = import::find(client, &others).unwrap_or_default();
+    if let Some(found) = stay.iter().find(|found| clients::is_pml(&found.name, &found.entry).is_none()) {
+        let file = found.source.file.display();
+        say(&format!(
+            "note: the servers in {file} stay; --scope {} --move moves them",
+            match scope {
+                Scope::User => "project",
+                Scope::Project => "user",
+            }
+        ));
+    }
+    import::plan(client, import::find(client, &own)?, places, common.config)
+}
+
+/// What the client no longer needs: what pml gets, and what it has already.
+fn leaving(plan: &Plan) -> Vec<(Source, String, Value)> {
+    let imported = plan.imported.iter().map(|imported| &imported.found);
+    let had = plan.skipped.iter().filter(|skipped| skipped.is_in_pml).map(|skipped| &skipped.found);
+    imported.chain(had).map(|found| (found.source.clone(), found.name.clone(), found.entry.clone())).collect()
+}
+
+/// A `pml.toml` of this folder is not found from another.
+fn say_own_folder(scope: Scope, plan: &Plan, common: Common<'_>) {
+    if scope == Scope::User && common.config.is_none() && plan.path == Path::new("pml.toml") {
+        say(
+            "note: this folder's pml.toml is used only where pml is started in this folder; with --config pml.toml, the client names it",
+        );
+    }
+}
+
+/// What starts this pml.
+fn command(client: Client, places: &Places) -> Result<String, Error> {
+    let own = std::env::current_exe().and_then(std::fs::canonicalize);
+    let own = own.map_err(|err| invalid(format!("nobody knows where this pml is: {err}")).caused_by(err))?;
+    let named = places.program("pml").and_then(|path| std::fs::canonicalize(path).ok());
+    // Claude Desktop is not started from a shell, and has not its PATH.
+    if client != Client::ClaudeDesktop && named.is_some_and(|named| named == own) {
+        return Ok("pml".to_owned());
+    }
+    let text = own.to_str().map(str::to_owned);
+    text.ok_or_else(|| invalid(format!("the path of this pml is not UTF-8: `{}`", own.display())))
+}
+
+fn serve_args(common: Common<'_>, client_files: &[PathBuf]) -> Vec<String> {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut args = vec!["serve".to_owned()];
+    let named = [("--config", common.config), ("--data-dir", common.data_dir)];
+    let named = named.into_iter().filter_map(|(option, path)| Some((option, path?)));
+    for (option, path) in named.chain(client_files.iter().map(|path| ("--mcp-config", path.as_path()))) {
+        args.extend([option.to_owned(), absolute(path).to_string_lossy().into_owned()]);
+    }
+    args
+}

@@ -1,0 +1,91 @@
+//! The entry for pml in a client's file.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::Client;
+
+/// How a client reaches pml.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It starts it.
+    Command { command: String, args: Vec<String> },
+    /// It is running somewhere.
+    Http(String),
+}
+
+/// The entry, as the client writes it. `None` if it cannot be written so.
+pub fn pml_entry(client: Client, how: &How) -> Option<Value> {
+    Some(match (how, client) {
+        (How::Command { command, args }, Client::Vscode | Client::Claude) => {
+            json!({ "type": "stdio", "command": command, "args": args })
+        }
+        (How::Command { command, args }, Client::Zed) => {
+            // Older versions want to know that it is not one of their extensions.
+            json!({ "source": "custom", "command": command, "args": args })
+        }
+        (How::Command { command, args }, _) => json!({ "command": command, "args": args }),
+        (How::Http(url), Client::Claude | Client::Vscode) => json!({ "type": "http", "url": url }),
+        (How::Http(url), Client::Windsurf) => json!({ "serverUrl": url }),
+        (How::Http(url), Client::Cursor | Client::Codex | Client::Zed) => json!({ "url": url }),
+        // Its file knows commands only.
+        (How::Http(_), Client::ClaudeDesktop) => return None,
+    })
+}
+
+/// Is an entry pml itself? What it starts, or where it is.
+pub fn is_pml(name: &str, value: &Value) -> Option<How> {
+    let object = value.as_object()?;
+    let (command, args) = command_of(object);
+    if let Some(command) = command {
+        let file = Path::new(command.rsplit('\\').next().unwrap_or_default()).file_name()?.to_str()?;
+        let is_serve = args.iter().any(|arg| arg == "serve");
+        return (matches!(file, "pml" | "pml.exe") && is_serve)
+            .then(|| How::Command { command: command.to_owned(), args });
+    }
+    let url = ["url", "serverUrl", "httpUrl"].iter().find_map(|key| object.get(*key)?.as_str())?;
+    let host = url.split_once("://")?.1.split(['/', '?']).next()?.rsplit('@').next()?;
+    let is_local = ["127.0.0.1", "localhost", "[::1]"].iter().any(|local| host.starts_with(local));
+    // An address says nothing about what is there; by name and on this machine it is taken for pml.
+    (name == "pml" && is_local).then(|| How::Http(url.to_owned()))
+}
+
+/// The command and the arguments, also in the older form in which the command is an object.
+fn command_of(object: &Map<String, Value>) -> (Option<&str>, Vec<String>) {
+    let command = object.get("command");
+    let inner = command.and_then(Value::as_object).unwrap_or(object);
+    let command = command.and_then(|command| command.as_str().or_else(|| inner.get("path")?.as_str()));
+    let args = inner.get("args").and_then(Value::as_array).into_iter().flatten();
+    (command, args.filter_map(|arg| arg.as_str().map(str::to_owned)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pml_knows_itself_in_every_form() {
+        for client in Client::ALL {
+            let how = How::Command { command: "/opt/pml".to_owned(), args: vec!["serve".to_owned()] };
+            assert_eq!(is_pml("x", &pml_entry(client, &how).unwrap()), Some(how), "{client}");
+            let how = How::Http("http://127.0.0.1:7/mcp".to_owned());
+            if let Some(entry) = pml_entry(client, &how) {
+                assert_eq!(is_pml("pml", &entry), Some(how), "{client}");
+                assert_eq!(is_pml("other", &entry), None, "{client}");
+            }
+        }
+        let table = [
+            (json!({"command": "pml", "args": ["--config", "x", "serve"]}), true),
+            (json!({"command": {"path": "pml", "args": ["serve"]}}), true),
+            (json!({"command": "C:\\bin\\pml.exe", "args": ["serve"]}), true),
+            (json!({"command": "pml", "args": ["run"]}), false),
+            (json!({"command": "npx", "args": ["serve"]}), false),
+            (json!({"url": "https://example.org/mcp"}), false),
+            (json!(5), false),
+        ];
+        for (entry, expected) in table {
+            assert_eq!(is_pml("pml", &entry).is_some(), expected, "{entry}");
+        }
+    }
+}

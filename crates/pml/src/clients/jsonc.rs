@@ -1,0 +1,368 @@
+//! Changes JSON with comments as text: what is not part of an entry keeps every byte.
+
+use std::{fmt, ops::Range};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
+use serde_json::{Value, value::RawValue};
+
+use super::Mistake;
+use crate::config::jsonc::{Plain, plain};
+
+/// A text that is JSON, but for comments and commas.
+#[derive(Debug)]
+pub(super) struct Text {
+    original: String,
+    plain: Plain,
+    /// `None` if there is nothing but space and comments.
+    root: Option<Range<usize>>,
+}
+
+/// One `"key": value` of an object, by its bytes.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) key: String,
+    /// Where the quote of the key is.
+    start: usize,
+    pub(super) value: Range<usize>,
+}
+
+type Edit = (Range<usize>, String);
+
+impl Text {
+    pub(super) fn parse(original: &str) -> Result<Text, Mistake> {
+        let plain = plain(original);
+        let root = match plain.text.trim().is_empty() {
+            true => None,
+            false => {
+                let value: &RawValue = serde_json::from_str(&plain.text).map_err(|err| mistake(original, 0, &err))?;
+                Some(range_in(&plain.text, value.get()))
+            }
+        };
+        Ok(Text { original: original.to_owned(), plain, root })
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.original
+    }
+
+    /// The value under some keys.
+    pub(super) fn get(&self, path: &[String]) -> Result<Option<Range<usize>>, Mistake> {
+        let Some(mut range) = self.root.clone() else { return Ok(None) };
+        for key in path {
+            if &self.plain.text[range.clone()] == "null" {
+                return Ok(None);
+            }
+            match self.members(&range)?.into_iter().rfind(|member| member.key == *key) {
+                Some(member) => range = member.value,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(range).filter(|range| &self.plain.text[range.clone()] != "null"))
+    }
+
+    pub(super) fn value(&self, range: &Range<usize>) -> Result<Value, Mistake> {
+        serde_json::from_str(&self.plain.text[range.clone()]).map_err(|err| mistake(&self.original, range.start, &err))
+    }
+
+    pub(super) fn members(&self, object: &Range<usize>) -> Result<Vec<Member>, Mistake> {
+        let text = &self.plain.text;
+        // Checked here and not by the parser, whose message would show the value.
+        if !text[object.clone()].starts_with('{') {
+            return Err(Mistake::at(&self.original, object.start, "this must be an object"));
+        }
+        let pairs: Pairs<'_> =
+            serde_json::from_str(&text[object.clone()]).map_err(|err| mistake(&self.original, object.start, &err))?;
+        let mut members: Vec<Member> = Vec::with_capacity(pairs.0.len());
+        let mut end = object.start;
+        for (key, value) in pairs.0 {
+            let value = range_in(text, value.get());
+            // Between two members there is nothing but space and a comma.
+            let start = end + text[end..].find('"').unwrap_or(0);
+            end = value.end;
+            members.push(Member { key, start, value });
+        }
+        Ok(members)
+    }
+
+    /// Sets what is under some keys, and makes the objects around it.
+    pub(super) fn set(&mut self, path: &[String], key: &str, value: &Value) -> Result<(), Mistake> {
+        let nested = |keys: &[String], value: Value| {
+            keys.iter().rev().fold(value, |value, key| Value::Object([(key.clone(), value)].into_iter().collect()))
+        };
+        let mut keys = path.to_vec();
+        keys.push(key.to_owned());
+        let Some(mut range) = self.root.clone() else {
+            let newline = self.newline();
+            let gap = if self.original.is_empty() || self.original.ends_with('\n') { "" } else { newline };
+            let text = self.formatted(&nested(&keys, value.clone()), "");
+            return self.apply(vec![(self.original.len()..self.original.len(), format!("{gap}{text}{newline}"))]);
+        };
+        for (index, key) in keys.iter().enumerate() {
+            let rest = &keys[index + 1..];
+            if &self.plain.text[range.clone()] == "null" {
+                let text = self.formatted(&nested(&keys[index..], value.clone()), &self.indent_at(range.start));
+                return self.apply(vec![(range, text)]);
+            }
+            let members = self.members(&range)?;
+            match members.iter().rfind(|member| member.key == *key) {
+                None => {
+                    let edits = self.insertion(&range, &members, key, &nested(rest, value.clone()));
+                    return self.apply(edits);
+                }
+                Some(member) if rest.is_empty() => {
+                    let text = self.formatted(value, &self.indent_at(member.start));
+                    return self.apply(vec![(member.value.clone(), text)]);
+                }
+                Some(member) => range = member.value.clone(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what is under some keys. Was it there?
+    pub(super) fn remove(&mut self, path: &[String], key: &str) -> Result<bool, Mistake> {
+        let Some(object) = self.get(path)? else { return Ok(false) };
+        let members = self.members(&object)?;
+        let Some(index) = members.iter().rposition(|member| member.key == key) else { return Ok(false) };
+        let edits = self.removal(&object, &members, index);
+        self.apply(edits)?;
+        Ok(true)
+    }
+
+    fn insertion(&self, object: &Range<usize>, members: &[Member], key: &str, value: &Value) -> Vec<Edit> {
+        let (newline, close) = (self.newline(), object.end - 1);
+        let outer = self.indent_at(object.start);
+        let (Some(first), Some(last)) = (members.first(), members.last()) else {
+            // Behind whatever comment there is.
+            let at = self.original[..close].trim_end().len();
+            let indent = format!("{outer}{}", self.unit());
+            let text = self.formatted(value, &indent);
+            return vec![(at..close, format!("{newline}{indent}{}: {text}{newline}{outer}", Value::from(key)))];
+        };
+        let comma = self.plain.last_commas.iter().copied().find(|at| (last.value.end..close).contains(at));
+        let after = comma.map_or(last.value.end, |at| at + 1);
+        let (before, behind) = if comma.is_some() { ("", ",") } else { (",", "") };
+        if !self.original[object.start..first.start].contains('\n') {
+            return vec![(after..after, format!("{before} {}: {value}{behind}", Value::from(key)))];
+        }
+        let indent = self.indent_at(last.start);
+        let text = self.formatted(value, &indent);
+        let entry = format!("{newline}{indent}{}: {text}{behind}", Value::from(key));
+        let mut edits = vec![(last.value.end..last.value.end, before.to_owned())];
+        // A comment behind the last member belongs to it.
+        let is_code = |at: usize| !self.plain.comments.iter().any(|comment| comment.contains(&at));
+        let line_end =
+            self.original[after..close].match_indices('\n').map(|(at, _)| after + at).find(|at| is_code(*at));
+        edits.push(match line_end {
+            Some(at) => {
+                let at = at - usize::from(self.original[after..at].ends_with('\r'));
+                (at..at, entry)
+            }
+            None => {
+                let at = self.original[..close].trim_end().len();
+                (at..close, format!("{entry}{newline}{outer}"))
+            }
+        });
+        edits
+    }
+
+    fn removal(&self, object: &Range<usize>, members: &[Member], index: usize) -> Vec<Edit> {
+        let member = &members[index];
+        let mut edits = Vec::new();
+        let (mut start, mut end) = (member.start, member.value.end);
+        match members.get(index + 1) {
+            Some(next) => end = self.comma_in(end..next.start).map_or(end, |comma| comma + 1),
+            None => {
+                let comma = self.plain.last_commas.iter().find(|at| (end..object.end).contains(*at));
+                match (comma, index.checked_sub(1).map(|before| &members[before])) {
+                    (Some(comma), _) => end = comma + 1,
+                    (None, Some(before)) => {
+                        if let Some(comma) = self.comma_in(before.value.end..start) {
+                            edits.push((comma..comma + 1, String::new()));
+                        }
+                    }
+                    (None, None) => {}
+                }
+            }
+        }
+        let line = self.original[..start].rfind('\n').map_or(0, |at| at + 1);
+        let is_first = self.original[line..start].trim().is_empty();
+        let rest = &self.original[end..];
+        let line_end = rest.find('\n').filter(|at| rest[..*at].trim().is_empty());
+        match line_end {
+            Some(at) if is_first => (start, end) = (line, end + at + 1),
+            _ if index + 1 < members.len() => end += rest.len() - rest.trim_start_matches([' ', '\t']).len(),
+            _ => start = self.original[..start].trim_end_matches([' ', '\t']).len(),
+        }
+        edits.push((start..end, String::new()));
+        edits
+    }
+
+    fn comma_in(&self, range: Range<usize>) -> Option<usize> {
+        self.plain.text[range.clone()].find(',').map(|at| range.start + at)
+    }
+
+    fn apply(&mut self, mut edits: Vec<Edit>) -> Result<(), Mistake> {
+        let mut text = self.original.clone();
+        edits.sort_by_key(|(range, _)| range.start);
+        for (range, new) in edits.into_iter().rev() {
+            text.replace_range(range, &new);
+        }
+        // What is written must be readable, whatever mistake was made here.
+        *self = Text::parse(&text)?;
+        Ok(())
+    }
+
+    /// The space in front of the line at some place.
+    fn indent_at(&self, at: usize) -> String {
+        let line = self.original[..at].rfind('\n').map_or(0, |at| at + 1);
+        self.original[line..at].trim_start_matches('\u{feff}').chars().take_while(|c| *c == ' ' || *c == '\t').collect()
+    }
+
+    /// By how much this file goes in.
+    fn unit(&self) -> String {
+        let first = self.root.as_ref().and_then(|root| self.members(root).ok()?.into_iter().next());
+        let indent = first.map(|member| self.indent_at(member.start)).unwrap_or_default();
+        if indent.is_empty() { "  ".to_owned() } else { indent }
+    }
+
+    fn newline(&self) -> &'static str {
+        if self.original.contains("\r\n") { "\r\n" } else { "\n" }
+    }
+
+    fn formatted(&self, value: &Value, indent: &str) -> String {
+        let unit = self.unit();
+        let mut bytes = Vec::new();
+        let formatter = serde_json::ser::PrettyFormatter::with_indent(unit.as_bytes());
+        let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
+        if serde::Serialize::serialize(value, &mut serializer).is_err() {
+            return value.to_string();
+        }
+        String::from_utf8_lossy(&bytes).replace('\n', &format!("{}{indent}", self.newline()))
+    }
+}
+
+/// The members of an object in their order, also those that are there twice.
+struct Pairs<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Pairs<'a>, D::Error> {
+        struct ForPairs;
+        impl<'de> Visitor<'de> for ForPairs {
+            type Value = Pairs<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs<'de>, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+        deserializer.deserialize_map(ForPairs)
+    }
+}
+
+/// Where a part of a text is in it.
+fn range_in(text: &str, part: &str) -> Range<usize> {
+    let start = part.as_ptr() as usize - text.as_ptr() as usize;
+    start..start + part.len()
+}
+
+fn mistake(text: &str, offset: usize, err: &serde_json::Error) -> Mistake {
+    let message = err.to_string();
+    let message = message.rfind(" at line ").map_or(message.as_str(), |at| &message[..at]);
+    let mut start = offset;
+    for _ in 1..err.line() {
+        start += text[start..].find('\n').map_or(0, |at| at + 1);
+    }
+    let at = start + err.column().saturating_sub(1);
+    Mistake::at(text, at.min(text.len()), message)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn keys(path: &[&str]) -> Vec<String> {
+        path.iter().map(|&key| key.to_owned()).collect()
+    }
+
+    #[test]
+    fn an_entry_goes_in_and_nothing_else_changes() {
+        #[rustfmt::skip]
+        let table = [
+            // Nothing, and next to nothing.
+            ("", "{\n  \"s\": {\n    \"p\": 1\n  }\n}\n"),
+            ("// mine", "// mine\n{\n  \"s\": {\n    \"p\": 1\n  }\n}\n"),
+            ("{}", "{\n  \"s\": {\n    \"p\": 1\n  }\n}"),
+            ("{ /* c */ }\n", "{ /* c */\n  \"s\": {\n    \"p\": 1\n  }\n}\n"),
+            ("{\"s\":null}", "{\"s\":{\n  \"p\": 1\n}}"),
+            // One line stays one line.
+            (r#"{"s":{"a":1}}"#, r#"{"s":{"a":1, "p": 1}}"#),
+            (r#"{"s":{"a":1,}}"#, r#"{"s":{"a":1, "p": 1,}}"#),
+            // The indent of the file, and its line ends.
+            ("{\n\t\"s\": {\n\t\t\"a\": 1\n\t}\n}", "{\n\t\"s\": {\n\t\t\"a\": 1,\n\t\t\"p\": 1\n\t}\n}"),
+            ("{\r\n    \"s\": {}\r\n}", "{\r\n    \"s\": {\r\n        \"p\": 1\r\n    }\r\n}"),
+            // Comments stay where they were.
+            ("{\n  \"s\": {\n    \"a\": 1 // one\n    // two\n  }\n}", "{\n  \"s\": {\n    \"a\": 1, // one\n    \"p\": 1\n    // two\n  }\n}"),
+            ("{\n  \"s\": {\n    \"a\": 1, // one\n  }\n}", "{\n  \"s\": {\n    \"a\": 1, // one\n    \"p\": 1,\n  }\n}"),
+            ("{\n \"s\": {\n  \"a\": 1 /* x\n y */\n }\n}", "{\n \"s\": {\n  \"a\": 1, /* x\n y */\n  \"p\": 1\n }\n}"),
+            ("{\n \"s\": {\n  \"a\": 1 }\n}", "{\n \"s\": {\n  \"a\": 1,\n  \"p\": 1\n }\n}"),
+            // What is there is replaced.
+            ("{\"s\": {\"p\": [1, 2], /* c */ \"q\": 2}}", "{\"s\": {\"p\": 1, /* c */ \"q\": 2}}"),
+        ];
+        for (text, expected) in table {
+            let mut edited = Text::parse(text).unwrap();
+            edited.set(&keys(&["s"]), "p", &json!(1)).unwrap();
+            assert_eq!(edited.text(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_entry_goes_out_and_nothing_else_changes() {
+        #[rustfmt::skip]
+        let table = [
+            (r#"{"s": {"p": 1}}"#, r#"{"s": {}}"#),
+            (r#"{"s": {"p": 1, "a": 2}}"#, r#"{"s": {"a": 2}}"#),
+            (r#"{"s": {"a": 2, "p": 1}}"#, r#"{"s": {"a": 2}}"#),
+            (r#"{"s": {"a": 2, "p": 1,}}"#, r#"{"s": {"a": 2,}}"#),
+            ("{\n \"s\": {\n  // one\n  \"a\": 1, // a\n  \"p\": {\n   \"x\": 1\n  }\n  // end\n }\n}", "{\n \"s\": {\n  // one\n  \"a\": 1 // a\n  // end\n }\n}"),
+            ("{\r\n \"s\": {\r\n  \"p\": 1,\r\n  \"a\": 1\r\n }\r\n}", "{\r\n \"s\": {\r\n  \"a\": 1\r\n }\r\n}"),
+            ("{\n \"s\": {\n  \"p\": 1, // about p\n  \"a\": 1\n }\n}", "{\n \"s\": {\n  // about p\n  \"a\": 1\n }\n}"),
+        ];
+        for (text, expected) in table {
+            let mut edited = Text::parse(text).unwrap();
+            assert!(edited.remove(&keys(&["s"]), "p").unwrap(), "{text}");
+            assert_eq!(edited.text(), expected, "{text}");
+            assert!(!edited.remove(&keys(&["s"]), "p").unwrap(), "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_have_a_line_and_a_column() {
+        #[rustfmt::skip]
+        let table = [
+            ("{\n  \"s\": {\n    \"a\": }\n}", "line 3, column 10"),
+            ("{\n  // ä\n  \"s\": 5\n}", "line 3, column 8: this must be an object"),
+            ("[]", "line 1, column 1: this must be an object"),
+            ("{\"s\": {}} x", "line 1, column 11"),
+            ("{\"s\": \0}", "line 1, column 7"),
+            ("{", "line 1, column 1"),
+        ];
+        for (text, expected) in table {
+            let res = Text::parse(text).and_then(|mut text| text.set(&keys(&["s"]), "p", &json!(1)));
+            let message = res.unwrap_err().to_string();
+            assert!(message.starts_with(expected), "{text}: {message}");
+        }
+    }
+}
