@@ -61,7 +61,7 @@ impl Outcome {
 pub(super) fn diff(change: &Change) -> String {
     let masked = |text: &str| clients::masked(change.format, text);
     let before = masked(change.before.as_deref().unwrap_or_default());
-    let lines = clients::diff(&before, &masked(&change.after));
+    let lines = clients::diff(&before, &masked(&change.after), &clients::mask_words);
     let lines = if lines.is_empty() { "  (only in what is not shown)\n".to_owned() } else { lines };
     let path = change.path.display();
     let head = match change.before {

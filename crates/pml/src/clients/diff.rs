@@ -16,23 +16,23 @@ enum Line<'a> {
     New(&'a str),
 }
 
-/// What changes, in the usual form without its headers. Each line ends with a line break.
-pub fn diff(before: &str, after: &str) -> String {
+/// What changes, in the usual form without its headers, each line as `shown` makes it.
+pub fn diff(before: &str, after: &str, shown: &dyn Fn(&str) -> String) -> String {
     let (before, after): (Vec<_>, Vec<_>) = (before.lines().collect(), after.lines().collect());
     let lines = compare(&before, &after);
     let is_change = |line: &Line<'_>| !matches!(line, Line::Same(_));
     let changes: Vec<usize> = (0..lines.len()).filter(|index| is_change(&lines[*index])).collect();
     let mut out = String::new();
-    let mut shown = 0;
+    let mut next_line = 0;
     for (index, line) in lines.iter().enumerate() {
         let next = changes.partition_point(|change| *change < index.saturating_sub(CONTEXT));
         if changes.get(next).is_none_or(|change| *change > index + CONTEXT) {
             continue;
         }
-        if index > shown {
+        if index > next_line {
             out.push_str("  …\n");
         }
-        shown = index + 1;
+        next_line = index + 1;
         let (mark, text) = match line {
             Line::Same(text) => (' ', *text),
             Line::Gone(text) => ('-', *text),
@@ -47,7 +47,7 @@ pub fn diff(before: &str, after: &str) -> String {
             Some(Line::Same(text) | Line::Gone(text) | Line::New(text)) => text,
             None => "",
         };
-        let _ = writeln!(out, "{mark} {}", cut(text, other));
+        let _ = writeln!(out, "{mark} {}", cut(&shown(text), &shown(other)));
     }
     out
 }
@@ -157,7 +157,7 @@ mod tests {
             (numbers(&[]), numbers(&[2, 15]), "  1\n- 2\n  3\n  4\n  5\n  …\n  12\n  13\n  14\n- 15\n  16\n  17\n  18\n".to_owned()),
         ];
         for (before, after, expected) in table {
-            assert_eq!(diff(&before, &after), expected, "{before} {after}");
+            assert_eq!(diff(&before, &after, &str::to_owned), expected, "{before} {after}");
         }
     }
 
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn a_long_line_is_cut_to_where_it_differs() {
         let (before, after) = (format!("{}end", "x".repeat(1000)), format!("{}new end", "x".repeat(1000)));
-        let text = diff(&before, &after);
+        let text = diff(&before, &after, &str::to_owned);
         assert!(text.contains("new end") && text.len() < 300, "{text}");
     }
 }

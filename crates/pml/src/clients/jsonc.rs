@@ -349,6 +349,43 @@ mod tests {
     }
 
     #[test]
+    fn wherever_comments_and_spaces_are_the_file_stays_what_it_is() {
+        let gaps = ["", "\n  ", " /* a, } */ ", " // b, ]\n", "\r\n\t", " /* c\n{ */ // d\n "];
+        let pick = |index: usize, slot: u32| gaps[index / gaps.len().pow(slot) % gaps.len()];
+        for index in 0..gaps.len().pow(5) {
+            for comma in ["", ","] {
+                let [one, two, three, four, five] = [0, 1, 2, 3, 4].map(|slot| pick(index, slot));
+                let comma = if comma.is_empty() { String::new() } else { format!("{comma}{five}") };
+                let text = format!("{{{one}\"s\": {{{two}\"a\": 1{three},{four}\"b\": [2]{five}{comma}}}{two}}}");
+                let names = |text: &Text| {
+                    let object = text.get(&keys(&["s"])).unwrap().unwrap();
+                    text.members(&object).unwrap().into_iter().map(|member| member.key).collect::<Vec<_>>()
+                };
+                let mut edited = Text::parse(&text).unwrap_or_else(|err| panic!("{text}: {err}"));
+                edited.set(&keys(&["s"]), "p", &json!({"q": [1]})).unwrap_or_else(|err| panic!("{text}: {err}"));
+                assert_eq!(names(&edited), ["a", "b", "p"], "{text}");
+                // All that was there is there, in its order; only spaces before a bracket may be others.
+                let mut rest = edited.text().chars();
+                for c in text.chars().filter(|c| !c.is_whitespace()) {
+                    assert!(rest.any(|other| other == c), "{text}\nbecame\n{}", edited.text());
+                }
+                for name in ["a", "b", "p"] {
+                    let mut left = Text::parse(edited.text()).unwrap();
+                    assert!(left.remove(&keys(&["s"]), name).unwrap());
+                    let expected: Vec<_> = ["a", "b", "p"].into_iter().filter(|other| *other != name).collect();
+                    assert_eq!(names(&left), expected, "{text}\nwithout {name}");
+                    for comment in ["/* a, } */", "// b, ]\n", "// d\n"] {
+                        let count = |text: &str| text.matches(comment).count();
+                        // One may stand between a value and its comma, and go with them.
+                        let lost = usize::from(three.contains(comment) || five.contains(comment));
+                        assert!(count(left.text()) + lost >= count(edited.text()), "{text}\n{}", left.text());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn mistakes_have_a_line_and_a_column() {
         #[rustfmt::skip]
         let table = [

@@ -24,7 +24,7 @@ pub use self::{
     document::{Document, parse_toml, toml_text},
     entry::{How, is_pml, pml_entry},
     files::{read, write},
-    secrets::{holds_secrets, masked},
+    secrets::{holds_secrets, mask_words, masked},
     translate::{Translated, table, translate},
 };
 use crate::config::{Places, System};

@@ -43,23 +43,28 @@ const PREFIXES: [&str; 27] = [
     "tvly-",
 ];
 
-/// A text in which nothing is secret, line by line.
+/// A text whose values are not secret. Words that look like a token are left to [`mask_words`], line by
+/// line: most of a file is not shown at all.
 pub fn masked(format: Format, text: &str) -> String {
-    let mut out = text.to_owned();
+    let mut out = String::with_capacity(text.len());
+    let mut end = 0;
     let mut found = found(format, text);
     found.sort_by_key(|(range, _)| range.start);
-    for (range, new) in found.into_iter().rev() {
-        out.replace_range(range, &new);
+    for (range, new) in found {
+        out.push_str(&text[end..range.start]);
+        out.push_str(&new);
+        end = range.end;
     }
-    out.split_inclusive('\n').map(mask_words).collect()
+    out.push_str(&text[end..]);
+    out
 }
 
 /// Are there secrets in it as they are, and not as `${NAME}`?
 pub fn holds_secrets(format: Format, text: &str) -> bool {
     let mut holds = false;
     visit(format, text, &mut |keys, value, before, _| {
-        let name = keys.last().map_or("", |key| key.as_str());
-        let parent = keys.len().checked_sub(2).map_or("", |index| keys[index].as_str());
+        let name = keys.last().copied().unwrap_or_default();
+        let parent = keys.len().checked_sub(2).map_or("", |index| keys[index]);
         let is_named = is_of_headers(parent) || (parent == "env" && is_secret_name(name) && !name.contains("URL"));
         let arg = name == "args" && shown_arg(value, before) != value;
         holds |= !is_reference(value) && (is_named || arg || mask_words(value) != value);
@@ -71,8 +76,8 @@ pub fn holds_secrets(format: Format, text: &str) -> bool {
 fn found(format: Format, text: &str) -> Vec<(Range<usize>, String)> {
     let mut found = Vec::new();
     visit(format, text, &mut |keys, value, before, range| {
-        let name = keys.last().map_or("", |key| key.as_str());
-        let parent = keys.len().checked_sub(2).map_or("", |index| keys[index].as_str());
+        let name = keys.last().copied().unwrap_or_default();
+        let parent = keys.len().checked_sub(2).map_or("", |index| keys[index]);
         let shown = match name {
             // Names of variables, not their values.
             _ if parent == "env_http_headers" || name == "env_vars" || name.ends_with("_env_var") => return,
@@ -143,7 +148,7 @@ fn shown_address(text: &str) -> String {
 }
 
 /// A line without words that look like a token.
-fn mask_words(line: &str) -> String {
+pub fn mask_words(line: &str) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '+' | '=' | '.');
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
@@ -174,7 +179,7 @@ fn is_token(word: &str) -> bool {
 
 /// Gives every text of a configuration, with the keys that lead to it (elements of a list have the
 /// list's), the element before it, and where it is.
-type Visitor<'a> = dyn FnMut(&[String], &str, Option<&str>, Range<usize>) + 'a;
+type Visitor<'a> = dyn FnMut(&[&str], &str, Option<&str>, Range<usize>) + 'a;
 
 fn visit(format: Format, text: &str, visitor: &mut Visitor<'_>) {
     match format {
@@ -212,14 +217,14 @@ fn visit_json(text: &str, visitor: &mut Visitor<'_>) {
                 }
                 let end = (index + 1).min(bytes.len());
                 let value: String = serde_json::from_str(&plain[start..end]).unwrap_or_default();
-                let depth = open.len();
                 match open.last_mut() {
                     Some((true, key @ None, _)) => *key = Some(value),
                     Some((is_object, _, before)) => {
                         let before = if *is_object { None } else { before.replace(value.clone()) };
-                        // Two levels are enough to know what a text is.
-                        let near = open[depth.saturating_sub(4)..].iter().filter_map(|(_, key, _)| key.clone());
-                        visitor(&near.collect::<Vec<_>>(), &value, before.as_deref(), start..end);
+                        // The nearest few are enough to know what a text is.
+                        let near = &open[open.len().saturating_sub(4)..];
+                        let near: Vec<_> = near.iter().filter_map(|(_, key, _)| key.as_deref()).collect();
+                        visitor(&near, &value, before.as_deref(), start..end);
                     }
                     None => {}
                 }
@@ -250,7 +255,8 @@ fn visit_toml(item: &toml_edit::Item, keys: &mut Vec<String>, visitor: &mut Visi
 
 fn visit_toml_value(value: &toml_edit::Value, keys: &mut Vec<String>, before: Option<&str>, visitor: &mut Visitor<'_>) {
     if let (Some(text), Some(range)) = (value.as_str(), value.span()) {
-        visitor(keys, text, before, range);
+        let keys: Vec<_> = keys.iter().map(String::as_str).collect();
+        visitor(&keys, text, before, range);
     }
     let mut last = None;
     for value in value.as_array().into_iter().flat_map(|array| array.iter()) {
@@ -284,7 +290,8 @@ mod tests {
             (Format::Toml, "[a.env]\nA = \"hunter2\"\n[a.http_headers]\nX = \"y\"\n[a.env_http_headers]\nX = \"VAR\"", "[a.env]\nA = \"***\"\n[a.http_headers]\nX = \"***\"\n[a.env_http_headers]\nX = \"VAR\""),
         ];
         for (format, text, expected) in table {
-            assert_eq!(masked(format, text), expected, "{text}");
+            let lines: String = masked(format, text).split_inclusive('\n').map(mask_words).collect();
+            assert_eq!(lines, expected, "{text}");
         }
     }
 
