@@ -29,7 +29,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "CLIENT", required_unless_present = "undo")]
     client: Option<Client>,
 
-    /// For whom
+    /// For you in every folder, or for everybody in this one
     #[arg(long, value_name = "SCOPE", default_value = "user")]
     scope: Scope,
 

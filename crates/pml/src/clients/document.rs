@@ -1,7 +1,10 @@
 //! A client's file, as far as pml has to do with it: objects of servers under some keys.
 
 use serde_json::Value;
-use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike};
+use toml_edit::{
+    Array, DocumentMut, InlineTable, Item, Table, TableLike,
+    visit_mut::{self, VisitMut},
+};
 
 use super::{Format, Mistake, jsonc::Text};
 
@@ -109,7 +112,11 @@ impl Document {
             Inner::Json(text) => text.remove(keys, name),
             Inner::Toml { text, document } => {
                 let table = table_at(document, keys).ok_or_else(|| Mistake::at(text, 0, "this must be a table"))?;
-                let was_there = table.remove(name).is_some();
+                let removed = table.remove(name);
+                let was_there = removed.is_some();
+                if let Some(Item::Table(removed)) = removed {
+                    keep_comments(document, &removed);
+                }
                 *text = toml_text(text, document);
                 Ok(was_there)
             }
@@ -135,6 +142,51 @@ pub fn toml_text(before: &str, document: &DocumentMut) -> String {
     match before.starts_with('\u{feff}') && !text.starts_with('\u{feff}') {
         true => format!("\u{feff}{text}"),
         false => text,
+    }
+}
+
+/// What stands above a table and is set off by an empty line, such as the head of the file, is not
+/// about the table: it goes to what comes next.
+fn keep_comments(document: &mut DocumentMut, removed: &Table) {
+    let above = removed.decor().prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default();
+    let lines: Vec<_> = above.split_inclusive('\n').collect();
+    let own = lines.iter().rposition(|line| line.trim().is_empty()).map_or(0, |at| at + 1);
+    let kept: String = lines[..own].concat();
+    let Some(position) = removed.position().filter(|_| kept.contains('#')) else { return };
+    let mut next = Next { after: position, found: None, above: None };
+    next.visit_document_mut(document);
+    match next.found {
+        Some(_) => {
+            next.above = Some(kept);
+            next.visit_document_mut(document);
+        }
+        None => {
+            let trailing = document.trailing().as_str().unwrap_or_default().to_owned();
+            document.set_trailing(format!("{kept}{trailing}"));
+        }
+    }
+}
+
+/// Finds the table behind a position; with `above`, puts that above it.
+struct Next {
+    after: isize,
+    found: Option<isize>,
+    above: Option<String>,
+}
+
+impl VisitMut for Next {
+    fn visit_table_mut(&mut self, table: &mut Table) {
+        let position = table.position().filter(|at| *at > self.after && !table.is_implicit() && !table.is_dotted());
+        match (&self.above, position) {
+            (None, Some(at)) => self.found = Some(self.found.map_or(at, |found| found.min(at))),
+            (Some(above), Some(at)) if self.found == Some(at) => {
+                let own = table.decor().prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default();
+                let both = format!("{above}{}", own.strip_prefix('\n').unwrap_or(own));
+                table.decor_mut().set_prefix(both);
+            }
+            _ => {}
+        }
+        visit_mut::visit_table_mut(self, table);
     }
 }
 
@@ -220,6 +272,18 @@ mod tests {
             assert_eq!(document.value(&[keys[0].clone(), "pml".to_owned()]), Some(entry.clone()), "{text}");
             assert!(document.remove(&keys, "pml").unwrap(), "{text}");
             assert!(document.servers(&keys).unwrap().iter().all(|(name, _)| name == "a"), "{text}");
+        }
+        #[rustfmt::skip]
+        let table = [
+            // What is set off by an empty line is about the file; what is right above is about the entry.
+            ("# the file\n\n# the entry\n[mcp_servers.pml]\ncommand = \"x\"\n\n# z\n[z]\na = 1\n", "# the file\n\n# z\n[z]\na = 1\n"),
+            ("# the file\n\n[mcp_servers.pml]\ncommand = \"x\"\n[mcp_servers.pml.env]\nA = \"b\"\n# end\n", "# the file\n\n# end\n"),
+            ("a = 1\n\n# other\n# [mcp_servers.off]\n\n[mcp_servers.pml]\n[mcp_servers.b]\n", "a = 1\n\n# other\n# [mcp_servers.off]\n\n[mcp_servers.b]\n"),
+        ];
+        for (text, expected) in table {
+            let mut document = Document::parse(Format::Toml, text).unwrap();
+            assert!(document.remove(&keys, "pml").unwrap(), "{text}");
+            assert_eq!(document.text(), expected, "{text}");
         }
         let mistake = Document::parse(Format::Toml, "a = 1\nb = \n").unwrap_err();
         assert_eq!((mistake.line, mistake.column), (2, 5), "{mistake}");

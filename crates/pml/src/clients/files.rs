@@ -18,16 +18,17 @@ const MAX_BYTES: u64 = 64 * 1024 * 1024;
 pub fn read(path: &Path) -> Result<Option<String>, Error> {
     let shown = path.display();
     let unreadable = |why: String| Error::new(ErrorCode::ConfigInvalid, format!("`{shown}` cannot be read: {why}"));
-    let file = match fs::File::open(path) {
+    let file = match fs::metadata(path) {
+        // Before it is opened: that alone may wait for ever at a pipe.
+        Ok(data) if !data.is_file() => return Err(unreadable("it is no file".to_owned())),
+        _ => fs::File::open(path),
+    };
+    let file = match file {
         Ok(file) => file,
         // A file where a folder should be: the file that is meant is not there either.
         Err(err) if matches!(err.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
         Err(err) => return Err(unreadable(err.to_string()).caused_by(err)),
     };
-    // A pipe or a device would be read for ever.
-    if !file.metadata().is_ok_and(|data| data.is_file()) {
-        return Err(unreadable("it is no file".to_owned()));
-    }
     let mut bytes = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|err| unreadable(err.to_string()).caused_by(err))?;
     if bytes.len() as u64 > MAX_BYTES {

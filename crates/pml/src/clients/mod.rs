@@ -44,10 +44,10 @@ pub enum Client {
 /// For whom an entry counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Scope {
-    /// In every folder, for this user
+    // In every folder, for this user. (Not `///`: that would become help, and make all of it long.)
     #[default]
     User,
-    /// In one folder, for everybody
+    // In one folder, for everybody.
     Project,
 }
 

@@ -415,6 +415,31 @@ fn the_entry_is_what_was_asked_for() {
 }
 
 #[test]
+fn files_are_found_where_the_environment_or_the_user_says() {
+    let user = User::new();
+    user.write("elsewhere/.claude.json", r#"{"mcpServers": {"moved": {"command": "x"}}}"#);
+    user.write("elsewhere/config.toml", "[mcp_servers.moved]\ncommand = \"x\"\n");
+    user.write("elsewhere/zed/settings.json", r#"{"context_servers": {"moved": {"command": "x"}}}"#);
+    for (client, variable) in [("claude", "CLAUDE_CONFIG_DIR"), ("codex", "CODEX_HOME"), ("zed", "XDG_CONFIG_HOME")] {
+        let import = ["import", "--from", client, "--only", "moved", "--dry-run"];
+        let output = user.command().env(variable, user.path("elsewhere")).args(import).output().unwrap();
+        assert!(stdout(&output).contains("+ [servers.moved]"), "{client}: {output:?}");
+    }
+    // Another file, and another folder than this one.
+    let file = user.path("elsewhere/.claude.json");
+    let output = user.expect(0, &["import", "--from", "cursor", "--file", file.to_str().unwrap(), "--dry-run"]);
+    assert!(stdout(&output).contains("+ [servers.moved]") && !stdout(&output).contains("github"), "{output:?}");
+    let none = user.expect(0, &["import", "--from", "vscode", "--file", file.to_str().unwrap()]);
+    assert!(stderr(&none).contains("VS Code has no servers here") && stderr(&none).contains("(`servers`)"), "{none:?}");
+    user.write("other/.cursor/mcp.json", r#"{"mcpServers": {"there": {"command": "${workspaceFolder}/x"}}}"#);
+    let other = user.path("other");
+    let output = user.expect(0, &["import", "--from", "cursor", "--project", other.to_str().unwrap(), "--dry-run"]);
+    assert!(stdout(&output).contains(&format!("{}/x", user.real("other"))), "{output:?}");
+    let none = user.expect(2, &["import", "--from", "cursor", "--project", "/no/such/folder"]);
+    assert!(stderr(&none).contains("is no folder"), "{none:?}");
+}
+
+#[test]
 fn servers_move_into_pml_in_one_step_and_back_in_one() {
     for (client, file, _, names) in CLIENTS {
         let user = User::new();
@@ -568,10 +593,15 @@ fn links_are_written_through_and_what_is_locked_is_left() {
         assert_eq!(user.read(".codex/config.toml"), CODEX);
         fs::set_permissions(user.path(".codex"), fs::Permissions::from_mode(0o755)).unwrap();
     }
+    // Neither a folder nor a pipe is a file; opening a pipe would wait for ever.
     fs::remove_file(user.path(".codex/config.toml")).unwrap();
     fs::create_dir(user.path(".codex/config.toml")).unwrap();
-    let output = user.expect(2, &["install", "--client", "codex", "--yes"]);
-    assert!(stderr(&output).contains("it is no file"), "{output:?}");
+    fs::remove_file(user.path(".config/zed/settings.json")).unwrap();
+    assert!(Command::new("mkfifo").arg(user.path(".config/zed/settings.json")).status().unwrap().success());
+    for client in ["codex", "zed"] {
+        let output = user.expect(2, &["install", "--client", client, "--yes"]);
+        assert!(stderr(&output).contains("it is no file"), "{output:?}");
+    }
 }
 
 #[test]
