@@ -377,7 +377,7 @@ mod tests {
     use super::*;
 
     fn translated(client: Client, entry: &Value) -> Result<(String, String), String> {
-        let source = client.other_file(Path::new("/f"), Some(Path::new("/work")));
+        let source = client.other_file(Path::new("/f"), Some(Path::new("/project")));
         let Translated { server, notes } = translate(client, entry, &source, &Places::here())?;
         Ok((table(&server).to_string(), notes.join("; ")))
     }
@@ -391,7 +391,7 @@ mod tests {
             (Client::Claude, json!({"type": "http", "url": "https://x", "headers": {"A": "Bearer ${T}"}, "oauth": {}}),
                 "url = \"https://x\"\nheaders = { A = \"Bearer ${T}\" }\ntype = \"http\"\n", "`oauth` is left out"),
             (Client::Cursor, json!({"command": "x", "env": {"A": "${env:B}"}, "args": ["${workspaceFolder}/a", "${userHome}"]}),
-                "command = \"x\"\nargs = [\"/work/a\", \"${HOME}\"]\nenv = { A = \"${B}\" }\n", ""),
+                "command = \"x\"\nargs = [\"/project/a\", \"${HOME}\"]\nenv = { A = \"${B}\" }\n", ""),
             (Client::Vscode, json!({"command": "x", "env": {"TOKEN": "${input:my-token}"}, "args": ["--k=${input:my-key}"]}),
                 "command = \"x\"\nargs = [\"--k=${MY_KEY}\"]\nenv = { TOKEN = \"${TOKEN}\" }\n", "set the variable `TOKEN`"),
             (Client::Codex, json!({"command": "x", "env_vars": ["A", {"name": "B"}], "startup_timeout_sec": 1.5, "tool_timeout_sec": 20, "enabled_tools": ["t"]}),
@@ -404,7 +404,7 @@ mod tests {
                 "command = \"x\"\nargs = [\"a\"]\nenv = { A = \"b\" }\n", ""),
             (Client::Zed, json!({"command": "x", "enabled": true, "new_key": 1}), "command = \"x\"\n", "`new_key` is unknown"),
             (Client::ClaudeDesktop, json!({"command": "x", "args": ["${A}"]}), "command = \"x\"\nargs = [\"${A}\"]\n", "takes for a variable"),
-            (Client::Claude, json!({"command": "./run", "cwd": null}), "command = \"/work/run\"\n", "whole path"),
+            (Client::Claude, json!({"command": "./run", "cwd": null}), "command = \"/project/run\"\n", "whole path"),
         ];
         for (client, entry, expected, note) in table {
             let (text, notes) = translated(client, &entry).unwrap_or_else(|err| panic!("{entry}: {err}"));
