@@ -87,6 +87,8 @@ codes! {
     ProviderProtocol = "PROVIDER_PROTOCOL",
     /// The server wants the user to log in first.
     AuthRequired = "AUTH_REQUIRED",
+    /// A login at a server did not succeed.
+    LoginFailed = "LOGIN_FAILED",
     /// The program made more tool calls than one run may.
     CallBudgetSpent = "CALL_BUDGET_SPENT",
     /// The sandbox process ended without an answer.
@@ -95,6 +97,8 @@ codes! {
     SandboxViolation = "SANDBOX_VIOLATION",
     /// No sandbox could be started, or this machine cannot make one that is strong enough.
     SandboxUnavailable = "SANDBOX_UNAVAILABLE",
+    /// pml is ending and takes no more programs.
+    ShuttingDown = "SHUTTING_DOWN",
     /// The configuration cannot be used.
     ConfigInvalid = "CONFIG_INVALID",
 }
@@ -105,6 +109,7 @@ impl ErrorCode {
         match self {
             ErrorCode::WorkerCrashed
             | ErrorCode::SandboxUnavailable
+            | ErrorCode::ShuttingDown
             | ErrorCode::RateLimited
             | ErrorCode::ProviderUnavailable
             | ErrorCode::ProviderTimeout
@@ -134,6 +139,7 @@ impl ErrorCode {
             | ErrorCode::ProviderInitFailed
             | ErrorCode::ProviderProtocol
             | ErrorCode::AuthRequired
+            | ErrorCode::LoginFailed
             | ErrorCode::CallBudgetSpent
             | ErrorCode::SandboxViolation
             | ErrorCode::ConfigInvalid => false,

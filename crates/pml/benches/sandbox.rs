@@ -267,11 +267,7 @@ impl Bench {
     }
 
     async fn run(&self, code: &str, decisions: usize, handler: &Tools) -> Outcome {
-        let request = Request {
-            code: code.to_owned(),
-            name: "agent.ts".to_owned(),
-            args: RawValue::from_string("null".to_owned()).expect("JSON"),
-        };
+        let request = Request::new(code);
         let budget = Budget {
             timeout: Duration::from_secs(30),
             memory_bytes: 256 * MIB,

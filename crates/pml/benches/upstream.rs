@@ -8,6 +8,8 @@
 #![expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "measures real time and starts servers")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for people")]
 
+mod support;
+
 use std::{
     collections::BTreeMap,
     env,
@@ -27,6 +29,7 @@ use pml::{
 };
 use pml_wire::{CallId, ExecutionId};
 use serde_json::{json, value::RawValue};
+use support::{Promise, Results, Sdk, everything, median, percentile, report, server_path};
 use tokio_util::sync::CancellationToken;
 
 const MIB: usize = 1024 * 1024;
@@ -35,8 +38,7 @@ const TOOLS: &str = "1500";
 const ROUNDS: usize = 2000;
 const PAYLOAD_BYTES: usize = 10 * MIB;
 
-/// A promise: key, most, what it says.
-const PROMISES: [(&str, f64, &str); 4] = [
+const PROMISES: [Promise; 4] = [
     ("overhead_p50_us", 50.0, "broker and transport, median, small call"),
     ("overhead_p95_us", 500.0, "broker and transport, 95th percentile, 1 500 tools"),
     ("ratio_sequential", 1.5, "10 sequential calls from code, against the official client, real server"),
@@ -45,31 +47,13 @@ const PROMISES: [(&str, f64, &str); 4] = [
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
-    let has = |flag: &str| args.iter().any(|arg| arg == flag);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let results = runtime.expect("the runtime starts").block_on(measure());
-    if has("--json") {
-        println!("{}", json!(results));
-    } else {
-        for (key, value) in &results {
-            println!("{key:<24} {value:>12.3}");
-        }
-    }
-    let mut is_kept = true;
-    for (key, most, what) in PROMISES {
-        let Some(value) = results.get(key) else { continue };
-        let verdict = if *value <= most { "kept" } else { "BROKEN" };
-        is_kept &= *value <= most;
-        eprintln!("{verdict}: {what}: {value:.2} of {most}");
-    }
-    match is_kept || !has("--check") {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    }
+    report(&results, &PROMISES, &args)
 }
 
-async fn measure() -> BTreeMap<&'static str, f64> {
-    let mut results = BTreeMap::new();
+async fn measure() -> Results {
+    let mut results = Results::new();
     let fixture = server_path("fixture-server");
     let target = |args: &[&str]| (fixture.clone(), args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>());
 
@@ -89,8 +73,7 @@ async fn measure() -> BTreeMap<&'static str, f64> {
     results.insert("ratio_payload", median(&brokered) / median(&direct));
     gateway.stop().await;
 
-    let everything = root().join(".test-env/node_modules/@modelcontextprotocol/server-everything/dist/index.js");
-    if everything.exists() {
+    if let Some(everything) = everything() {
         let args = vec![everything.to_string_lossy().into_owned()];
         let mut plain = Plain::start(Path::new("node"), &args);
         let gateway = Gateway::start("everything", Path::new("node"), &args).await;
@@ -105,25 +88,6 @@ async fn measure() -> BTreeMap<&'static str, f64> {
         eprintln!("  the published servers are not there: run scripts/bench");
     }
     results
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the workspace").to_owned()
-}
-
-fn server_path(name: &str) -> PathBuf {
-    let own = env::current_exe().expect("a running program has a path");
-    own.ancestors().nth(2).expect("benches lie in target/release/deps").join(name)
-}
-
-fn median(samples: &[f64]) -> f64 {
-    percentile(samples, 0.5)
-}
-
-fn percentile(samples: &[f64], part: f64) -> f64 {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted[((sorted.len() - 1) as f64 * part) as usize]
 }
 
 /// The simplest client there is.
@@ -185,49 +149,6 @@ impl Drop for Plain {
     }
 }
 
-/// The official SDK's client, in a process of its own.
-struct Sdk {
-    child: Child,
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
-}
-
-impl Sdk {
-    fn start(server: &Path) -> Sdk {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/sdk/client.mjs");
-        let modules = root().join(".test-env/node_modules");
-        let mut child = Command::new("node")
-            .args([script.as_os_str(), modules.as_os_str(), server.as_os_str()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("node starts");
-        let (stdin, stdout) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
-        let mut sdk = Sdk { child, stdin, stdout: BufReader::new(stdout) };
-        assert_eq!(sdk.read().trim(), "ready");
-        sdk
-    }
-
-    fn read(&mut self) -> String {
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).expect("a pipe");
-        line
-    }
-
-    /// Seconds, by its own clock.
-    fn ten_calls(&mut self) -> f64 {
-        self.stdin.write_all(b"\n").expect("a pipe");
-        self.read().trim().parse::<f64>().expect("milliseconds") / 1e3
-    }
-}
-
-impl Drop for Sdk {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// pml, without its command line.
 struct Gateway {
     services: Services,
@@ -257,7 +178,7 @@ impl Gateway {
             who: "bench".to_owned(),
         })
         .expect("services start");
-        services.servers[0].init().await.expect("the server starts");
+        services.servers.all()[0].init().await.expect("the server starts");
         let shutdown = CancellationToken::new();
         let (pool, keeper) = Pool::start(
             Options {
@@ -326,8 +247,7 @@ impl Gateway {
             let by_sdk = sdk.ten_calls();
             let plain: f64 = (0..10).map(|_| plain.call("echo", &json!({ "message": "hello" }))).sum();
             self.pool.full().await;
-            let request =
-                Request { code: code.to_owned(), name: "bench.ts".to_owned(), args: RawValue::NULL.to_owned() };
+            let request = Request::new(code);
             let started = Instant::now();
             let never = CancellationToken::new();
             let outcome = execution::run(&self.pool, request, budget, &*self.services.broker, &|_| {}, &never).await;

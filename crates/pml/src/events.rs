@@ -8,9 +8,11 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use pml_wire::{ErrorCode, ToolId};
+use pml_wire::{ErrorCode, ToolId, message::LogLevel};
 use serde::Serialize;
 use tokio::sync::broadcast;
+
+use crate::audit::Decision;
 
 /// Events that a listener may be behind.
 const BACKLOG: usize = 1024;
@@ -45,6 +47,21 @@ pub enum Body {
     Reconnected { server: String, attempt: u32 },
     #[serde(rename = "provider.mcp.reconnect.exhausted")]
     ReconnectExhausted { server: String, tries: u32, reason: String },
+    /// Servers were added, removed or changed in the configuration.
+    #[serde(rename = "provider.mcp.servers.changed")]
+    ServersChanged { added: Vec<String>, removed: Vec<String>, changed: Vec<String> },
+    /// A program was begun.
+    #[serde(rename = "execution.started")]
+    ExecutionStarted { intent: Option<String>, code_bytes: usize },
+    #[serde(rename = "execution.log")]
+    ExecutionLog { level: LogLevel, text: String },
+    #[serde(rename = "execution.progress")]
+    ExecutionProgress { progress: f64, total: Option<f64>, message: Option<String> },
+    /// A program calls a tool; how that ends is told as completed or failed.
+    #[serde(rename = "execution.call.started")]
+    ToolStarted { tool: ToolId, call: u32 },
+    #[serde(rename = "execution.ended")]
+    ExecutionEnded { success: bool, code: Option<ErrorCode>, calls: usize, duration_ms: f64 },
     /// A server has other resources than before.
     #[serde(rename = "provider.mcp.resources.changed")]
     ResourcesChanged { server: String },
@@ -57,6 +74,9 @@ pub enum Body {
     /// A server logged something that belongs to no request.
     #[serde(rename = "provider.mcp.log")]
     Log { server: String, level: String, logger: Option<String>, data: serde_json::Value },
+    /// A line of the audit log.
+    #[serde(rename = "audit.entry")]
+    Audited { who: String, tool: String, call: u32, decision: Decision, rule: String, success: bool },
     /// The policy refused a call.
     #[serde(rename = "policy.denied")]
     PolicyDenied { tool: ToolId, call: u32, rule: String },
@@ -84,11 +104,16 @@ impl Default for Bus {
 impl Bus {
     /// Tells everybody who listens.
     pub fn publish(&self, correlation_id: impl Into<String>, body: Body) {
-        if self.sender.receiver_count() == 0 {
+        if !self.is_heard() {
             return; // an error would say the same
         }
         let event = Event { ts: now_millis(), correlation_id: correlation_id.into(), body };
         let _ = self.sender.send(Arc::new(event));
+    }
+
+    /// Does anybody listen?
+    pub fn is_heard(&self) -> bool {
+        self.sender.receiver_count() > 0
     }
 
     /// Listens from now on.

@@ -1,8 +1,8 @@
 //! The door itself.
 
 use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -24,7 +24,7 @@ use crate::{
     audit::{Audit, Decision},
     catalog::{Catalog, Snapshot, Source, Tool},
     events::Bus,
-    upstream::{CallResult, Invocation, Item, Upstream},
+    upstream::{CallResult, Fleet, Invocation, Item, Settings, Upstream},
 };
 
 /// How long a program that lists `mcp` waits for servers that were never reached.
@@ -37,18 +37,25 @@ const NEWS: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub struct Broker {
     catalog: Catalog,
-    servers: BTreeMap<String, Upstream>,
-    rates: HashMap<String, Bucket>,
-    policy: Policy,
+    servers: Fleet,
+    rules: RwLock<Arc<Rules>>,
     sinks: Sinks,
     sharing: Sharing,
+}
+
+/// What calls are held to.
+#[derive(Debug)]
+pub(super) struct Rules {
+    pub(super) policy: Policy,
+    /// Of the servers that are limited.
+    rates: HashMap<String, Arc<Bucket>>,
 }
 
 /// What a broker is made of.
 #[derive(Debug)]
 pub struct Parts {
     pub catalog: Catalog,
-    pub servers: Vec<Upstream>,
+    pub servers: Fleet,
     pub policy: Policy,
     pub bus: Bus,
     pub audit: Audit,
@@ -59,33 +66,46 @@ pub struct Parts {
 impl Broker {
     pub fn new(parts: Parts) -> Broker {
         let Parts { catalog, servers, policy, bus, audit, who } = parts;
-        let rates = servers
-            .iter()
-            .filter_map(|server| {
-                Some((server.settings().name.clone(), Bucket::new(server.settings().calls_per_minute?)))
-            })
-            .collect();
-        Broker {
+        let broker = Broker {
             catalog,
-            servers: servers.into_iter().map(|server| (server.settings().name.clone(), server)).collect(),
-            rates,
-            policy,
+            servers,
+            rules: RwLock::new(Arc::new(Rules { policy: Policy::default(), rates: HashMap::new() })),
             sinks: Sinks { bus, audit, who },
             sharing: Sharing::default(),
-        }
+        };
+        broker.set_rules(policy, broker.servers.all().iter().map(Upstream::settings));
+        broker
+    }
+
+    /// From now on, calls are held to this policy and to the rates of these servers, which need not be there yet.
+    pub fn set_rules<'a>(&self, policy: Policy, servers: impl IntoIterator<Item = &'a Settings>) {
+        let before = self.rules();
+        let rates = servers.into_iter().filter_map(|server| {
+            let (name, limit) = (server.name.clone(), server.calls_per_minute?);
+            // A limit that stays goes on counting.
+            let known = before.rates.get(&name).filter(|bucket| bucket.per_minute() == limit.get()).cloned();
+            Some((name, known.unwrap_or_else(|| Arc::new(Bucket::new(limit)))))
+        });
+        let rules = Arc::new(Rules { policy, rates: rates.collect() });
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
+    }
+
+    pub(super) fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// May the tool be called?
+    pub fn allows(&self, tool: &ToolId) -> bool {
+        self.rules().policy.allows(tool)
     }
 
     pub(super) fn snapshot(&self) -> Arc<Snapshot> {
         self.catalog.snapshot()
     }
 
-    pub(super) fn policy(&self) -> &Policy {
-        &self.policy
-    }
-
     /// May a server change its tools while it is called?
     pub(super) fn may_change(&self, server: &str) -> bool {
-        self.servers.get(server).is_some_and(Upstream::may_change)
+        self.servers.get(server).is_some_and(|server| server.may_change())
     }
 
     /// Writes down that a program was not started because of a call that the policy does not allow.
@@ -115,32 +135,24 @@ impl Broker {
     }
 
     /// Finds a tool that may be called now, and its server.
-    pub(super) async fn admit(
-        &self,
-        id: &ToolId,
-        record: &mut Record<'_>,
-    ) -> Result<(Arc<Tool>, &Upstream), CallError> {
+    pub(super) async fn admit(&self, id: &ToolId, record: &mut Record<'_>) -> Result<(Arc<Tool>, Upstream), CallError> {
         let tool = self.find(id).await?;
         tool.id.as_str().clone_into(&mut record.tool);
 
-        let verdict = self.policy.judge(&tool.id);
+        let rules = self.rules();
+        let verdict = rules.policy.judge(&tool.id);
         record.rule.clone_from(&verdict.rule);
         if !verdict.is_allowed {
             record.decision = Decision::Deny;
             return Err(CallError::new(ErrorCode::PolicyDenied, verdict.explain(&tool.id)));
         }
         let name = tool.id.server();
-        if let Some(bucket) = self.rates.get(name)
-            && let Err(wait) = bucket.take()
+        if let Some(bucket) = rules.rates.get(name)
+            && let Err(error) = bucket.admit(&format!("server `{name}` is called"))
         {
             record.decision = Decision::Deny;
             "calls_per_minute".clone_into(&mut record.rule);
-            let message = format!(
-                "server `{name}` is called more than {} times a minute; try again in {:.1} s",
-                bucket.per_minute(),
-                wait.as_secs_f64()
-            );
-            return Err(CallError::new(ErrorCode::RateLimited, message));
+            return Err(error);
         }
         let upstream = self.servers.get(name).ok_or_else(|| {
             CallError::new(ErrorCode::ToolNotFound, format!("server `{name}` is not configured any more"))
@@ -154,7 +166,7 @@ impl Broker {
         let settings = upstream.settings();
         let work = Work { traceparent: traceparent(call.execution, call.id), headers };
         if !(settings.is_trusted && tool.hints.is_read_only) {
-            return execute(upstream, &tool, &call.args, work).await;
+            return execute(&upstream, &tool, &call.args, work).await;
         }
         let ttl = settings.cache_ttl.filter(|_| tool.hints.is_idempotent);
         let key = (tool.id.as_str().to_owned(), call.args.get().to_owned());
@@ -195,12 +207,13 @@ impl Broker {
         let learn = futures_util::future::join_all(unknown.map(|server| self.discover(server)));
         let _ = tokio::time::timeout(LEARN, learn).await;
         let snapshot = self.snapshot();
-        if self.policy.is_trivial() {
+        let rules = self.rules();
+        if rules.policy.is_trivial() {
             return snapshot.names();
         }
         let mut names: serde_json::Map<_, _> =
             snapshot.servers().map(|server| (server.to_owned(), serde_json::Value::Array(Vec::new()))).collect();
-        for tool in snapshot.tools().filter(|tool| self.policy.allows(&tool.id)) {
+        for tool in snapshot.tools().filter(|tool| rules.policy.allows(&tool.id)) {
             if let Some(list) = names.get_mut(tool.id.server()).and_then(serde_json::Value::as_array_mut) {
                 list.push(tool.id.tool().into());
             }

@@ -13,7 +13,7 @@ use super::{
     door::Broker,
     record::{Record, traceparent},
 };
-use crate::upstream::{Forward, RpcError, Said};
+use crate::upstream::{Forward, Owner, RpcError, Said};
 
 /// A call that is passed on.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub struct Passthrough {
     pub meta: Map<String, Value>,
     /// Where to say what the server says meanwhile.
     pub relay: Option<mpsc::Sender<Said>>,
+    /// The client that listens there, see [`Forward::owner`].
+    pub owner: Option<Owner>,
 }
 
 impl Broker {
@@ -47,23 +49,18 @@ impl Broker {
         outcome
     }
 
-    /// May the tool be called?
-    pub fn allows(&self, tool: &ToolId) -> bool {
-        self.policy().allows(tool)
-    }
-
     async fn pass(
         &self,
         call: Passthrough,
         record: &mut Record<'_>,
     ) -> Result<Result<Box<RawValue>, RpcError>, CallError> {
-        let Passthrough { execution, tool, mut params, mut meta, relay } = call;
+        let Passthrough { execution, tool, mut params, mut meta, relay, owner } = call;
         let (tool, upstream) = self.admit(&tool, record).await?;
         let name = tool.id.tool();
         let headers = tool.header_arguments(params.get("arguments").unwrap_or(&Value::Null));
         params.insert("name".to_owned(), name.into());
         meta.entry("traceparent").or_insert_with(|| traceparent(execution, CallId(1)).into());
-        let forward = Forward { method: "tools/call", params, meta, name: Some(name), headers, relay };
+        let forward = Forward { method: "tools/call", params, meta, name: Some(name), headers, relay, owner };
         Ok(upstream.forward(forward).await?)
     }
 }

@@ -50,7 +50,7 @@ impl Broker {
         }
         let Some((first, _)) = fatal.first() else { return Ok(warnings) };
         for tool in fatal.iter().filter_map(|(call, _)| snapshot.tool(&call.target.parse().ok()?)) {
-            let verdict = self.policy().judge(&tool.id);
+            let verdict = self.rules().policy.judge(&tool.id);
             if !verdict.is_allowed {
                 self.record_denial(execution, &tool.id, &verdict.rule);
             }
@@ -75,7 +75,7 @@ impl Broker {
             let is_known = snapshot.server_name(id.server()).is_none_or(|server| snapshot.listing(server).is_some());
             return is_known.then(|| snapshot.explain_missing(&id));
         };
-        let verdict = self.policy().judge(&tool.id);
+        let verdict = self.rules().policy.judge(&tool.id);
         if !verdict.is_allowed {
             return Some(verdict.explain(&tool.id));
         }

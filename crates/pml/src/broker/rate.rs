@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use pml_wire::{ErrorCode, message::CallError};
 use tokio::time::Instant;
 
 /// A bucket of calls that fills evenly: a minute's worth may be made at once, then it drips.
@@ -34,6 +35,18 @@ impl Bucket {
         };
         *guard = (left, now);
         result
+    }
+
+    /// Takes one call, or says why not. `does` is who does what, such as "this run calls tools".
+    pub fn admit(&self, does: &str) -> Result<(), CallError> {
+        self.take().map_err(|wait| {
+            let message = format!(
+                "{does} more than {} times a minute; try again in {:.1} s",
+                self.per_minute,
+                wait.as_secs_f64()
+            );
+            CallError::new(ErrorCode::RateLimited, message)
+        })
     }
 
     pub fn per_minute(&self) -> u32 {

@@ -93,6 +93,18 @@ impl<'a> Record<'a> {
             duration_ms,
         });
         let call = self.id.0;
+        let execution = self.execution.to_string();
+        let audited = || Body::Audited {
+            who: self.sinks.who.clone(),
+            tool: self.tool.clone(),
+            call,
+            decision: self.decision,
+            rule: self.rule.clone(),
+            success: error.is_none(),
+        };
+        if self.sinks.bus.is_heard() {
+            self.sinks.bus.publish(&*execution, audited());
+        }
         let body = match (outcome, self.tool.parse()) {
             (Ok(result_bytes), Ok(tool)) => Body::ToolCompleted { tool, call, duration_ms, result_bytes },
             (Err(error), Ok(tool)) if error.code == ErrorCode::PolicyDenied => {
@@ -106,7 +118,7 @@ impl<'a> Record<'a> {
                 Body::ToolFailed { tool: self.tool.clone(), call, duration_ms, code, retryable, message }
             }
         };
-        self.sinks.bus.publish(self.execution.to_string(), body);
+        self.sinks.bus.publish(execution, body);
     }
 }
 

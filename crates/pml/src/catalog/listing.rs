@@ -48,6 +48,21 @@ pub struct Difference {
 impl Listing {
     /// Reads the tools of a server one by one: a bad one hides no other.
     pub fn parse(server: &str, raw_tools: Vec<Box<RawValue>>, source: Source) -> Listing {
+        Listing::parse_checked(server, raw_tools, source, |_| Ok(()))
+    }
+
+    /// The same, of a server whose tools are called with headers. One that wants headers which there cannot
+    /// be is left out, as the protocol wants. Elsewhere nobody sends them, and such a tool does no harm.
+    pub fn parse_with_headers(server: &str, raw_tools: Vec<Box<RawValue>>, source: Source) -> Listing {
+        Listing::parse_checked(server, raw_tools, source, Tool::check_headers)
+    }
+
+    fn parse_checked(
+        server: &str,
+        raw_tools: Vec<Box<RawValue>>,
+        source: Source,
+        check: fn(&Tool) -> Result<(), String>,
+    ) -> Listing {
         let mut tools: BTreeMap<String, Arc<Tool>> = BTreeMap::new();
         let mut warnings = Vec::new();
         for (index, raw) in raw_tools.into_iter().enumerate() {
@@ -55,7 +70,10 @@ impl Listing {
                 Ok(tool) if tools.contains_key(tool.id.tool()) => {
                     warnings.push(format!("tool {} is a second `{}`, and left out", index + 1, tool.id.tool()));
                 }
-                Ok(tool) => drop(tools.insert(tool.id.tool().to_owned(), Arc::new(tool))),
+                Ok(tool) => match check(&tool) {
+                    Ok(()) => drop(tools.insert(tool.id.tool().to_owned(), Arc::new(tool))),
+                    Err(why) => warnings.push(format!("tool {}, `{}`, is left out: {why}", index + 1, tool.id.tool())),
+                },
                 Err(why) => warnings.push(format!("tool {} is left out: {why}", index + 1)),
             }
         }

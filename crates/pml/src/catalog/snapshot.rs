@@ -48,12 +48,37 @@ impl Catalog {
         self.snapshot()
     }
 
-    /// Puts a listing in place of the server's last one, which is returned.
+    /// Puts a listing in place of the server's last one, which is returned. A server that is not configured any
+    /// more has none.
     pub fn update(&self, listing: Listing) -> Option<Arc<Listing>> {
+        self.update_if(listing, || true)
+    }
+
+    /// As [`update`](Catalog::update), if the condition holds at a moment when nobody else changes the catalogue.
+    pub fn update_if(&self, listing: Listing, is_wanted: impl FnOnce() -> bool) -> Option<Arc<Listing>> {
+        self.change(|servers| {
+            let known = servers.get_mut(&listing.server).filter(|_| is_wanted())?;
+            known.replace(Arc::new(listing))
+        })
+    }
+
+    /// A server of which nothing is known.
+    pub fn add(&self, server: &str) {
+        self.change(|servers| servers.insert(server.to_owned(), None).flatten());
+    }
+
+    pub fn remove(&self, server: &str) {
+        self.change(|servers| servers.remove(server).flatten());
+    }
+
+    fn change(
+        &self,
+        change: impl FnOnce(&mut BTreeMap<String, Option<Arc<Listing>>>) -> Option<Arc<Listing>>,
+    ) -> Option<Arc<Listing>> {
         let mut before = None;
         self.current.send_modify(|snapshot| {
             let mut servers = snapshot.servers.clone();
-            before = servers.insert(listing.server.clone(), Some(Arc::new(listing))).flatten();
+            before = change(&mut servers);
             *snapshot = Arc::new(Snapshot::new(servers));
         });
         before

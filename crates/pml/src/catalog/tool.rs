@@ -7,6 +7,7 @@ use serde_json::{Map, Value, value::RawValue};
 use sha2::{Digest, Sha256};
 
 use super::{
+    header_arguments::{HeaderArgument, header_arguments},
     schema::Checker,
     typescript::{Declared, Returned},
 };
@@ -27,6 +28,7 @@ pub struct Tool {
     raw: Box<RawValue>,
     input: OnceLock<Checker>,
     output: OnceLock<Checker>,
+    headers: OnceLock<Result<Vec<HeaderArgument>, String>>,
 }
 
 /// What the server claims. Believed of trusted servers only.
@@ -68,6 +70,7 @@ impl Tool {
             raw,
             input: OnceLock::new(),
             output: OnceLock::new(),
+            headers: OnceLock::new(),
         })
     }
 
@@ -107,18 +110,17 @@ impl Tool {
     /// Arguments that the server wants to see in headers as well, where there are headers: the
     /// header's name and the value.
     pub fn header_arguments(&self, args: &Value) -> Vec<(String, String)> {
-        let properties = self.input_schema["properties"].as_object().into_iter().flatten();
-        properties
-            .filter_map(|(key, schema)| {
-                let header = schema.get("x-mcp-header")?.as_str()?;
-                let value = match args.get(key)? {
-                    Value::String(text) => text.clone(),
-                    value @ (Value::Number(_) | Value::Bool(_)) => value.to_string(),
-                    Value::Null | Value::Array(_) | Value::Object(_) => return None,
-                };
-                Some((header.to_owned(), value))
-            })
-            .collect()
+        let wanted = self.headers().as_deref().unwrap_or_default();
+        wanted.iter().filter_map(|wanted| Some((wanted.header.clone(), wanted.value(args)?))).collect()
+    }
+
+    /// Checks what the server wants in headers. A tool for which that is wrong cannot be called over HTTP.
+    pub fn check_headers(&self) -> Result<(), String> {
+        self.headers().as_ref().map(drop).map_err(String::clone)
+    }
+
+    fn headers(&self) -> &Result<Vec<HeaderArgument>, String> {
+        self.headers.get_or_init(|| header_arguments(&self.input_schema))
     }
 
     /// What its TypeScript declaration needs.

@@ -9,9 +9,8 @@ use std::{
 };
 
 use pml_wire::ErrorCode;
-use serde_json::value::RawValue;
 
-use super::{DEMO_SERVER, USAGE, fail, print, starting, with_services};
+use super::{CLI, DEMO_SERVER, USAGE, fail, print, starting, with_services};
 use crate::{
     broker::Policy,
     config::Config,
@@ -59,9 +58,9 @@ pub(super) async fn run(mut config: Config) -> ExitCode {
         }
         Event::CallStarted(_) | Event::Progress(_) => {}
     };
-    let request = Request { code: PROGRAM.to_owned(), name: "demo.ts".to_owned(), args: RawValue::NULL.to_owned() };
-    let outcome = with_services(&config, config.sandbox.mode, async |pool, services, interrupt| {
-        for started in starting::all(services.servers.clone(), &interrupt).await {
+    let request = Request { name: "demo.ts".to_owned(), ..Request::new(PROGRAM) };
+    let outcome = with_services(&config, CLI, config.sandbox.mode, async |pool, services, interrupt| {
+        for started in starting::all(services.servers.all(), &interrupt).await {
             let name = &started.server.settings().name;
             let tools = services.catalog.snapshot().listing(name).map_or(0, |listing| listing.tools.len());
             let _ = writeln!(io::stderr(), "  {name}: {tools} tools, ready in {}", print::duration(started.duration));

@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use pml_wire::{ErrorCode, hardening::HardeningReport};
 use serde_json::{Value, json};
 
-use super::{USAGE, clients, fail, print, starting, with_pool, with_servers};
+use super::{USAGE, clients, fail, login, print, starting, with_pool, with_servers};
 use crate::{config::Config, error::Error, sandbox::Mode, upstream::Failure};
 
 #[derive(Debug, clap::Args)]
@@ -85,7 +85,7 @@ async fn servers(as_json: bool, config: &Config) -> Result<(Vec<Value>, bool), E
         return Ok((Vec::new(), true));
     }
     with_servers(config, async |services, interrupt| {
-        let mut started = starting::all(services.servers.clone(), &interrupt).await;
+        let mut started = starting::all(services.servers.all(), &interrupt).await;
         started.sort_by(|one, other| one.server.settings().name.cmp(&other.server.settings().name));
         let snapshot = services.catalog.snapshot();
         let mut stdout = io::stdout().lock();
@@ -95,10 +95,12 @@ async fn servers(as_json: bool, config: &Config) -> Result<(Vec<Value>, bool), E
             let health = start.server.health();
             let listing = snapshot.listing(name);
             let warnings = listing.map(|listing| listing.warnings.clone()).unwrap_or_default();
-            let hint = start.result.as_ref().err().and_then(hint);
+            let hint = start.result.as_ref().err().and_then(|failure| hint(name, failure));
+            let login = login::shown(config, start.server.settings());
             let tools = listing.map_or(0, |listing| listing.tools.len());
             rows.push(json!({
                 "name": name, "ok": start.result.is_ok(), "tools": tools, "health": health, "warnings": warnings,
+                "login": login.as_ref().map(login::to_json),
                 "code": start.result.as_ref().err().map(|failure| failure.code),
                 "message": start.result.as_ref().err().map(|failure| &failure.message), "hint": hint,
                 "start_ms": (start.duration.as_secs_f64() * 1e3).round(),
@@ -126,6 +128,9 @@ async fn servers(as_json: bool, config: &Config) -> Result<(Vec<Value>, bool), E
                 let noise = health.noise;
                 let _ = writeln!(stdout, "           warning: {noise} lines on its stdout were no messages");
             }
+            if let Some(login) = login {
+                let _ = writeln!(stdout, "           {}", login::to_text(&login));
+            }
             if let Some(hint) = hint {
                 let _ = writeln!(stdout, "           hint: {hint}");
             }
@@ -136,19 +141,23 @@ async fn servers(as_json: bool, config: &Config) -> Result<(Vec<Value>, bool), E
 }
 
 /// What to do about a server that did not start.
-fn hint(failure: &Failure) -> Option<&'static str> {
+fn hint(server: &str, failure: &Failure) -> Option<String> {
     let says = |text: &str| failure.message.contains(text);
-    Some(match failure.code {
-        ErrorCode::AuthRequired => "put a token into `headers`, such as Authorization = \"Bearer ${TOKEN}\"",
-        _ if says("is not in PATH") => "install it, or write its whole path into `command`",
-        _ if says("not executable") => "make it executable, or start it through its interpreter",
-        _ if says("is not set") => "set the variable where pml is started, or give it a default",
-        _ if says("no answer within") => "run the command by hand; if it is only slow, raise `start_timeout_ms`",
-        _ if says("cannot be reached") => "is the server running, and is its address right?",
-        _ if says("no common protocol version") => "update the server",
-        _ if says("process is gone") => "run the command by hand to see why it ends",
-        _ => return None,
-    })
+    if failure.code == ErrorCode::AuthRequired {
+        let token = "Authorization = \"Bearer ${TOKEN}\"";
+        return Some(format!("`pml server login {server}`, or put a token into `headers`, such as {token}"));
+    }
+    let hint = match () {
+        () if says("is not in PATH") => "install it, or write its whole path into `command`",
+        () if says("not executable") => "make it executable, or start it through its interpreter",
+        () if says("is not set") => "set the variable where pml is started, or give it a default",
+        () if says("no answer within") => "run the command by hand; if it is only slow, raise `start_timeout_ms`",
+        () if says("cannot be reached") => "is the server running, and is its address right?",
+        () if says("no common protocol version") => "update the server",
+        () if says("process is gone") => "run the command by hand to see why it ends",
+        () => return None,
+    };
+    Some(hint.to_owned())
 }
 
 /// Starts a sandbox. What it reports, and whether programs would run in it.

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     clients::{self, Change, Client, Document, Edit, How, Scope, Source},
-    config::Places,
+    config::{self, Places},
     error::Error,
 };
 
@@ -106,7 +106,12 @@ fn install(client: Client, args: &Args, common: Common<'_>, client_files: &[Path
     let servers = document.servers(&target.keys).map_err(|mistake| broken(&target.file, &mistake))?;
     let mut edits = Vec::new();
     let present = servers.iter().find(|(name, _)| *name == args.name);
-    let elsewhere = servers.iter().find(|(name, value)| clients::is_pml(name, value) == Some(how.clone()));
+    let is_done = |name: &str, value: &Value| {
+        // Older versions wrote no token.
+        let has_token = clients::names_token(value) || !clients::names_token(&entry);
+        clients::is_pml(name, value) == Some(how.clone()) && has_token
+    };
+    let elsewhere = servers.iter().find(|(name, value)| is_done(name, value));
     match (present, elsewhere) {
         (_, Some((name, _))) => {
             say(&format!("pml is installed already in {client}, as `{name}` in {}", target.file.display()));
@@ -120,7 +125,10 @@ fn install(client: Client, args: &Args, common: Common<'_>, client_files: &[Path
             keys: target.keys.clone(),
             name: args.name.clone(),
             before: present.map(|(_, value)| value.clone()),
-            after: Some(with_rest(entry, present.map(|(_, value)| value))),
+            after: Some(match present {
+                Some((_, old)) => clients::with_rest(entry.clone(), old),
+                None => entry.clone(),
+            }),
         }),
     }
 
@@ -172,20 +180,26 @@ fn install(client: Client, args: &Args, common: Common<'_>, client_files: &[Path
             _ => String::new(),
         };
         say(&format!("pml is installed in {client}{also}; restart it to see pml"));
+        if let How::Http(_) = how {
+            say_token(client, &entry, common.data_dir);
+        }
         say(&format!("`pml install --client {} --undo` takes it back", client.id()));
     }
     Ok(outcome.exit_code())
 }
 
-/// A new entry with what the user has added to the old one.
-fn with_rest(mut entry: Value, old: Option<&Value>) -> Value {
-    let own = ["args", "command", "httpUrl", "serverUrl", "source", "transport", "type", "url"];
-    if let (Some(entry), Some(old)) = (entry.as_object_mut(), old.and_then(Value::as_object)) {
-        for (key, value) in old.iter().filter(|(key, _)| !own.contains(&key.as_str())) {
-            entry.insert(key.clone(), value.clone());
-        }
+/// Says how the client comes to the token, without which pml lets nobody in over HTTP.
+fn say_token(client: Client, entry: &Value, data_dir: Option<&Path>) {
+    let file = config::token_file(data_dir).unwrap_or_else(|| PathBuf::from("token"));
+    let file = file.display();
+    if clients::names_token(entry) {
+        say("note: the client sends the token of the variable PML_TOKEN, which must be set where it is started:");
+        say(&format!("  export PML_TOKEN=\"$(cat '{file}')\""));
+    } else {
+        say(&format!("note: {client} has no variables, so add the token to the entry by hand (it is in {file}):"));
+        say(r#"  "headers": { "Authorization": "Bearer TOKEN" }"#);
     }
-    entry
+    say("`pml serve --http` makes that file when it is first started, on the machine where it runs");
 }
 
 /// The servers of the file that pml is installed in. Those of other files belong to others too.

@@ -10,6 +10,7 @@ mod demo_server;
 mod doctor;
 mod import;
 mod install;
+mod login;
 mod print;
 mod run;
 mod server;
@@ -36,11 +37,14 @@ use crate::{
     error::Error,
     execution::Budget,
     sandbox::{self, Mode, Options, Pool, WorkerLimits},
-    serve::{self, Services},
+    serve::{Options as ServiceOptions, Services},
 };
 
 /// Exit code of a mistake in the command line or configuration.
 const USAGE: u8 = 2;
+
+/// On whose behalf calls are made, in the audit log.
+const CLI: &str = "cli";
 
 /// An MCP gateway with code mode: agents send TypeScript, pml runs it in a jail.
 #[derive(Debug, Parser)]
@@ -54,7 +58,7 @@ struct Args {
     #[arg(long, global = true, value_name = "FILE")]
     mcp_config: Vec<PathBuf>,
 
-    /// Where lists of tools and the audit log are kept [default: $PML_DATA_DIR, ~/.local/share/pml]
+    /// Where lists of tools, logins and the audit log are kept [default: $PML_DATA_DIR, ~/.local/share/pml]
     #[arg(long, global = true, value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
 
@@ -119,7 +123,7 @@ pub fn main() -> ExitCode {
         Ok(config) => config,
         Err(err) => return fail(&err, USAGE),
     };
-    // One thread: these commands run one program, and a second thread would only have to be woken.
+    // One thread: these commands do one thing at a time, and a second thread would only have to be woken.
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(err) => {
@@ -150,7 +154,17 @@ fn start_log(level: Option<&str>) -> Result<(), Error> {
         let hint = "use error, warn, info, debug or trace";
         Error::new(pml_wire::ErrorCode::ConfigInvalid, message).with_hint(hint)
     })?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false).init();
+    // At `debug` rmcp shows the code of a login.
+    let filter = filter.add_directive("rmcp::transport::auth=info".parse().map_err(|err| {
+        Error::new(pml_wire::ErrorCode::ConfigInvalid, "the log cannot be set up").caused_by(Box::new(err))
+    })?);
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        // Nobody may read stderr any more; complaining there about that would be a panic.
+        .log_internal_errors(false)
+        .with_ansi(false)
+        .init();
     Ok(())
 }
 
@@ -168,15 +182,12 @@ fn fail(err: &Error, code: u8) -> ExitCode {
 /// Runs `work` with a pool and the servers, and leaves no process behind.
 async fn with_services<F: Future>(
     config: &Config,
+    who: &str,
     mode: Mode,
     work: impl FnOnce(Pool, Arc<Services>, CancellationToken) -> F,
 ) -> Result<F::Output, Error> {
-    let services = Arc::new(Services::start(service_options(config))?);
-    let output = with_pool(config, mode, |pool, interrupt| work(pool, Arc::clone(&services), interrupt)).await;
-    if let Some(services) = Arc::into_inner(services) {
-        services.stop().await;
-    }
-    Ok(output)
+    with_started(config, who, |services| with_pool(config, mode, |pool, interrupt| work(pool, services, interrupt)))
+        .await
 }
 
 /// Runs `work` with the servers alone.
@@ -184,10 +195,21 @@ async fn with_servers<F: Future>(
     config: &Config,
     work: impl FnOnce(Arc<Services>, CancellationToken) -> F,
 ) -> Result<F::Output, Error> {
-    let services = Arc::new(Services::start(service_options(config))?);
-    let interrupt = CancellationToken::new();
-    cancel_on_signal(interrupt.clone());
-    let output = work(Arc::clone(&services), interrupt).await;
+    with_started(config, CLI, |services| {
+        let interrupt = CancellationToken::new();
+        cancel_on_signal(interrupt.clone());
+        work(services, interrupt)
+    })
+    .await
+}
+
+async fn with_started<F: Future>(
+    config: &Config,
+    who: &str,
+    work: impl FnOnce(Arc<Services>) -> F,
+) -> Result<F::Output, Error> {
+    let services = Arc::new(Services::start(service_options(config, who))?);
+    let output = work(Arc::clone(&services)).await;
     if let Some(services) = Arc::into_inner(services) {
         services.stop().await;
     }
@@ -242,13 +264,13 @@ async fn listen(interrupt: CancellationToken) -> io::Result<Infallible> {
     }
 }
 
-fn service_options(config: &Config) -> serve::Options {
-    serve::Options {
+fn service_options(config: &Config, who: &str) -> ServiceOptions {
+    ServiceOptions {
         program: sandbox::this_program(),
         servers: config.servers.clone(),
         policy: config.policy.clone(),
         data_dir: config.data_dir.clone(),
-        who: "cli".to_owned(),
+        who: who.to_owned(),
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 use pml_wire::{ErrorCode, ExecutionId, json, message::ErrorReport};
 use serde_json::value::RawValue;
 
-use super::{USAGE, fail, print, starting, with_services};
+use super::{CLI, USAGE, fail, print, starting, with_services};
 use crate::{
     config::Config,
     error::Error,
@@ -73,7 +73,7 @@ pub(super) async fn run(args: Args, mut config: Config) -> ExitCode {
     };
     let outcome = match String::from_utf8(bytes) {
         Ok(code) => {
-            let request = Request { code, name, args: program_args };
+            let request = Request { name, args: program_args, ..Request::new(code) };
             return match execute(request, &config, args.json).await {
                 Ok(code) => code,
                 Err(err) => fail(&err, USAGE),
@@ -104,7 +104,7 @@ async fn execute(request: Request, config: &Config, quiet: bool) -> Result<ExitC
         _ => {}
     };
     // One program needs one worker, and executing it is faster than preparing to fork it.
-    with_services(config, Mode::Subprocess, async |pool, services, interrupt| {
+    with_services(config, CLI, Mode::Subprocess, async |pool, services, interrupt| {
         starting::unknown(&services, &request.code, &interrupt).await;
         services.anticipate(&request.code);
         let run = execution::run(&pool, request, config.limits, &*services.broker, &listener, &interrupt);
@@ -148,15 +148,7 @@ fn read_program(args: &Args) -> Result<(String, Vec<u8>), Error> {
 fn not_text(name: &str, err: std::str::Utf8Error) -> Outcome {
     let message = format!("`{name}` is not UTF-8 text: byte {} is wrong", err.valid_up_to());
     let report = ErrorReport::new(ErrorCode::CodeNotUtf8, message).with_hint("save the file as UTF-8");
-    Outcome {
-        execution_id: ExecutionId::mint(),
-        result: Err(Box::new(report)),
-        logs: Vec::new(),
-        calls: Vec::new(),
-        warnings: Vec::new(),
-        decisions: Vec::new(),
-        duration: Duration::ZERO,
-    }
+    Outcome::refused(ExecutionId::mint(), report)
 }
 
 /// Reads `500ms`, `30s`, `2m` or `1h`.

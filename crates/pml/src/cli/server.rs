@@ -12,7 +12,7 @@ use serde_json::json;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, value};
 
 use super::{
-    USAGE, fail, print, starting,
+    USAGE, fail, login, print, starting,
     tools::{choose, no_servers},
     with_servers,
 };
@@ -51,6 +51,10 @@ pub(super) enum What {
     },
     /// Remove a server from pml.toml
     Remove { name: String },
+    /// Log in at a remote server that wants it
+    Login(login::Args),
+    /// Forget the login at a remote server
+    Logout { name: String },
     /// List the servers that are configured, without starting them
     List {
         /// Print one JSON object instead of text
@@ -77,7 +81,7 @@ pub(super) fn edit(what: &What, file: Option<&Path>) -> Option<ExitCode> {
         }
         What::Remove { name } => change(file, |document| remove(document, name))
             .map(|path| format!("server `{name}` is no longer in {path}")),
-        What::List { .. } | What::Status { .. } => return None,
+        What::List { .. } | What::Status { .. } | What::Login(_) | What::Logout { .. } => return None,
     };
     Some(match edited {
         Ok(message) => {
@@ -90,7 +94,9 @@ pub(super) fn edit(what: &What, file: Option<&Path>) -> Option<ExitCode> {
 
 pub(super) async fn run(what: What, mut config: Config) -> ExitCode {
     match what {
-        What::List { json } => match list(&config.servers, json) {
+        What::Login(args) => login::login(args, config).await,
+        What::Logout { name } => login::logout(&name, &config).await,
+        What::List { json } => match list(&config, json) {
             Ok(()) => ExitCode::SUCCESS,
             Err(_) => ExitCode::FAILURE,
         },
@@ -239,14 +245,16 @@ fn describe(settings: &Settings) -> (&'static str, String) {
     }
 }
 
-fn list(servers: &[Settings], as_json: bool) -> io::Result<()> {
+fn list(config: &Config, as_json: bool) -> io::Result<()> {
+    let servers = &config.servers;
     let mut stdout = io::stdout().lock();
     if as_json {
         let servers: Vec<_> = servers
             .iter()
             .map(|server| {
                 let (transport, target) = describe(server);
-                json!({ "name": server.name, "transport": transport, "target": target })
+                let login = login::shown(config, server).map(|login| login::to_json(&login));
+                json!({ "name": server.name, "transport": transport, "target": target, "login": login })
             })
             .collect();
         return writeln!(stdout, "{}", json!({ "servers": servers }));
@@ -259,7 +267,9 @@ fn list(servers: &[Settings], as_json: bool) -> io::Result<()> {
     for server in servers {
         let (transport, target) = describe(server);
         let isolation = if server.isolation == Isolation::PerCall { ", a process per call" } else { "" };
-        writeln!(stdout, "{:<width$}  {transport:<5}  {target}{isolation}", server.name)?;
+        let login = login::shown(config, server).map(|login| format!(", {}", login::to_text(&login)));
+        let login = login.unwrap_or_default();
+        writeln!(stdout, "{:<width$}  {transport:<5}  {target}{isolation}{login}", server.name)?;
     }
     Ok(())
 }
@@ -267,14 +277,14 @@ fn list(servers: &[Settings], as_json: bool) -> io::Result<()> {
 /// Starts all and prints a table. Are all well?
 async fn status(config: &Config, as_json: bool) -> Result<bool, Error> {
     with_servers(config, async |services, interrupt| {
-        let mut started = starting::all(services.servers.clone(), &interrupt).await;
+        let mut started = starting::all(services.servers.all(), &interrupt).await;
         started.sort_by(|one, other| one.server.settings().name.cmp(&other.server.settings().name));
         let snapshot = services.catalog.snapshot();
         let mut rows = Vec::new();
         for start in &started {
             let name = start.server.settings().name.clone();
             let tools = snapshot.listing(&name).map_or(0, |listing| listing.tools.len());
-            rows.push((name, start.server.health(), tools, start));
+            rows.push((name, start.server.health(), tools, start, login::shown(config, start.server.settings())));
         }
         let all_well =
             rows.iter().all(|(_, health, ..)| health.state == HealthState::Healthy) && !interrupt.is_cancelled();
@@ -282,10 +292,11 @@ async fn status(config: &Config, as_json: bool) -> Result<bool, Error> {
         if as_json {
             let servers: Vec<_> = rows
                 .iter()
-                .map(|(name, health, tools, start)| {
+                .map(|(name, health, tools, start, login)| {
                     let code = start.result.as_ref().err().map(|failure| failure.code);
                     json!({
                         "name": name, "health": health, "tools": tools, "code": code,
+                        "login": login.as_ref().map(login::to_json),
                         "start_ms": (start.duration.as_secs_f64() * 1e3).round(),
                     })
                 })
@@ -299,7 +310,7 @@ async fn status(config: &Config, as_json: bool) -> Result<bool, Error> {
             "{:<width$}  {:<11}  {:<9}  {:<10}  {:>5}  START",
             "SERVER", "STATE", "TRANSPORT", "PROTOCOL", "TOOLS"
         );
-        for (name, health, tools, start) in &rows {
+        for (name, health, tools, start, login) in &rows {
             let _ = writeln!(
                 stdout,
                 "{name:<width$}  {:<11}  {:<9}  {:<10}  {tools:>5}  {}",
@@ -308,6 +319,9 @@ async fn status(config: &Config, as_json: bool) -> Result<bool, Error> {
                 health.protocol_version.unwrap_or("-"),
                 print::duration(start.duration),
             );
+            if let Some(login) = login {
+                let _ = writeln!(stdout, "  {}", login::to_text(login));
+            }
             if let Err(failure) = &start.result {
                 let _ = writeln!(stdout, "  {}", print::visible(&failure.message).replace('\n', "\n  "));
             }

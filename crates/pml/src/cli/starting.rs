@@ -29,8 +29,9 @@ pub(super) struct Started {
 /// the call that needs it.
 pub(super) async fn unknown(services: &Arc<Services>, code: &str, interrupt: &CancellationToken) {
     let snapshot = services.catalog.snapshot();
-    let unknown = services.named_in(code).filter(|server| snapshot.listing(&server.settings().name).is_none());
-    all(unknown.cloned().collect(), interrupt).await;
+    let mut unknown = services.servers.named_in(code);
+    unknown.retain(|server| snapshot.listing(&server.settings().name).is_none());
+    all(unknown, interrupt).await;
 }
 
 /// Starts servers at the same time. How each went, as they come.

@@ -126,9 +126,9 @@ struct Known {
 async fn know(config: &Config, refresh: bool) -> Result<Known, Error> {
     with_servers(config, async |services: Arc<Services>, interrupt: CancellationToken| {
         let snapshot = services.catalog.snapshot();
-        let wanted = services.servers.iter();
-        let wanted = wanted.filter(|server| refresh || snapshot.listing(&server.settings().name).is_none());
-        let started = starting::all(wanted.cloned().collect(), &interrupt).await;
+        let mut wanted = services.servers.all();
+        wanted.retain(|server| refresh || snapshot.listing(&server.settings().name).is_none());
+        let started = starting::all(wanted, &interrupt).await;
         if interrupt.is_cancelled() {
             return Err(Error::new(ErrorCode::Cancelled, "interrupted before every server was asked"));
         }

@@ -93,6 +93,7 @@ fn failed(message: impl Into<String>) -> Error {
 
 /// Makes all changes, or none. Where the copies are.
 pub fn apply(changes: &[Change], folder: &Path, command: &str, client: &str) -> Result<PathBuf, Error> {
+    let _alone = alone(folder)?;
     for change in changes {
         if files::read(&change.path)? != change.before {
             let message = format!("`{}` has changed in the meantime; nothing is written", change.path.display());
@@ -112,6 +113,23 @@ pub fn apply(changes: &[Change], folder: &Path, command: &str, client: &str) -> 
     done?;
     prune(folder);
     Ok(backup)
+}
+
+/// One pml at a time looks at files and changes them, until what is returned is dropped.
+fn alone(folder: &Path) -> Result<fs::File, Error> {
+    let lock = || {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder.parent().unwrap_or(folder))?;
+        let path = folder.with_extension("lock");
+        let file = fs::File::options().create(true).append(true).mode(0o600).open(path)?;
+        file.lock()?;
+        Ok(file)
+    };
+    lock().map_err(|err| no_place(folder, err))
+}
+
+fn no_place(folder: &Path, err: io::Error) -> Error {
+    let message = format!("there is no place for a backup, `{}`: {err}", folder.display());
+    failed(message).with_hint("nothing is changed without one; --data-dir names another place").caused_by(err)
 }
 
 fn write_all(changes: &[Change], backup: &Path, record: &mut Record) -> Result<(), Error> {
@@ -143,6 +161,7 @@ fn write_all(changes: &[Change], backup: &Path, record: &mut Record) -> Result<(
 
 /// Takes the last change of a kind back.
 pub fn undo(folder: &Path, command: &str, client: Option<&str>, is_forced: bool) -> Result<Undone, Error> {
+    let _alone = alone(folder).ok(); // where nothing can be kept there is nothing to take back
     let fits = |record: &Record| record.command == command && client.is_none_or(|client| record.client == client);
     let found = backups(folder).into_iter().rev().find_map(|backup| {
         let text = files::read(&backup.join(RECORD)).ok()??;
@@ -244,10 +263,7 @@ fn restore(file: &RecordFile, text: Option<&str>) -> Result<(), Error> {
 
 /// A new folder for copies, behind all others.
 fn next(folder: &Path) -> Result<PathBuf, Error> {
-    let unwritable = |err: io::Error| {
-        let message = format!("there is no place for a backup, `{}`: {err}", folder.display());
-        failed(message).with_hint("nothing is changed without one; --data-dir names another place").caused_by(err)
-    };
+    let unwritable = |err: io::Error| no_place(folder, err);
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(folder).map_err(unwritable)?;
     let number = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u64>().ok();

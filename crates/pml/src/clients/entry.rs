@@ -26,12 +26,53 @@ pub fn pml_entry(client: Client, how: &How) -> Option<Value> {
             json!({ "source": "custom", "command": command, "args": args })
         }
         (How::Command { command, args }, _) => json!({ "command": command, "args": args }),
-        (How::Http(url), Client::Claude | Client::Vscode) => json!({ "type": "http", "url": url }),
-        (How::Http(url), Client::Windsurf) => json!({ "serverUrl": url }),
-        (How::Http(url), Client::Cursor | Client::Codex | Client::Zed) => json!({ "url": url }),
+        (How::Http(url), Client::Claude) => json!({ "type": "http", "url": url, "headers": bearer("${PML_TOKEN}") }),
+        (How::Http(url), Client::Vscode) => {
+            json!({ "type": "http", "url": url, "headers": bearer("${env:PML_TOKEN}") })
+        }
+        (How::Http(url), Client::Windsurf) => json!({ "serverUrl": url, "headers": bearer("${env:PML_TOKEN}") }),
+        (How::Http(url), Client::Cursor) => json!({ "url": url, "headers": bearer("${env:PML_TOKEN}") }),
+        (How::Http(url), Client::Codex) => json!({ "url": url, "bearer_token_env_var": "PML_TOKEN" }),
+        // It knows no variables, and a token is not written where it was not asked for.
+        (How::Http(url), Client::Zed) => json!({ "url": url }),
         // Its file knows commands only.
         (How::Http(_), Client::ClaudeDesktop) => return None,
     })
+}
+
+fn bearer(variable: &str) -> Value {
+    json!({ "Authorization": format!("Bearer {variable}") })
+}
+
+/// Does an entry name a token, whatever it is?
+pub fn names_token(entry: &Value) -> bool {
+    let in_headers = |key: &str| {
+        let headers = entry.get(key).and_then(Value::as_object);
+        headers.is_some_and(|headers| headers.keys().any(|name| name.eq_ignore_ascii_case("authorization")))
+    };
+    ["headers", "http_headers", "env_http_headers"].into_iter().any(in_headers)
+        || entry.get("bearer_token_env_var").is_some()
+}
+
+/// A new entry with what the user has added to the old one.
+pub fn with_rest(mut entry: Value, old: &Value) -> Value {
+    let mut own = vec!["args", "command", "httpUrl", "serverUrl", "source", "transport", "type", "url"];
+    let token = ["bearer_token_env_var", "env_http_headers", "headers", "http_headers"];
+    let keeps_token = names_token(old);
+    let (Some(fields), Some(old)) = (entry.as_object_mut(), old.as_object()) else { return entry };
+    if fields.contains_key("command") {
+        // What is started is not asked for a token.
+        own.extend(token);
+    } else if keeps_token {
+        token.iter().for_each(|key| drop(fields.remove(*key)));
+    }
+    for (key, value) in old.iter().filter(|(key, _)| !own.contains(&key.as_str())) {
+        match (fields.get_mut(key).and_then(Value::as_object_mut), value.as_object()) {
+            (Some(new), Some(old)) => new.extend(old.clone()),
+            _ => drop(fields.insert(key.clone(), value.clone())),
+        }
+    }
+    entry
 }
 
 /// Is an entry pml itself? What it starts, or where it is.
@@ -39,10 +80,9 @@ pub fn is_pml(name: &str, value: &Value) -> Option<How> {
     let object = value.as_object()?;
     let (command, args) = command_of(object);
     if let Some(command) = command {
-        let file = Path::new(command.rsplit('\\').next().unwrap_or_default()).file_name()?.to_str()?;
+        let file = Path::new(command).file_name()?.to_str()?;
         let is_serve = args.iter().any(|arg| arg == "serve");
-        return (matches!(file, "pml" | "pml.exe") && is_serve)
-            .then(|| How::Command { command: command.to_owned(), args });
+        return (file == "pml" && is_serve).then(|| How::Command { command: command.to_owned(), args });
     }
     let url = ["url", "serverUrl", "httpUrl"].iter().find_map(|key| object.get(*key)?.as_str())?;
     let host = url.split_once("://")?.1.split(['/', '?']).next()?.rsplit('@').next()?;
@@ -78,7 +118,6 @@ mod tests {
         let table = [
             (json!({"command": "pml", "args": ["--config", "x", "serve"]}), true),
             (json!({"command": {"path": "pml", "args": ["serve"]}}), true),
-            (json!({"command": "C:\\bin\\pml.exe", "args": ["serve"]}), true),
             (json!({"command": "pml", "args": ["run"]}), false),
             (json!({"command": "npx", "args": ["serve"]}), false),
             (json!({"url": "https://example.org/mcp"}), false),
@@ -86,6 +125,30 @@ mod tests {
         ];
         for (entry, expected) in table {
             assert_eq!(is_pml("pml", &entry).is_some(), expected, "{entry}");
+        }
+    }
+
+    #[test]
+    fn what_a_user_added_stays_and_a_token_is_named_once() {
+        let http = |client| pml_entry(client, &How::Http("http://localhost/mcp".to_owned())).unwrap();
+        let ours = json!({"Authorization": "Bearer ${env:PML_TOKEN}"});
+        #[rustfmt::skip]
+        let table = [
+            (http(Client::Cursor), json!({"url": "x"}), json!({"url": "http://localhost/mcp", "headers": ours})),
+            (http(Client::Cursor), json!({"url": "x", "headers": {"X": "y"}, "disabled": true}),
+                json!({"url": "http://localhost/mcp", "headers": {"Authorization": "Bearer ${env:PML_TOKEN}", "X": "y"}, "disabled": true})),
+            (http(Client::Cursor), json!({"url": "x", "headers": {"authorization": "mine"}}),
+                json!({"url": "http://localhost/mcp", "headers": {"authorization": "mine"}})),
+            (http(Client::Codex), json!({"url": "x", "http_headers": {"Authorization": "mine"}}),
+                json!({"url": "http://localhost/mcp", "http_headers": {"Authorization": "mine"}})),
+            (json!({"command": "pml", "args": ["serve"]}), json!({"url": "x", "headers": ours, "env": {"A": "b"}}),
+                json!({"command": "pml", "args": ["serve"], "env": {"A": "b"}})),
+        ];
+        for (entry, old, expected) in table {
+            assert_eq!(with_rest(entry, &old), expected, "{old}");
+        }
+        for client in Client::ALL.into_iter().filter(|client| !matches!(client, Client::ClaudeDesktop | Client::Zed)) {
+            assert!(names_token(&http(client)), "{client}");
         }
     }
 }

@@ -22,12 +22,12 @@ pub use self::{
     backup::{Change, Edit, Restored, Undone, apply, undo},
     diff::diff,
     document::{Document, parse_toml, toml_text},
-    entry::{How, is_pml, pml_entry},
+    entry::{How, is_pml, names_token, pml_entry, with_rest},
     files::{read, write},
     secrets::{holds_secrets, mask_words, masked},
     translate::{Translated, table, translate},
 };
-use crate::config::{Places, System};
+use crate::config::Places;
 
 /// A program that has MCP servers configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -153,10 +153,7 @@ impl Client {
             },
             (Client::Codex, Scope::Project) => Some(project.join(".codex/config.toml")),
             (Client::Windsurf, Scope::User) => home(".codeium/windsurf/mcp_config.json"),
-            (Client::Zed, Scope::User) => match places.system {
-                System::Windows => places.application_data().map(|folder| folder.join("Zed/settings.json")),
-                System::Linux | System::MacOs => places.config().map(|folder| folder.join("zed/settings.json")),
-            },
+            (Client::Zed, Scope::User) => places.config().map(|folder| folder.join("zed/settings.json")),
             (Client::Zed, Scope::Project) => Some(project.join(".zed/settings.json")),
             (Client::ClaudeDesktop | Client::Windsurf, Scope::Project) => None,
         }
@@ -225,6 +222,7 @@ impl fmt::Display for Client {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::System;
 
     #[test]
     fn every_client_has_its_place_on_every_system() {
@@ -232,7 +230,6 @@ mod tests {
             system,
             home: Some("/h".into()),
             xdg_config: None,
-            app_data: Some("/h/roaming".into()),
             codex_home: None,
             claude_dir: None,
             path: Vec::new(),
@@ -242,16 +239,13 @@ mod tests {
             (Client::Claude, System::Linux, "/h/.claude.json", Some("/p/.mcp.json")),
             (Client::ClaudeDesktop, System::Linux, "/h/.config/Claude/claude_desktop_config.json", None),
             (Client::ClaudeDesktop, System::MacOs, "/h/Library/Application Support/Claude/claude_desktop_config.json", None),
-            (Client::ClaudeDesktop, System::Windows, "/h/roaming/Claude/claude_desktop_config.json", None),
             (Client::Cursor, System::MacOs, "/h/.cursor/mcp.json", Some("/p/.cursor/mcp.json")),
             (Client::Vscode, System::Linux, "/h/.config/Code/User/mcp.json", Some("/p/.vscode/mcp.json")),
             (Client::Vscode, System::MacOs, "/h/Library/Application Support/Code/User/mcp.json", Some("/p/.vscode/mcp.json")),
-            (Client::Vscode, System::Windows, "/h/roaming/Code/User/mcp.json", Some("/p/.vscode/mcp.json")),
             (Client::Codex, System::Linux, "/h/.codex/config.toml", Some("/p/.codex/config.toml")),
             (Client::Windsurf, System::Linux, "/h/.codeium/windsurf/mcp_config.json", None),
             (Client::Zed, System::Linux, "/h/.config/zed/settings.json", Some("/p/.zed/settings.json")),
             (Client::Zed, System::MacOs, "/h/.config/zed/settings.json", Some("/p/.zed/settings.json")),
-            (Client::Zed, System::Windows, "/h/roaming/Zed/settings.json", Some("/p/.zed/settings.json")),
         ];
         for (client, system, user, project) in table {
             let file = |scope| client.file(scope, &places(system), Path::new("/p"));

@@ -8,42 +8,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use toml_edit::{Array, InlineTable, Table, value};
 
 use super::{Client, Source, files};
-use crate::config::{Kind, Places, ServerFile};
-
-/// Longest call unless a server says otherwise, as in `ServerFile::max_call_ms`.
-const MAX_CALL_MS: u64 = 300_000;
-
-/// Keys that say nothing about how to reach a server.
-const IGNORED: [&str; 24] = [
-    "alwaysAllow",
-    "alwaysLoad",
-    "autoApprove",
-    "default_tools_approval_mode",
-    "description",
-    "dev",
-    "disabled_reason",
-    "environment_id",
-    "gallery",
-    "icon",
-    "metadata",
-    "name",
-    "remote",
-    "required",
-    "sandbox",
-    "sandboxEnabled",
-    "scopes",
-    "settings",
-    "source",
-    "supports_parallel_tool_calls",
-    "tool_timeout",
-    "tools",
-    "trust",
-    "version",
-];
+use crate::config::{CLIENTS_OWN_KEYS, Kind, OAuthFile, Places, ServerFile};
 
 /// A server in pml's words.
 #[derive(Clone, Debug)]
@@ -167,11 +136,38 @@ impl Translation<'_> {
             "headersHelper" => {
                 return Err("its `headersHelper` makes headers with a command, which pml cannot do".to_owned());
             }
-            "oauth" | "auth" | "oauth_resource" | "authProviderType" => {
-                self.notes.push(format!("`{key}` is left out: pml does not use the client's sign-in"));
+            "oauth" => self.oauth(value.as_object().ok_or_else(|| wrong("an object"))?)?,
+            "scopes" if self.client == Client::Codex => {
+                let scopes = value.as_array().and_then(|list| list.iter().map(|scope| scope.as_str().map(str::to_owned)).collect());
+                self.server.oauth.get_or_insert_default().scopes = scopes.ok_or_else(|| wrong("a list of texts"))?;
             }
-            _ if IGNORED.contains(&key) => {}
+            "auth" | "oauth_resource" | "authProviderType" => self.notes.push(format!(
+                "`{key}` is left out: pml has logins of its own (`pml server login`; what it cannot find out goes into `oauth`)"
+            )),
+            _ if CLIENTS_OWN_KEYS.contains(&key) => {}
             _ => self.notes.push(format!("`{}` is unknown, and left out", key.escape_debug())),
+        }
+        Ok(())
+    }
+
+    /// How the client logs in there, as far as its file tells.
+    fn oauth(&mut self, table: &Map<String, Value>) -> Result<(), String> {
+        for (key, value) in table.iter().filter(|(_, value)| !value.is_null()) {
+            let wrong = |what: &str| format!("its `oauth.{key}` must be {what}");
+            let oauth = &mut self.server.oauth;
+            match key.as_str() {
+                "clientId" => {
+                    let id = value.as_str().ok_or_else(|| wrong("a text"))?;
+                    oauth.get_or_insert_default().client_id = Some(id.to_owned());
+                    let note = "`oauth.clientId`: log in with `pml server login`; a secret that goes with it is not in the file";
+                    self.notes.push(note.to_owned());
+                }
+                "callbackPort" => {
+                    let port = value.as_u64().ok_or_else(|| wrong("a number"))?;
+                    oauth.get_or_insert_default().callback_port = Some(port);
+                }
+                _ => self.notes.push(format!("`oauth.{}` is unknown, and left out", key.escape_debug())),
+            }
         }
         Ok(())
     }
@@ -201,6 +197,9 @@ impl Translation<'_> {
             server.headers.clear();
             self.notes.push("`headers` are left out: they are for addresses".to_owned());
         }
+        // A client may write it for its own sake, also where it is of no use.
+        let has_token = server.headers.keys().any(|header| header.eq_ignore_ascii_case("authorization"));
+        server.oauth = server.oauth.take().filter(|_| server.url.is_some() && !has_token);
         if server.url.is_some() && !(server.env.is_empty() && server.args.is_empty()) {
             server.env.clear();
             server.args.clear();
@@ -231,8 +230,7 @@ impl Translation<'_> {
     }
 
     fn timeout(&mut self, millis: u64) {
-        self.server.call_timeout_ms = Some(millis);
-        self.server.max_call_ms = (millis > MAX_CALL_MS).then_some(millis);
+        self.server.set_call_timeout(millis);
     }
 
     fn texts(&mut self, key: &str, value: &Value) -> Result<BTreeMap<String, String>, String> {
@@ -367,7 +365,23 @@ pub fn table(server: &ServerFile) -> Table {
     set("call_timeout_ms", number(server.call_timeout_ms));
     set("max_call_ms", number(server.max_call_ms));
     set("disabled_tools", list(&server.disabled_tools));
+    set("oauth", server.oauth.as_ref().map(oauth_table));
     table
+}
+
+/// As much of it as clients have.
+fn oauth_table(oauth: &OAuthFile) -> toml_edit::Item {
+    let mut table = InlineTable::new();
+    if let Some(id) = &oauth.client_id {
+        table.insert("client_id", id.into());
+    }
+    if !oauth.scopes.is_empty() {
+        table.insert("scopes", oauth.scopes.iter().collect::<Array>().into());
+    }
+    if let Some(port) = oauth.callback_port.and_then(|port| i64::try_from(port).ok()) {
+        table.insert("callback_port", port.into());
+    }
+    value(table)
 }
 
 #[cfg(test)]
@@ -389,7 +403,13 @@ mod tests {
             (Client::Claude, json!({"type": "stdio", "command": "x", "args": ["${A:-b}", 8], "timeout": 400000}),
                 "command = \"x\"\nargs = [\"${A:-b}\", \"8\"]\ncall_timeout_ms = 400000\nmax_call_ms = 400000\n", ""),
             (Client::Claude, json!({"type": "http", "url": "https://x", "headers": {"A": "Bearer ${T}"}, "oauth": {}}),
-                "url = \"https://x\"\nheaders = { A = \"Bearer ${T}\" }\ntype = \"http\"\n", "`oauth` is left out"),
+                "url = \"https://x\"\nheaders = { A = \"Bearer ${T}\" }\ntype = \"http\"\n", ""),
+            (Client::Claude, json!({"type": "http", "url": "https://x", "oauth": {"clientId": "me", "callbackPort": 8080, "xaa": 1}}),
+                "url = \"https://x\"\ntype = \"http\"\noauth = { client_id = \"me\", callback_port = 8080 }\n", "`oauth.xaa` is unknown"),
+            (Client::Claude, json!({"url": "https://x", "headers": {"authorization": "${T}"}, "oauth": {"callbackPort": 80}}),
+                "url = \"https://x\"\nheaders = { authorization = \"${T}\" }\n", ""),
+            (Client::Codex, json!({"url": "https://x", "scopes": ["a", "b"]}), "url = \"https://x\"\noauth = { scopes = [\"a\", \"b\"] }\n", ""),
+            (Client::Cursor, json!({"url": "https://x", "auth": {"CLIENT_ID": "me"}}), "url = \"https://x\"\n", "`auth` is left out"),
             (Client::Cursor, json!({"command": "x", "env": {"A": "${env:B}"}, "args": ["${workspaceFolder}/a", "${userHome}"]}),
                 "command = \"x\"\nargs = [\"/project/a\", \"${HOME}\"]\nenv = { A = \"${B}\" }\n", ""),
             (Client::Vscode, json!({"command": "x", "env": {"TOKEN": "${input:my-token}"}, "args": ["--k=${input:my-key}"]}),
@@ -427,6 +447,7 @@ mod tests {
             (Client::Claude, json!({"command": "x", "env": {"A": []}}), "`env` must be text"),
             (Client::Vscode, json!({"command": "x", "args": ["${config:a.b}"]}), "`args` uses `${config:a.b}`, which only VS Code knows"),
             (Client::Vscode, json!({"command": "x", "envFile": "/no/such/file"}), "`envFile` is not there"),
+            (Client::Claude, json!({"url": "https://x", "oauth": {"callbackPort": "80"}}), "`oauth.callbackPort` must be a number"),
             (Client::Zed, json!({"source": "extension", "settings": {}}), "Zed extension"),
         ];
         for (client, entry, expected) in table {

@@ -11,14 +11,40 @@ use serde_json::Value;
 
 use super::{
     jsonc,
-    servers::{Kind, ServerFile},
+    servers::{Kind, OAuthFile, ServerFile},
 };
 use crate::catalog::nearest;
 
-/// Keys of clients that mean nothing here.
-const IGNORED: [&str; 9] =
-    ["alwaysLoad", "alwaysAllow", "autoApprove", "description", "icon", "metadata", "name", "oauth", "tools"];
-const KNOWN: [&str; 10] = ["args", "command", "cwd", "disabled", "enabled", "env", "headers", "timeout", "type", "url"];
+/// Keys of clients that say nothing about how to reach a server.
+pub const CLIENTS_OWN_KEYS: [&str; 24] = [
+    "alwaysAllow",
+    "alwaysLoad",
+    "autoApprove",
+    "default_tools_approval_mode",
+    "description",
+    "dev",
+    "disabled_reason",
+    "environment_id",
+    "gallery",
+    "icon",
+    "metadata",
+    "name",
+    "remote",
+    "required",
+    "sandbox",
+    "sandboxEnabled",
+    "scopes",
+    "settings",
+    "source",
+    "supports_parallel_tool_calls",
+    "tool_timeout",
+    "tools",
+    "trust",
+    "version",
+];
+#[rustfmt::skip]
+const KNOWN: [&str; 11] =
+    ["args", "command", "cwd", "disabled", "enabled", "env", "headers", "oauth", "timeout", "type", "url"];
 
 /// Reads the servers of a client's file.
 pub(super) fn parse(text: &str) -> Result<BTreeMap<String, ServerFile>, String> {
@@ -86,17 +112,30 @@ fn server(name: &str, value: Value) -> Result<ServerFile, String> {
             }
             "env" => file.env = texts(&value).ok_or_else(|| wrong("an object of texts"))?,
             "headers" => file.headers = texts(&value).ok_or_else(|| wrong("an object of texts"))?,
-            "type" => {
+            "type" | "transport" => {
                 let kind = Kind::parse(&text(&value)?);
                 file.kind = Some(kind.ok_or_else(|| wrong("`stdio`, `http` or `sse`"))?);
             }
             "timeout" => {
                 let millis = value.as_u64().filter(|millis| *millis > 0);
-                file.call_timeout_ms = Some(millis.ok_or_else(|| wrong("a number of milliseconds"))?);
+                file.set_call_timeout(millis.ok_or_else(|| wrong("a number of milliseconds"))?);
+            }
+            "oauth" => {
+                file.oauth = Some(OAuthFile {
+                    client_id: value["clientId"].as_str().map(str::to_owned),
+                    callback_port: value["callbackPort"].as_u64(),
+                    ..OAuthFile::default()
+                });
+            }
+            // Without its headers the server would not let pml in.
+            "headersHelper" => {
+                return Err(format!(
+                    "server `{name}` has a `headersHelper`, a command that makes headers, which pml cannot use"
+                ));
             }
             "disabled" => file.enabled = Some(!value.as_bool().ok_or_else(|| wrong("true or false"))?),
             "enabled" => file.enabled = Some(value.as_bool().ok_or_else(|| wrong("true or false"))?),
-            _ if IGNORED.contains(&key.as_str()) => {}
+            _ if CLIENTS_OWN_KEYS.contains(&key.as_str()) => {}
             // Clients have keys of their own, so a strange one is no reason to refuse the server.
             _ => match nearest(&key, KNOWN).first() {
                 Some(near) => {
@@ -106,6 +145,9 @@ fn server(name: &str, value: Value) -> Result<ServerFile, String> {
             },
         }
     }
+    // What a client writes there for its own sake is no mistake.
+    let has_token = file.headers.keys().any(|header| header.eq_ignore_ascii_case("authorization"));
+    file.oauth = file.oauth.filter(|_| file.url.is_some() && !has_token);
     Ok(file)
 }
 
@@ -130,14 +172,16 @@ mod tests {
         let text = r#"{
           // where I keep my servers
           "mcpServers": {
-            "files": {"command": "npx", "args": ["-y", "pkg", 8], "env": {"A": "${B}"}, "timeout": 5000, "alwaysLoad": true},
+            "files": {"command": "npx", "args": ["-y", "pkg", 8], "env": {"A": "${B}"}, "timeout": 5000, "alwaysLoad": true, "dev": {}},
+            "slow": {"command": "x", "timeout": 400000},
             "far": {"type": "streamable-http", "url": "https://x/mcp", "headers": {"A": "${T}"}, "disabled": true},
           },
           "theme": "dark",
         }"#;
         let servers = parse(text).unwrap();
         assert_eq!(servers["files"].args, ["-y", "pkg", "8"]);
-        assert_eq!(servers["files"].call_timeout_ms, Some(5000));
+        assert_eq!((servers["files"].call_timeout_ms, servers["files"].max_call_ms), (Some(5000), None));
+        assert_eq!((servers["slow"].call_timeout_ms, servers["slow"].max_call_ms), (Some(400_000), Some(400_000)));
         assert_eq!((servers["far"].enabled, servers["far"].kind), (Some(false), Some(Kind::Http)));
     }
 

@@ -11,7 +11,8 @@ mod servers;
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs,
+    io::{self, Read as _},
     num::{NonZeroU32, NonZeroUsize},
     path::{Path, PathBuf},
     time::Duration,
@@ -20,12 +21,15 @@ use std::{
 use pml_wire::ErrorCode;
 use serde::Deserialize;
 
+pub use self::clients::CLIENTS_OWN_KEYS;
 pub use self::places::{Places, System};
-pub use self::servers::{Kind, ServerFile, ToolFile};
+pub use self::servers::{Kind, OAuthFile, ServerFile, ToolFile};
 pub(crate) use self::servers::{check_name, is_secret_name};
 use crate::{broker::Policy, catalog::nearest, error::Error, execution::Budget, sandbox::Mode, upstream::Settings};
 
 const MIB: usize = 1024 * 1024;
+/// Longest configuration file.
+const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Settings, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,9 +37,10 @@ pub struct Config {
     pub sandbox: Sandbox,
     pub limits: Budget,
     pub policy: Policy,
+    pub gateway: Gateway,
     /// Servers that are switched on, by name.
     pub servers: Vec<Settings>,
-    /// Where lists of tools and the audit log are kept; `None` if there is no place for them.
+    /// Where lists of tools, logins and the audit log are kept; `None` if there is no place for them.
     pub data_dir: Option<PathBuf>,
 }
 
@@ -58,6 +63,17 @@ pub struct Sandbox {
     pub allow_weak: bool,
 }
 
+/// The `[gateway]` table, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gateway {
+    pub output_tokens: usize,
+    pub concurrent_runs: usize,
+    pub stop_grace: Duration,
+    pub allowed_hosts: Vec<String>,
+    pub allowed_origins: Vec<String>,
+    pub requests_per_minute: NonZeroU32,
+}
+
 /// `pml.toml`, as written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -65,6 +81,7 @@ pub struct File {
     pub sandbox: SandboxFile,
     pub limits: LimitsFile,
     pub policy: PolicyFile,
+    pub gateway: GatewayFile,
     pub servers: BTreeMap<String, ServerFile>,
 }
 
@@ -76,6 +93,24 @@ pub struct PolicyFile {
     pub allow: Vec<String>,
     /// What may not be called, also if it is allowed.
     pub deny: Vec<String>,
+}
+
+/// The `[gateway]` table, as written: what `pml serve` does.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GatewayFile {
+    /// Most tokens of one answer, roughly. Default: 10 000. At most 200 000.
+    pub output_tokens: Option<u64>,
+    /// Programs that run at the same time; more wait. Default: 32. At most 1000.
+    pub concurrent_runs: Option<u64>,
+    /// What programs may take to finish when pml is told to end. Default: 5000. At most 600 000.
+    pub stop_grace_ms: Option<u64>,
+    /// Names under which pml is reached over HTTP, besides those of this machine.
+    pub allowed_hosts: Vec<String>,
+    /// Web pages that may use pml, such as `https://example.org`. Default: none.
+    pub allowed_origins: Vec<String>,
+    /// HTTP requests that one address may make. Default: 30 000. At most 10 000 000.
+    pub requests_per_minute: Option<u64>,
 }
 
 /// The `[sandbox]` table, as written.
@@ -122,6 +157,16 @@ pub struct LimitsFile {
 }
 
 impl Config {
+    /// The files that say what the configuration is.
+    pub fn files(sources: &Sources) -> Result<Vec<PathBuf>, Error> {
+        let own = match find(sources.file.as_deref())? {
+            Some(path) => path,
+            // Not there yet; it counts as soon as it is.
+            None => own_file(None)?,
+        };
+        Ok([own].into_iter().chain(sources.client_files.iter().cloned()).collect())
+    }
+
     /// Finds and reads the configuration.
     pub fn load(sources: &Sources) -> Result<Config, Error> {
         let invalid = |path: &Path, message: String| {
@@ -196,10 +241,17 @@ pub fn check_text(text: &str) -> Result<(), String> {
 }
 
 fn read(path: &Path) -> Result<String, Error> {
-    fs::read_to_string(path).map_err(|err| {
+    let unreadable = |err: io::Error| {
         let message = format!("`{}` cannot be read: {err}", path.display());
         Error::new(ErrorCode::ConfigInvalid, message).caused_by(err)
-    })
+    };
+    let mut text = String::new();
+    let file = fs::File::open(path).map_err(unreadable)?;
+    file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
+    match text.len() as u64 > MAX_FILE_BYTES {
+        true => Err(unreadable(io::Error::other(format!("it has more than {MAX_FILE_BYTES} bytes")))),
+        false => Ok(text),
+    }
 }
 
 impl Config {
@@ -209,6 +261,18 @@ impl Config {
         let warm_workers = warm_workers.unwrap_or((2 * cores).max(4));
         let limits = file.limits;
         let within = |key: &str, value, default, most| within(&format!("limits.{key}"), value, default, most);
+        let gateway = file.gateway;
+        let of_gateway =
+            |key: &str, value, default, most| self::within(&format!("gateway.{key}"), value, default, most);
+        let gateway = Gateway {
+            output_tokens: of_gateway("output_tokens", gateway.output_tokens, 10_000, 200_000)? as usize,
+            concurrent_runs: of_gateway("concurrent_runs", gateway.concurrent_runs, 32, 1000)? as usize,
+            stop_grace: Duration::from_millis(of_gateway("stop_grace_ms", gateway.stop_grace_ms, 5000, 600_000)?),
+            allowed_hosts: gateway.allowed_hosts,
+            allowed_origins: gateway.allowed_origins,
+            requests_per_minute: of_gateway("requests_per_minute", gateway.requests_per_minute, 30_000, 10_000_000)
+                .map(|count| NonZeroU32::new(count as u32).unwrap_or(NonZeroU32::MAX))?,
+        };
         let mut servers = Vec::new();
         let mut deny = file.policy.deny.clone();
         for (name, server) in file.servers {
@@ -224,6 +288,7 @@ impl Config {
         }
         Ok(Config {
             policy: Policy { allow: file.policy.allow, deny },
+            gateway,
             servers,
             data_dir: None,
             sandbox: Sandbox {
@@ -308,6 +373,26 @@ fn user_dir(name: &str, otherwise: &str) -> Option<PathBuf> {
 #[expect(clippy::disallowed_methods, reason = "this is config")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
+}
+
+/// The value of a variable that the user has named.
+pub fn named_variable(name: &str) -> Option<String> {
+    variable(name).filter(|value| !value.is_empty())
+}
+
+/// Is there a screen on which a browser could open?
+pub fn has_display() -> bool {
+    cfg!(target_os = "macos") || ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| named_variable(name).is_some())
+}
+
+/// The token for HTTP, if the environment has one.
+pub fn token() -> Option<String> {
+    variable("PML_TOKEN").filter(|token| !token.is_empty())
+}
+
+/// Where the token for HTTP is kept, if there is a place for it.
+pub(crate) fn token_file(explicit: Option<&Path>) -> Option<PathBuf> {
+    explicit.map(Path::to_owned).or_else(data_dir).map(|folder| folder.join("token"))
 }
 
 /// Where backups are kept, if there is a place for them.
@@ -396,6 +481,9 @@ mod tests {
             [servers.b]
             url = "https://example.org"
             headers = { Authorization = "Bearer b-12345" }
+            [servers.c]
+            url = "https://example.org"
+            oauth = { client_id = "pml", client_secret = "c-12345" }
             "#,
         )
         .unwrap();
@@ -407,6 +495,7 @@ mod tests {
         };
         assert_eq!(masked(0), ["k-12345", "p-12345", "s-12345", "t-12345"]);
         assert_eq!(masked(1), ["Bearer b-12345", "b-12345"]);
+        assert_eq!(masked(2), ["c-12345"]);
     }
 
     #[test]
@@ -432,6 +521,16 @@ mod tests {
             ("[servers.pml]\ncommand = \"x\"", &["pml itself uses it"]),
             ("[servers.a]\ncommand = \"x\"\ncache_ttl_ms = 5", &["needs `trusted = true`"]),
             ("[servers.a]\ncommand = \"x\"\n[servers.a.tools.t]\nmax_memory_mb = 5", &["per_call"]),
+            (
+                "[servers.a]\nurl = \"https://x\"\n[servers.a.oauth]\nclientid = \"x\"",
+                &["line 4", "did you mean `client_id`?"],
+            ),
+            ("[servers.a]\ncommand = \"x\"\n[servers.a.oauth]", &["[servers.a.oauth] is for a server with a `url`"]),
+            ("[servers.a]\nurl = \"https://x\"\noauth = { client_secret = \"x\" }", &["without a `client_id`"]),
+            ("[servers.a]\nurl = \"https://x\"\noauth = { grant = \"client_credentials\" }", &["needs a `client_id`"]),
+            ("[servers.a]\nurl = \"https://x\"\noauth = { callback_port = 70000 }", &["between 1 and 65535"]),
+            ("[servers.a]\nurl = \"https://x\"\noauth = { client_metadata_url = \"http://x/y\" }", &["https://"]),
+            ("[servers.a]\nurl = \"https://x\"\noauth = {}\nheaders = { authorization = \"x\" }", &["remove one"]),
             ("[policy]\ndeny = [\"github\"]", &["`github:*`"]),
             ("[policy]\nask = []", &["unknown field `ask`"]),
         ];

@@ -12,7 +12,6 @@ use super::variable;
 pub enum System {
     Linux,
     MacOs,
-    Windows,
 }
 
 /// What the environment says about where files are.
@@ -22,8 +21,6 @@ pub struct Places {
     pub home: Option<PathBuf>,
     /// `$XDG_CONFIG_HOME`
     pub xdg_config: Option<PathBuf>,
-    /// `%APPDATA%`
-    pub app_data: Option<PathBuf>,
     /// `$CODEX_HOME`
     pub codex_home: Option<PathBuf>,
     /// `$CLAUDE_CONFIG_DIR`
@@ -37,15 +34,10 @@ impl Places {
     pub fn here() -> Places {
         let folder = |name: &str| variable(name).filter(|path| !path.is_empty()).map(PathBuf::from);
         Places {
-            system: match () {
-                () if cfg!(target_os = "macos") => System::MacOs,
-                () if cfg!(windows) => System::Windows,
-                () => System::Linux,
-            },
+            system: if cfg!(target_os = "macos") { System::MacOs } else { System::Linux },
             home: folder("HOME"),
             // As everywhere: one that is not absolute does not count.
             xdg_config: folder("XDG_CONFIG_HOME").filter(|path| path.is_absolute()),
-            app_data: folder("APPDATA"),
             codex_home: folder("CODEX_HOME"),
             claude_dir: folder("CLAUDE_CONFIG_DIR"),
             path: variable("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default(),
@@ -62,9 +54,6 @@ impl Places {
         match self.system {
             System::Linux => self.config(),
             System::MacOs => self.home.as_ref().map(|home| home.join("Library/Application Support")),
-            System::Windows => {
-                self.app_data.clone().or_else(|| self.home.as_ref().map(|home| home.join("AppData/Roaming")))
-            }
         }
     }
 

@@ -6,7 +6,9 @@ use pml_wire::id::MAX_NAME_BYTES;
 use serde::Deserialize;
 
 use super::{expand::expand, within};
-use crate::upstream::{Backoff, HttpWire, Isolation, ProcessLimits, Secret, Settings, Target, ToolSettings};
+use crate::upstream::{
+    Backoff, Grant, HttpWire, Isolation, OAuth, ProcessLimits, Secret, Settings, Target, Tokens, ToolSettings,
+};
 
 const MIB: u64 = 1024 * 1024;
 const HOUR_MS: u64 = 3_600_000;
@@ -29,6 +31,9 @@ const SAFE_VARIABLES: [&str; 14] = [
     "XDG_RUNTIME_DIR",
 ];
 
+/// Longest call unless a server says otherwise.
+const MAX_CALL_MS: u64 = 300_000;
+
 /// The value of a variable.
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
@@ -45,6 +50,8 @@ pub struct ServerFile {
     /// The address of a remote server.
     pub url: Option<String>,
     pub headers: BTreeMap<String, String>,
+    /// How to log in there; only needed where pml cannot find it out.
+    pub oauth: Option<OAuthFile>,
     /// `"stdio"`, `"http"` or `"sse"`. Default: what fits `command` or `url`.
     #[serde(rename = "type")]
     pub kind: Option<Kind>,
@@ -94,6 +101,24 @@ pub struct ServerFile {
     pub tools: BTreeMap<String, ToolFile>,
 }
 
+/// A `[servers.NAME.oauth]` table, as written.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OAuthFile {
+    /// `"authorization_code"`, a user at a browser, or `"client_credentials"`, pml itself. Default: the first.
+    pub grant: Option<Grant>,
+    /// Default: pml registers itself.
+    pub client_id: Option<String>,
+    /// Should be a variable. Needs `client_id`.
+    pub client_secret: Option<String>,
+    /// Default: what the server names.
+    pub scopes: Vec<String>,
+    /// Default: any free one.
+    pub callback_port: Option<u64>,
+    /// The https address of a document that describes pml.
+    pub client_metadata_url: Option<String>,
+}
+
 /// A `[servers.NAME.tools.TOOL]` table, as written.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -137,6 +162,12 @@ pub enum IsolationFile {
 }
 
 impl ServerFile {
+    /// How long a call may take, as clients say it: in all, and without a word.
+    pub(crate) fn set_call_timeout(&mut self, millis: u64) {
+        self.call_timeout_ms = Some(millis);
+        self.max_call_ms = (millis > MAX_CALL_MS).then_some(millis);
+    }
+
     /// Checks a server. `None` if it is switched off. A variable that is not set is the server's own
     /// trouble: the others work.
     pub(super) fn check(self, name: &str, lookup: Lookup<'_>) -> Result<Option<Settings>, String> {
@@ -160,7 +191,7 @@ impl ServerFile {
             name: name.to_owned(),
             start_timeout: millis("start_timeout_ms", self.start_timeout_ms, 60_000)?,
             call_timeout: millis("call_timeout_ms", self.call_timeout_ms, 30_000)?,
-            max_call: millis("max_call_ms", self.max_call_ms, 300_000)?,
+            max_call: millis("max_call_ms", self.max_call_ms, MAX_CALL_MS)?,
             concurrency: within("concurrency", self.concurrency, 32, 1000)? as usize,
             calls_per_minute: match self.calls_per_minute {
                 Some(0) => return Err(format!("`servers.{name}.calls_per_minute` is 0, but must be at least 1")),
@@ -192,6 +223,8 @@ impl ServerFile {
             },
             relays: false,
             masked: self.masked(lookup),
+            tokens: Tokens::default(),
+            oauth: self.checked_oauth(name, lookup)?,
             tools: self.checked_tools(name, isolation)?,
             target: self.target(name, lookup)?,
         };
@@ -222,6 +255,43 @@ impl ServerFile {
             Ok((tool.clone(), settings))
         };
         self.tools.iter().map(check).collect()
+    }
+
+    fn checked_oauth(&self, name: &str, lookup: Lookup<'_>) -> Result<OAuth, String> {
+        let Some(file) = &self.oauth else { return Ok(OAuth::default()) };
+        let table = format!("[servers.{name}.oauth]");
+        if self.url.is_none() {
+            return Err(format!("{table} is for a server with a `url`"));
+        }
+        if self.headers.keys().any(|header| header.eq_ignore_ascii_case("authorization")) {
+            return Err(format!("{table} is of no use besides the header `Authorization`; remove one of them"));
+        }
+        if file.client_secret.is_some() && file.client_id.is_none() {
+            return Err(format!("{table} has a `client_secret` without a `client_id`"));
+        }
+        let grant = file.grant.unwrap_or_default();
+        if grant == Grant::ClientCredentials && file.client_secret.is_none() {
+            return Err(format!("{table}: `grant = \"client_credentials\"` needs a `client_id` and a `client_secret`"));
+        }
+        // The authorization server reads it, and takes nothing else for a client.
+        let is_document = |url: &String| {
+            let path = url.strip_prefix("https://").and_then(|rest| rest.split_once('/'));
+            path.is_some_and(|(host, path)| !host.is_empty() && !path.is_empty())
+        };
+        if file.client_metadata_url.as_ref().is_some_and(|url| !is_document(url)) {
+            return Err(format!("{table}: `client_metadata_url` must be an https:// address with a path"));
+        }
+        let port = |port| within(&format!("servers.{name}.oauth.callback_port"), Some(port), 1, 65_535);
+        let callback_port = file.callback_port.map(port).transpose()?;
+        Ok(OAuth {
+            grant,
+            client_id: file.client_id.clone(),
+            // One that is missing is told by `target`.
+            client_secret: file.client_secret.as_deref().and_then(|text| expand(text, lookup).ok()).map(Secret::new),
+            scopes: file.scopes.clone(),
+            callback_port: callback_port.and_then(|port| u16::try_from(port).ok()),
+            client_metadata_url: file.client_metadata_url.clone(),
+        })
     }
 
     fn target(self, name: &str, lookup: Lookup<'_>) -> Result<Result<Target, String>, String> {
@@ -268,6 +338,8 @@ impl ServerFile {
         for text in [&self.url, &self.command, &self.cwd].into_iter().flatten() {
             let _ = expand(text, &noting);
         }
+        let secret = self.oauth.as_ref().and_then(|oauth| oauth.client_secret.as_deref());
+        texts.extend(secret.and_then(|text| expand(text, &noting).ok()));
         for (name, value) in self.env.iter().chain(&self.headers) {
             let Ok(value) = expand(value, &noting) else { continue };
             if is_secret_name(name) || self.headers.contains_key(name) {
@@ -305,6 +377,9 @@ impl ServerFile {
     /// The error is the name of a variable that is not set.
     fn http(&self, url: &str, lookup: Lookup<'_>) -> Result<Target, String> {
         let header = |(name, value): (&String, &String)| Ok((name.clone(), Secret::new(expand(value, lookup)?)));
+        if let Some(secret) = self.oauth.as_ref().and_then(|oauth| oauth.client_secret.as_deref()) {
+            expand(secret, lookup)?;
+        }
         Ok(Target::Http {
             url: Secret::new(expand(url, lookup)?),
             headers: self.headers.iter().map(header).collect::<Result<_, String>>()?,

@@ -162,7 +162,7 @@ impl<'a> Calls<'a> {
                 let message = format!("this run has spent its budget of {calls} tool calls");
                 CallError::new(ErrorCode::CallBudgetSpent, message)
             })
-            .or_else(|| self.too_fast());
+            .or_else(|| self.rate.as_ref()?.admit("this run calls tools").err());
         if target.len() > MAX_TARGET_BYTES {
             // No tool is called so. Cut, since every record keeps its target.
             target.truncate(target.floor_char_boundary(MAX_TARGET_BYTES));
@@ -171,17 +171,6 @@ impl<'a> Calls<'a> {
         self.waiting_bytes += args.get().len();
         self.waiting.push_back(Waiting::Call { id: CallId(id), target, args, refusal });
         Ok(())
-    }
-
-    fn too_fast(&self) -> Option<CallError> {
-        let bucket = self.rate.as_ref()?;
-        let wait = bucket.take().err()?;
-        let message = format!(
-            "this run makes more than {} tool calls a minute; try again in {:.1} s",
-            bucket.per_minute(),
-            wait.as_secs_f64()
-        );
-        Some(CallError::new(ErrorCode::RateLimited, message))
     }
 
     /// Has nothing been asked for yet?

@@ -24,7 +24,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, field, info_span};
 
 use self::calls::Calls;
-pub use self::outcome::{CallRecord, Outcome};
+pub use self::{
+    outcome::{CallRecord, Outcome, millis},
+    path::select,
+};
 use crate::{
     broker::{CallHandler, HandlerFuture, ToolCall},
     sandbox::{Ended, Pool, Worker},
@@ -52,12 +55,36 @@ const PAUSES: usize = 20;
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Request {
+    pub id: ExecutionId,
     /// TypeScript.
     pub code: String,
     /// What to call the program in messages.
     pub name: String,
     /// The value of the global `args`.
     pub args: Box<RawValue>,
+    pub media: Media,
+}
+
+/// Where images, audio and binary resources in a result go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Media {
+    /// Into the result, whole.
+    Inline,
+    /// Beside it, as [`Outcome::attached`]; the result says which.
+    Apart,
+}
+
+impl Request {
+    /// A program under a new id, with nothing in `args`.
+    pub fn new(code: impl Into<String>) -> Request {
+        Request {
+            id: ExecutionId::mint(),
+            code: code.into(),
+            name: "agent.ts".to_owned(),
+            args: RawValue::NULL.to_owned(),
+            media: Media::Inline,
+        }
+    }
 }
 
 /// What one run may use.
@@ -96,17 +123,19 @@ pub async fn run(
     listener: &(dyn Fn(Event<'_>) + Sync),
     cancel: &CancellationToken,
 ) -> Outcome {
-    let id = ExecutionId::mint();
+    let id = request.id;
     let span = info_span!("execute", execution = %id, code = field::Empty, duration_ms = field::Empty);
     let started = Instant::now();
     let mut run = Run {
         budget,
         listener,
         calls: Calls::new(id, budget, handler),
+        media: request.media,
         has_heard: false,
         names: Asked::Not,
         preflight: Asked::Not,
         value: None,
+        attached: Vec::new(),
         logs: Vec::new(),
         log_left: budget.log_bytes,
         warnings: Vec::new(),
@@ -130,6 +159,7 @@ pub async fn run(
     Outcome {
         execution_id: id,
         result,
+        attached: run.attached,
         logs: run.logs,
         calls,
         warnings: run.warnings,
@@ -143,6 +173,7 @@ struct Run<'a> {
     budget: Budget,
     listener: &'a (dyn Fn(Event<'_>) + Sync),
     calls: Calls<'a>,
+    media: Media,
     /// Has the worker said anything? Until then, the program has done nothing that can be seen.
     has_heard: bool,
     /// The names of all tools.
@@ -150,6 +181,7 @@ struct Run<'a> {
     /// The check of the calls that can be read off the program.
     preflight: Asked<HandlerFuture<'a, Verdict>>,
     value: Option<Box<RawValue>>,
+    attached: Vec<Box<RawValue>>,
     logs: Vec<Log>,
     log_left: usize,
     warnings: Vec<String>,
@@ -243,10 +275,10 @@ impl Run<'_> {
             }
             Err(Stop::Closed) => {
                 let ended = worker.end().await;
-                match ended.is_violation() {
-                    true => Err(violation("a forbidden system call")),
-                    false => Ok(Attempt::Lost(crashed(&ended))),
-                }
+                Ok(Attempt::Lost(match ended.is_violation() {
+                    true => violation("a forbidden system call"),
+                    false => crashed(&ended),
+                }))
             }
             Err(Stop::Violation(what)) => Err(violation(&what)),
             Err(Stop::Report(report)) => Err(report),
@@ -358,7 +390,13 @@ impl Run<'_> {
                 self.decisions.truncate(self.budget.decisions);
                 return match (complete.error, self.value.take()) {
                     (Some(error), _) => Ok(Some(Err(Box::new(error)))),
-                    (None, Some(value)) => Ok(Some(self.calls.vault.fill_result(value))),
+                    (None, Some(value)) => {
+                        let filled = self.calls.vault.fill_result(value, self.media);
+                        Ok(Some(filled.map(|(value, attached)| {
+                            self.attached = attached;
+                            value
+                        })))
+                    }
                     (None, None) => Err(Stop::Violation("an end without a result".to_owned())),
                 };
             }

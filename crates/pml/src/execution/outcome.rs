@@ -14,11 +14,29 @@ use serde_json::value::RawValue;
 pub struct Outcome {
     pub execution_id: ExecutionId,
     pub result: Result<Box<RawValue>, Box<ErrorReport>>,
+    /// Content blocks that the result refers to by number, from 1, with [`Media::Apart`](super::Media::Apart).
+    pub attached: Vec<Box<RawValue>>,
     pub logs: Vec<Log>,
     pub calls: Vec<CallRecord>,
     pub warnings: Vec<String>,
     pub decisions: Vec<Decision>,
     pub duration: Duration,
+}
+
+impl Outcome {
+    /// How a program went that was not run.
+    pub fn refused(execution_id: ExecutionId, report: ErrorReport) -> Outcome {
+        Outcome {
+            execution_id,
+            result: Err(Box::new(report)),
+            attached: Vec::new(),
+            logs: Vec::new(),
+            calls: Vec::new(),
+            warnings: Vec::new(),
+            decisions: Vec::new(),
+            duration: Duration::ZERO,
+        }
+    }
 }
 
 /// How one tool call went.
@@ -32,7 +50,7 @@ pub struct CallRecord {
 }
 
 /// Milliseconds with microseconds behind the point.
-fn millis(duration: Duration) -> f64 {
+pub fn millis(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }
 
@@ -95,6 +113,7 @@ mod tests {
         let outcome = Outcome {
             execution_id: ExecutionId::mint(),
             result: Err(Box::new(ErrorReport::new(ErrorCode::Timeout, "too slow").with_hint("hurry"))),
+            attached: vec![],
             logs: vec![],
             calls: vec![CallRecord {
                 id: CallId(1),

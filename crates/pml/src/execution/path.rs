@@ -14,7 +14,7 @@ enum Step {
 }
 
 /// The value at `path` in `text`; everything else is passed over.
-pub(super) fn select<'a>(text: &'a str, path: &str) -> Result<&'a RawValue, String> {
+pub fn select<'a>(text: &'a str, path: &str) -> Result<&'a RawValue, String> {
     let steps = parse(path)?;
     if steps.len() > MAX_DEPTH {
         return Err(format!("the path has {} steps, more than {MAX_DEPTH}", steps.len()));

@@ -14,7 +14,7 @@ use pml_wire::{
 };
 use serde_json::value::RawValue;
 
-use super::path;
+use super::{Media, path};
 use crate::broker::{Answer, Kept, Part};
 
 /// Most that one run may keep.
@@ -36,9 +36,18 @@ enum Stored {
     /// A text, and its JSON form is made when it is needed.
     Text(String),
     Json(Box<RawValue>),
-    /// The base64 text, and the whole block.
-    Media(String, Box<RawValue>),
+    Media {
+        /// Base64.
+        data: String,
+        /// The whole block.
+        block: Box<RawValue>,
+        kind: String,
+        mime_type: Option<String>,
+    },
 }
+
+/// Content blocks that go beside a result.
+type Attached = Vec<Box<RawValue>>;
 
 /// What the program is told.
 #[derive(Debug)]
@@ -99,7 +108,8 @@ impl Vault {
             Part::Value(value) => Ok(Block::Value(value)),
             Part::Kept(Kept { kind, mime_type, uri, data, block }) => {
                 let text = serde_json::from_str(data.get()).unwrap_or_default();
-                Ok(Block::Handle(self.keep(Stored::Media(text, block), Some(kind), mime_type, uri)?))
+                let media = Stored::Media { data: text, block, kind: kind.clone(), mime_type: mime_type.clone() };
+                Ok(Block::Handle(self.keep(media, Some(kind), mime_type, uri)?))
             }
         }
     }
@@ -111,7 +121,7 @@ impl Vault {
         mime_type: Option<String>,
         uri: Option<String>,
     ) -> Result<Handle, CallError> {
-        let held = stored.text().len() + if let Stored::Media(_, block) = &stored { block.get().len() } else { 0 };
+        let held = stored.text().len() + if let Stored::Media { block, .. } = &stored { block.get().len() } else { 0 };
         if self.bytes + held > MAX_BYTES {
             let message = format!("this run keeps more than {} MB of results already", MAX_BYTES / (1024 * 1024));
             return Err(CallError::new(ErrorCode::ResultTooLarge, message));
@@ -150,7 +160,7 @@ impl Vault {
 
     /// The arguments of a call, with values in place of handles.
     pub(super) fn fill_arguments(&self, args: Box<RawValue>) -> Result<Box<RawValue>, CallError> {
-        self.fill(args, MAX_ARGUMENT_BYTES).map_err(|size| {
+        self.fill(args, MAX_ARGUMENT_BYTES, &mut |stored, out| stored.write(out)).map_err(|size| {
             let message = format!(
                 "with the results that are passed on, the arguments have {size} bytes, more than {MAX_ARGUMENT_BYTES}"
             );
@@ -158,20 +168,42 @@ impl Vault {
         })
     }
 
-    /// The result of the run, with values in place of handles.
-    pub(super) fn fill_result(&self, value: Box<RawValue>) -> Result<Box<RawValue>, Box<ErrorReport>> {
-        self.fill(value, self.limit).map_err(|size| {
+    /// The result of the run, with values in place of handles, and what goes beside it.
+    pub(super) fn fill_result(
+        &self,
+        value: Box<RawValue>,
+        media: Media,
+    ) -> Result<(Box<RawValue>, Attached), Box<ErrorReport>> {
+        let mut attached = Attached::new();
+        let filled = self.fill(value, self.limit, &mut |stored, out| match (stored, media) {
+            (Stored::Media { block, kind, mime_type, .. }, Media::Apart) => {
+                let number = attached.iter().position(|known| known.get() == block.get()).unwrap_or_else(|| {
+                    attached.push(block.clone());
+                    attached.len() - 1
+                });
+                let note = serde_json::json!({ "type": kind, "mimeType": mime_type, "attached": number + 1 });
+                out.push_str(&note.to_string());
+            }
+            _ => stored.write(out),
+        });
+        let filled = filled.map_err(|size| {
             let message = format!("the result has {size} bytes, more than the limit of {}", self.limit);
             let hint = "return a part of it: `slice`, `json(path)` or a summary";
             Box::new(ErrorReport::new(ErrorCode::ResultTooLarge, message).with_hint(hint))
-        })
+        })?;
+        Ok((filled, attached))
     }
 
     /// Puts values in place of handles, unless the whole would have more than `limit` bytes.
     ///
     /// The worker writes JSON without spaces, and a quote inside a text is written `\"`; so the
     /// marker, found in the text, is a handle's form and nothing else.
-    fn fill(&self, json: Box<RawValue>, limit: usize) -> Result<Box<RawValue>, usize> {
+    fn fill(
+        &self,
+        json: Box<RawValue>,
+        limit: usize,
+        write: &mut dyn FnMut(&Stored, &mut String),
+    ) -> Result<Box<RawValue>, usize> {
         let marker = format!("{{\"{HANDLE_KEY}\":\"");
         if self.values.is_empty() || !json.get().contains(&marker) {
             return Ok(json);
@@ -194,7 +226,7 @@ impl Vault {
                 continue;
             };
             filled.push_str(&rest[..at]);
-            stored.write(&mut filled);
+            write(stored, &mut filled);
             if filled.len() > limit {
                 return Err(filled.len());
             }
@@ -212,7 +244,7 @@ impl Stored {
     /// What is read through the handle.
     fn text(&self) -> &str {
         match self {
-            Stored::Text(text) | Stored::Media(text, _) => text,
+            Stored::Text(text) | Stored::Media { data: text, .. } => text,
             Stored::Json(value) => value.get(),
         }
     }
@@ -221,7 +253,7 @@ impl Stored {
     fn write(&self, out: &mut String) {
         match self {
             Stored::Text(text) => out.push_str(&serde_json::to_string(text).expect("a text serializes")),
-            Stored::Json(value) | Stored::Media(_, value) => out.push_str(value.get()),
+            Stored::Json(value) | Stored::Media { block: value, .. } => out.push_str(value.get()),
         }
     }
 }
@@ -306,7 +338,7 @@ mod tests {
         ] {
             assert_eq!(vault.fill_arguments(raw(&text)).unwrap().get(), text);
         }
-        assert_eq!(vault.fill_result(raw(&marker)).unwrap_err().code, ErrorCode::ResultTooLarge);
+        assert_eq!(vault.fill_result(raw(&marker), Media::Inline).unwrap_err().code, ErrorCode::ResultTooLarge);
     }
 
     #[test]
@@ -325,6 +357,12 @@ mod tests {
         let Block::Handle(handle) = &blocks[1] else { panic!("no handle") };
         assert_eq!((handle.r#type.as_str(), handle.size), ("image", 4));
         let result = format!("[{{\"{HANDLE_KEY}\":\"{}\"}}]", handle.token);
-        assert_eq!(vault.fill_result(raw(&result)).unwrap().get(), format!("[{block}]"));
+        let (inline, none) = vault.fill_result(raw(&result), Media::Inline).unwrap();
+        assert_eq!((inline.get(), none.len()), (&*format!("[{block}]"), 0));
+        let twice = result.replace('[', "[0,").replace(']', &format!(",{}]", &result[1..result.len() - 1]));
+        let (apart, attached) = vault.fill_result(raw(&twice), Media::Apart).unwrap();
+        let note = r#"{"type":"image","mimeType":"image/png","attached":1}"#;
+        assert_eq!(apart.get(), format!("[0,{note},{note}]"));
+        assert_eq!(attached.iter().map(|block| block.get()).collect::<Vec<_>>(), [block]);
     }
 }

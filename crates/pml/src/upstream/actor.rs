@@ -5,7 +5,10 @@ use std::{
     future::Future,
     path::{Path, PathBuf},
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -25,6 +28,7 @@ use super::{
     handshake,
     inbox::stopped,
     news::{Digest, News},
+    oauth::Remote,
     settings::{Isolation, Secret, Settings, Target},
     state::{self, Effect, Input, State, Topic},
     subscriber::{self, Wanted},
@@ -52,7 +56,7 @@ pub struct Context {
     pub cache: Cache,
     pub bus: Bus,
     /// For remote servers, if there are any.
-    pub client: Option<reqwest::Client>,
+    pub remote: Option<Remote>,
 }
 
 /// Builds the handle and the actor's future. What is known of the server from earlier is in the
@@ -80,7 +84,8 @@ pub fn start(settings: Settings, context: Context) -> (Upstream, impl Future<Out
     let lives = TaskTracker::new();
     let pml: Arc<Path> = context.program.as_path().into();
     let (news, wanted) = (Arc::new(News::default()), Arc::new(Wanted::default()));
-    let reach = Reach { pml, client: context.client.clone(), news, lives: lives.clone() };
+    let reach = Reach { pml, remote: context.remote.clone(), news, lives: lives.clone() };
+    let is_retired = Arc::new(AtomicBool::new(false));
     let upstream = Upstream {
         permits: Arc::new(Semaphore::new(settings.concurrency)),
         settings: Arc::clone(&settings),
@@ -89,9 +94,11 @@ pub fn start(settings: Settings, context: Context) -> (Upstream, impl Future<Out
         reach: reach.clone(),
         lives: lives.clone(),
         stop: stop.clone(),
+        is_retired: Arc::clone(&is_retired),
         wanted: Arc::clone(&wanted),
     };
     let actor = Actor {
+        is_retired,
         settings,
         identity,
         context,
@@ -137,6 +144,7 @@ struct Actor {
     orders: mpsc::Receiver<Command>,
     wanted: Arc<Wanted>,
     lives: TaskTracker,
+    is_retired: Arc<AtomicBool>,
     /// What the events of this server belong to.
     correlation: String,
     is_listing: bool,
@@ -175,6 +183,13 @@ impl Actor {
                     Command::Check => {
                         self.ping(&chores);
                         None
+                    }
+                    Command::LoggedIn => {
+                        let is_given_up = matches!(self.state, State::Unavailable { .. });
+                        is_given_up.then(|| {
+                            wait = None;
+                            Input::TimeUp
+                        })
                     }
                 },
                 digest = next_news(&news, told), if is_healthy => {
@@ -338,6 +353,10 @@ impl Actor {
     /// Puts a list into the catalogue and the cache, and tells what changed, also since an earlier
     /// process.
     fn take_list(&self, listed: Listed) {
+        let is_retired = || self.is_retired.load(Ordering::SeqCst);
+        if is_retired() {
+            return;
+        }
         let name = &self.settings.name;
         let (version, declared) = {
             let status = self.status.borrow();
@@ -346,7 +365,8 @@ impl Actor {
         if let Err(err) = self.context.cache.save(&listed.listing, &self.identity, version, declared.as_deref()) {
             tracing::warn!(server = name, error = %err, "the list of tools cannot be kept");
         }
-        let before = self.context.catalog.update(listed.listing);
+        // It may have been retired just now.
+        let before = self.context.catalog.update_if(listed.listing, || !is_retired());
         let snapshot = self.context.catalog.snapshot();
         if let (Some(before), Some(now)) = (before, snapshot.listing(name)) {
             let difference = now.difference(&before);

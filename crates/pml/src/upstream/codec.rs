@@ -444,6 +444,10 @@ pub(super) struct Lines {
     max_bytes: usize,
     /// The line at hand is over the limit; its rest is thrown away.
     is_skipping: bool,
+    /// A carriage return ends a line too, alone or together with the line feed behind it.
+    has_returns: bool,
+    /// The last line ended with one, whose line feed may still come.
+    is_after_return: bool,
 }
 
 /// What [`Lines`] found.
@@ -459,7 +463,13 @@ const BEGINNING: usize = 1024;
 
 impl Lines {
     pub(super) fn new(max_bytes: usize) -> Lines {
-        Lines { buffer: Vec::new(), start: 0, searched: 0, max_bytes, is_skipping: false }
+        let (is_skipping, has_returns, is_after_return) = (false, false, false);
+        Lines { buffer: Vec::new(), start: 0, searched: 0, max_bytes, is_skipping, has_returns, is_after_return }
+    }
+
+    /// Lines as server-sent events have them.
+    pub(super) fn of_events(max_bytes: usize) -> Lines {
+        Lines { has_returns: true, ..Lines::new(max_bytes) }
     }
 
     /// Where the next bytes of the stream are to be appended.
@@ -475,7 +485,16 @@ impl Lines {
     /// The next line, or `None` until more bytes are there.
     pub(super) fn next_line(&mut self) -> Option<Line<'_>> {
         loop {
-            let found = memchr::memchr(b'\n', &self.buffer[self.searched..]);
+            if self.is_after_return && self.start < self.buffer.len() {
+                self.is_after_return = false;
+                self.start += usize::from(self.buffer[self.start] == b'\n');
+                self.searched = self.start;
+            }
+            let rest = &self.buffer[self.searched..];
+            let found = match self.has_returns {
+                true => memchr::memchr2(b'\r', b'\n', rest),
+                false => memchr::memchr(b'\n', rest),
+            };
             let Some(offset) = found else {
                 self.searched = self.buffer.len();
                 if self.searched - self.start <= self.max_bytes {
@@ -491,6 +510,7 @@ impl Lines {
             let (from, to) = (self.start, self.searched + offset);
             self.start = to + 1;
             self.searched = self.start;
+            self.is_after_return = self.buffer[to] == b'\r';
             if std::mem::take(&mut self.is_skipping) {
                 continue;
             }

@@ -26,8 +26,9 @@ use super::{
     handshake,
     inbox::{Answer, Patience},
     news::News,
+    oauth::Remote,
     process::LastWords,
-    relay::Said,
+    relay::{Owner, Said},
     transport::{Headers, Link, Outgoing},
 };
 use crate::catalog::Declared;
@@ -36,6 +37,9 @@ use crate::catalog::Declared;
 pub(super) const MODERN: &str = "2026-07-28";
 /// The versions of the earlier era, newest first.
 pub(super) const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+
+/// The first request after the handshake, which may have taken two ids.
+const FIRST_ID: u64 = 2;
 
 /// What a request's own timeouts may take to notice.
 const SLACK: Duration = Duration::from_millis(500);
@@ -72,7 +76,7 @@ pub(super) struct Reach {
     /// pml itself, which keeps the processes of servers.
     pub(super) pml: Arc<Path>,
     /// For remote servers, if there are any.
-    pub(super) client: Option<reqwest::Client>,
+    pub(super) remote: Option<Remote>,
     pub(super) news: Arc<News>,
     /// Everything that must have ended before the server has.
     pub(super) lives: TaskTracker,
@@ -126,6 +130,7 @@ pub(super) struct Passing {
     modern_meta: String,
     capabilities: Option<String>,
     relay: Option<mpsc::Sender<Said>>,
+    owner: Option<Owner>,
 }
 
 const META: &str = "io.modelcontextprotocol/";
@@ -135,6 +140,7 @@ impl Passing {
         params: &Map<String, Value>,
         meta: Map<String, Value>,
         relay: Option<mpsc::Sender<Said>>,
+        owner: Option<Owner>,
     ) -> Passing {
         let (mut general, mut modern, mut capabilities) = (Map::new(), Map::new(), None);
         for (key, value) in meta {
@@ -147,7 +153,8 @@ impl Passing {
                 _ => drop(general.insert(key, value)),
             }
         }
-        Passing { params: fields(params), meta: fields(&general), modern_meta: fields(&modern), capabilities, relay }
+        let (params, meta, modern_meta) = (fields(params), fields(&general), fields(&modern));
+        Passing { params, meta, modern_meta, capabilities, relay, owner }
     }
 }
 
@@ -200,7 +207,7 @@ impl Connection {
         Connection {
             link,
             era,
-            next_id: AtomicU64::new(1),
+            next_id: AtomicU64::new(FIRST_ID),
             server: format!("{} {}", text("name"), text("version")).trim().to_owned(),
             tells_changes: declared.capabilities["tools"]["listChanged"].as_bool().unwrap_or(false),
             declared: Arc::new(declared),
@@ -216,6 +223,11 @@ impl Connection {
 
     pub(super) fn transport(&self) -> &'static str {
         self.link.kind()
+    }
+
+    /// Do arguments that a tool wants in headers go there?
+    pub(super) fn sends_arguments_in_headers(&self) -> bool {
+        self.era == Era::Modern && self.link.kind() == "http"
     }
 
     pub(super) fn pid(&self) -> Option<u32> {
@@ -301,7 +313,7 @@ impl Connection {
         match agreed {
             Ok(era) => {
                 initialized(&self.link, era).await;
-                self.link.listen(era.version());
+                handshake::begin_listening(&self.link, era, self.relays).await;
                 *sessions += 1;
                 self.renewals.send_replace(*sessions);
                 Ok(())
@@ -363,7 +375,10 @@ impl Connection {
 pub(super) async fn ask(link: &Link, era: Era, id: u64, request: &Request<'_>) -> Answer {
     let mut waiting = match (&request.passing, &request.acknowledged) {
         (None, None) => link.inbox.register(id, Patience::Call, request.idle)?,
-        (Some(passing), _) => link.inbox.register_forwarded(id, request.idle, passing.relay.clone())?,
+        (Some(passing), _) => {
+            let (relay, owner) = (passing.relay.clone(), passing.owner.clone());
+            link.inbox.register_forwarded(id, request.idle, relay, owner)?
+        }
         (None, Some(acknowledged)) => link.inbox.register_subscription(id, request.idle, acknowledged.clone())?,
     };
     let begun = Instant::now();
@@ -538,7 +553,7 @@ mod tests {
             "io.modelcontextprotocol/logLevel": "debug",
         }));
         let request = Request {
-            passing: Some(Box::new(Passing::new(&params, meta, None))),
+            passing: Some(Box::new(Passing::new(&params, meta, None, None))),
             ..Request::new("x/y", Duration::ZERO)
         };
         let legacy: Value = serde_json::from_str(&request_body(Era::Legacy(LEGACY[0]), 7, &request)).unwrap();

@@ -27,7 +27,10 @@ pub(super) struct Listed {
 
 pub(super) async fn list_tools(server: &str, connection: &Connection, bound: Duration) -> Result<Listed, Failure> {
     let pages = pages(connection, "tools/list", "tools", bound).await.map_err(refused)?;
-    let mut listing = Listing::parse(server, pages.items, Source::Live);
+    let mut listing = match connection.sends_arguments_in_headers() {
+        true => Listing::parse_with_headers(server, pages.items, Source::Live),
+        false => Listing::parse(server, pages.items, Source::Live),
+    };
     listing.warnings.splice(0..0, pages.warning);
     for warning in listing.warnings.iter().take(10) {
         tracing::warn!(server, "{warning}");

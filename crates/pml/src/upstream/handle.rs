@@ -3,7 +3,10 @@
 //! Calls do not go through the actor: they take the connection from a watch and talk to the server
 //! themselves.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use pml_wire::ErrorCode;
 use serde::Serialize;
@@ -38,6 +41,8 @@ pub struct Upstream {
     pub(super) reach: Reach,
     pub(super) lives: TaskTracker,
     pub(super) stop: CancellationToken,
+    /// Another server has taken its name: what it lists counts no more.
+    pub(super) is_retired: Arc<AtomicBool>,
     pub(super) wanted: Arc<Wanted>,
 }
 
@@ -102,6 +107,8 @@ pub(super) enum Command {
     Wanted,
     /// A call was not answered: is anybody there?
     Check,
+    /// The server wanted a login, and somebody has logged in since.
+    LoggedIn,
 }
 
 /// What calls need to know of the state.
@@ -235,6 +242,20 @@ impl Upstream {
         }
     }
 
+    /// What it lists counts no more as soon as this returns. The future ends the server when the calls that go on
+    /// have ended.
+    pub fn retire(self) -> impl Future<Output = ()> + Send + 'static {
+        self.is_retired.store(true, Ordering::SeqCst);
+        async move {
+            let all = u32::try_from(self.settings.concurrency).unwrap_or(u32::MAX);
+            tokio::select! {
+                _ = timeout(self.settings.max_call, self.permits.acquire_many(all)) => {}
+                () = self.stop.cancelled() => {}
+            }
+            self.terminate().await;
+        }
+    }
+
     /// Ends the server for good and returns when nothing of it is left.
     pub async fn terminate(&self) {
         self.stop.cancel();
@@ -260,6 +281,11 @@ impl Upstream {
                     continue;
                 }
                 State::Idle => {}
+                State::Unavailable { may_retry: false } if !has_asked && self.has_new_login(&now) => {
+                    let _ = self.commands.send(Command::LoggedIn).await;
+                    let _ = status.wait_for(|later| later.state != now.state).await;
+                    continue;
+                }
                 State::Connecting { .. } | State::Degraded { .. } | State::Unavailable { .. } => {
                     return Err(self.down(&now, has_asked));
                 }
@@ -269,6 +295,12 @@ impl Upstream {
                 return Err(stopped());
             }
         }
+    }
+
+    /// Is the server down for want of a login that has been given since?
+    fn has_new_login(&self, status: &Status) -> bool {
+        let wants_login = status.failure.as_ref().is_some_and(|failure| failure.code == ErrorCode::AuthRequired);
+        wants_login && self.reach.remote.as_ref().is_some_and(|remote| remote.has_news(&self.settings.name))
     }
 
     /// What to say while the server is down.

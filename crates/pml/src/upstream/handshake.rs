@@ -6,7 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use pml_wire::ErrorCode;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::{
     codec::{Payload, RpcError},
@@ -19,6 +19,7 @@ use super::{
 };
 use crate::catalog::Declared;
 
+const METHOD_NOT_FOUND: i64 = -32601;
 const UNSUPPORTED_VERSION: i64 = -32022;
 /// Codes that only servers of the new era have.
 const MODERN_CODES: std::ops::RangeInclusive<i64> = -32022..=-32020;
@@ -26,6 +27,8 @@ const MODERN_CODES: std::ops::RangeInclusive<i64> = -32022..=-32020;
 const MAX_DECLARED_BYTES: usize = 256 * 1024;
 /// How long a server is waited for before it is also asked in the older way, on a second process.
 const HEAD_START: Duration = Duration::from_secs(10);
+/// How long the stream is waited for on which a server asks. Some begin it only when they have to say something.
+const LISTENING: Duration = Duration::from_secs(1);
 
 /// Connects. `known` is the era that the server spoke the last time; if that is why it refuses, it is
 /// asked anew.
@@ -62,10 +65,11 @@ async fn attempt(
             over_stdio(|| Link::stdio(&start, &plumbing), bound, relays, known).await
         }
         Target::Http { url, headers, wire } => {
-            let client = reach.client.as_ref().ok_or_else(|| Failure::never("there is no HTTP client"))?;
-            let http = || Link::http(client, url, headers, &plumbing);
+            let remote = reach.remote.as_ref().ok_or_else(|| Failure::never("there is no HTTP client"))?;
+            let sender = remote.sender(settings);
+            let http = || Link::http(&sender, url, headers, &plumbing);
             let sse = async || {
-                let link = Link::sse(client, url, headers, &plumbing).await?;
+                let link = Link::sse(&sender, url, headers, &plumbing).await?;
                 initialize(link, bound, relays).await
             };
             match wire {
@@ -182,15 +186,22 @@ impl Asked {
 
 /// Asks for the new era.
 async fn discover(link: Link, bound: Duration) -> Result<Connection, Asked> {
-    let payload = match ask(&link, Era::Modern, 0, &Request::new("server/discover", bound)).await {
+    let request = Request::new("server/discover", bound);
+    let mut answer = ask(&link, Era::Modern, 0, &request).await;
+    // One that refuses a version which it says it speaks is asked once more, as the protocol wants.
+    if let Ok(Err(error)) = &answer
+        && error.code == UNSUPPORTED_VERSION
+        && supported(error).any(|version| version == MODERN)
+    {
+        answer = ask(&link, Era::Modern, 1, &request).await;
+    }
+    let payload = match answer {
         Ok(Ok(payload)) => payload,
         Ok(Err(error)) => {
-            let supported = error.data.as_ref().and_then(|data| data["supported"].as_array());
-            let supported: Vec<_> = supported.into_iter().flatten().filter_map(|version| version.as_str()).collect();
-            if error.code != UNSUPPORTED_VERSION || supported.iter().any(|version| LEGACY.contains(version)) {
+            if error.code != UNSUPPORTED_VERSION || supported(&error).any(|version| LEGACY.contains(&version)) {
                 return Err(Asked::Answered(Box::new(link), error));
             }
-            let failure = no_common_version(&supported.join(", "));
+            let failure = no_common_version(&supported(&error).collect::<Vec<_>>().join(", "));
             return Err(Asked::Failed(give_up(link, failure).await));
         }
         Err(failure) => {
@@ -198,8 +209,12 @@ async fn discover(link: Link, bound: Duration) -> Result<Connection, Asked> {
             return Err(Asked::Failed(give_up(link, failure).await));
         }
     };
-    let supported: Option<Vec<String>> = payload.get("supportedVersions");
-    if let Some(supported) = supported.filter(|versions| !versions.iter().any(|version| version == MODERN)) {
+    let Some(supported) = payload.get::<Vec<String>>("supportedVersions") else {
+        // A server of the new era says what it speaks; one of the earlier era may answer anything.
+        let message = "the server's answer to `server/discover` names no versions".to_owned();
+        return Err(Asked::Answered(Box::new(link), RpcError { code: METHOD_NOT_FOUND, message, data: None }));
+    };
+    if !supported.iter().any(|version| version == MODERN) {
         if supported.iter().any(|version| LEGACY.contains(&version.as_str())) {
             let error = RpcError { code: UNSUPPORTED_VERSION, message: String::new(), data: None };
             return Err(Asked::Answered(Box::new(link), error));
@@ -211,6 +226,12 @@ async fn discover(link: Link, bound: Duration) -> Result<Connection, Asked> {
     link.inbox.agreed(MODERN);
     // What a client can do, such a server is told with each request.
     Ok(Connection::new(link, Era::Modern, declared(meta["io.modelcontextprotocol/serverInfo"].take(), &payload), false))
+}
+
+/// The versions that a server names when it refuses one.
+fn supported(error: &RpcError) -> impl Iterator<Item = &str> {
+    let versions = error.data.as_ref().and_then(|data| data["supported"].as_array());
+    versions.into_iter().flatten().filter_map(|version| version.as_str())
 }
 
 /// What pml can pass on, where it passes on anything.
@@ -231,7 +252,7 @@ async fn initialize(link: Link, bound: Duration, relays: bool) -> Result<Connect
         Ok((era, payload)) => {
             link.inbox.agreed(era.version());
             initialized(&link, era).await;
-            link.listen(era.version());
+            begin_listening(&link, era, relays).await;
             let info = payload.get("serverInfo").unwrap_or_default();
             Ok(Connection::new(link, era, declared(info, &payload), relays))
         }
@@ -239,6 +260,15 @@ async fn initialize(link: Link, bound: Duration, relays: bool) -> Result<Connect
             let failure = at_phase(&link, failure, "it was asked to begin (initialize)");
             Err(give_up(link, failure).await)
         }
+    }
+}
+
+/// Hears what the server says by itself. Where it may ask a client something, it is waited for: some
+/// servers drop a question for which no stream is open yet, and wait for the answer for ever.
+pub(super) async fn begin_listening(link: &Link, era: Era, relays: bool) {
+    let opened = link.listen(era.version());
+    if relays {
+        let _ = timeout(LISTENING, opened).await;
     }
 }
 

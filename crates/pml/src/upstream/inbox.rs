@@ -28,7 +28,8 @@ use super::{
     news::News,
     process::LastWords,
     relay::{
-        ASKABLE, Asked, Asks, INTERNAL_ERROR, MAX_ASK_BYTES, MAX_ASKS, MAX_ID_BYTES, MAX_SAID_BYTES, Open, Relay, Said,
+        ASKABLE, Asked, Asks, INTERNAL_ERROR, MAX_ASK_BYTES, MAX_ASKS, MAX_ID_BYTES, MAX_SAID_BYTES, Open, Owner,
+        Relay, Said,
     },
 };
 
@@ -149,9 +150,10 @@ impl Inbox {
         id: u64,
         idle: Duration,
         said: Option<mpsc::Sender<Said>>,
+        owner: Option<Owner>,
     ) -> Result<Waiting, Failure> {
         let (answer, progress) = (oneshot::channel(), Arc::new(Notify::new()));
-        let (relay, asks) = Asks::new(self, said);
+        let (relay, asks) = Asks::new(self, said, owner);
         let (patience, relay) = (Patience::Call, Some(Box::new(relay)));
         // Before the request is sent, so that its answer is read as it should be.
         self.forwarded.fetch_add(1, Ordering::SeqCst);
@@ -341,13 +343,20 @@ impl Inbox {
             // One answer goes to both.
             Handed::Twice => self.count_noise(b"(a second request with the same id)"),
             Handed::TooMuch => self.refuse(&id, INTERNAL_ERROR, "the client cannot be asked at the moment"),
+            Handed::ToEither => {
+                self.refuse(&id, INTERNAL_ERROR, "several clients have requests here, and this may be of any of them");
+            }
         }
     }
 
     fn hand_over(&self, id: &RawValue, method: &str, params: Option<Box<RawValue>>, stream: Option<u64>) -> Handed {
         // Held until the question is written down: who gives up its request takes its questions along.
         let pending = self.lock();
-        let Some((request, relay, said)) = owner(&pending, stream) else { return Handed::ToNobody };
+        let (request, relay, said) = match listener(&pending, stream) {
+            Listener::One(request, relay, said) => (request, relay, said),
+            Listener::Nobody => return Handed::ToNobody,
+            Listener::Several => return Handed::ToEither,
+        };
         let mut asks = self.asks();
         if asks.contains_key(id.get()) {
             return Handed::Twice;
@@ -448,7 +457,7 @@ impl Inbox {
     fn logged(&self, params: Option<&RawValue>, stream: Option<u64>) {
         let Some(params) = params else { return };
         if self.forwarded.load(Ordering::SeqCst) > 0
-            && let Some((_, _, said)) = owner(&self.lock(), stream)
+            && let Listener::One(_, _, said) = listener(&self.lock(), stream)
         {
             return self.say(said, params, Said::Log);
         }
@@ -501,6 +510,8 @@ enum Handed {
     Twice,
     /// The client has too many, or is too slow, or gone.
     TooMuch,
+    /// It may be of one client's request or of another's.
+    ToEither,
 }
 
 #[derive(Deserialize)]
@@ -538,18 +549,36 @@ fn read<'a, T: Deserialize<'a>>(params: Option<&'a RawValue>) -> Option<T> {
     serde_json::from_str(params?.get()).ok()
 }
 
+/// Who hears what belongs to no request by itself.
+enum Listener<'a> {
+    /// No client listens.
+    Nobody,
+    /// The request that it is taken to belong to.
+    One(u64, &'a Relay, &'a mpsc::Sender<Said>),
+    /// It may belong to the requests of more than one client.
+    Several,
+}
+
 /// The request that something belongs to which came on the stream of request `stream`, or on none, if
-/// a client listens: on none, it is the one that was sent last.
-fn owner(pending: &HashMap<u64, Pending>, stream: Option<u64>) -> Option<(u64, &Relay, &mpsc::Sender<Said>)> {
-    let listened = |id: u64, waiter| {
-        let Pending { relay, .. }: &Pending = waiter;
-        let relay = relay.as_deref()?;
+/// a client listens: on none, it is the one that was sent last. That may be a wrong guess, so it is made
+/// among the requests of one client only.
+fn listener(pending: &HashMap<u64, Pending>, stream: Option<u64>) -> Listener<'_> {
+    let listened = |id: u64| {
+        let relay = pending.get(&id)?.relay.as_deref()?;
         Some((id, relay, relay.said.as_ref()?))
     };
-    match stream {
-        Some(id) => listened(id, pending.get(&id)?),
-        None => pending.iter().filter_map(|(id, waiter)| listened(*id, waiter)).max_by_key(|(id, ..)| *id),
-    }
+    let found = match stream {
+        Some(id) => listened(id),
+        None => {
+            let last = pending.keys().filter_map(|id| listened(*id)).max_by_key(|(id, ..)| *id);
+            let is_other = |owner: &Option<Owner>| last.is_some_and(|(_, relay, _)| relay.owner != *owner);
+            if pending.keys().filter_map(|id| listened(*id)).any(|(_, relay, _)| is_other(&relay.owner)) {
+                return Listener::Several;
+            }
+            last
+        }
+    };
+    found.map_or(Listener::Nobody, |(id, relay, said)| Listener::One(id, relay, said))
 }
 
 fn no_params() -> Box<RawValue> {
@@ -667,7 +696,7 @@ mod tests {
     async fn what_is_too_large_for_a_client_is_refused_or_counted() {
         let (inbox, heard, mut replied) = inbox();
         let (said, mut client) = mpsc::channel(4);
-        let _waiting = inbox.register_forwarded(1, Duration::from_secs(1), Some(said)).unwrap();
+        let _waiting = inbox.register_forwarded(1, Duration::from_secs(1), Some(said), None).unwrap();
         let long = "x".repeat(MAX_ASK_BYTES);
         inbox.receive(format!(r#"{{"id":"{long}","method":"roots/list"}}"#).as_bytes(), None);
         inbox.receive(format!(r#"{{"id":8,"method":"roots/list","params":{{"a":"{long}"}}}}"#).as_bytes(), None);
@@ -683,6 +712,29 @@ mod tests {
         assert!(replied.recv().await.unwrap().ends_with(b"does not offer `roots/list`\"}}"));
         inbox.receive(br#"{"id":10,"method":"roots/list"}"#, Some(1));
         assert!(matches!(client.try_recv(), Ok(Said::Ask { .. })));
+    }
+
+    #[tokio::test]
+    async fn what_may_be_of_two_clients_is_said_to_neither() {
+        let (inbox, heard, mut replied) = inbox();
+        let (ann, bob) = (Owner::new(Arc::new(1)), Owner::new(Arc::new(1)));
+        let (said, mut client) = mpsc::channel(4);
+        let register = |id, owner: &Owner| {
+            inbox.register_forwarded(id, Duration::from_secs(1), Some(said.clone()), Some(owner.clone())).unwrap()
+        };
+        let (_one, _two, three) = (register(1, &ann), register(2, &ann), register(3, &bob));
+        let log = br#"{"method":"notifications/message","params":{"level":"info"}}"#;
+        let question = br#"{"id":9,"method":"roots/list"}"#;
+        inbox.receive(log, None);
+        assert_eq!((heard.next().await.logs.len(), client.try_recv().is_err()), (1, true));
+        inbox.receive(question, None);
+        let refusal: serde_json::Value = serde_json::from_slice(&replied.recv().await.unwrap()).unwrap();
+        assert_eq!((&refusal["id"], &refusal["error"]["code"]), (&9.into(), &INTERNAL_ERROR.into()));
+        inbox.receive(log, Some(1));
+        assert!(matches!(client.try_recv(), Ok(Said::Log(_))), "a stream of its own says whose it is");
+        drop(three);
+        inbox.receive(question, None);
+        assert!(matches!(client.try_recv(), Ok(Said::Ask { .. })), "only one client is left");
     }
 
     #[tokio::test]

@@ -17,11 +17,13 @@ mod codec;
 mod connection;
 mod discovery;
 mod failure;
+mod fleet;
 mod handle;
 mod handshake;
 mod inbox;
 pub mod keeper;
 mod news;
+pub mod oauth;
 mod process;
 mod process_tree;
 mod relay;
@@ -36,10 +38,13 @@ pub use self::{
     codec::{Fields, Item, RpcError},
     discovery::Kind,
     failure::{Failure, Retry},
+    fleet::Fleet,
     handle::{Health, HealthState, Invocation, Upstream},
-    relay::{Forward, Said},
+    relay::{Forward, Owner, Said},
     result::{CallResult, Content, Media},
-    settings::{Backoff, HttpWire, Isolation, ProcessLimits, Secret, Settings, Target, ToolSettings},
+    settings::{
+        Backoff, Grant, HttpWire, Isolation, OAuth, ProcessLimits, Secret, Settings, Target, Tokens, ToolSettings,
+    },
     subscriber::Watch,
 };
 pub use crate::catalog::Declared;

@@ -2,12 +2,14 @@
 //!
 //! The answer to such a request goes back as the server wrote it. What the server says meanwhile goes
 //! to the request's [`Said`] channel: progress by its token; logs and the server's own requests by
-//! the stream that they come on, or else to the request that was sent last.
+//! the stream that they come on. What comes on none goes to the request that was sent last, if all that
+//! go on are of one client.
 //!
 //! **Invariant:** a channel that is slow or gone never holds up the connection. Progress and logs are
-//! dropped then, and counted; a question that nobody takes is answered with an error.
+//! dropped then, and counted; a question that nobody takes is answered with an error. A question that came of
+//! one client's request is never asked of another.
 
-use std::{future::pending, pin::Pin, sync::Arc};
+use std::{any::Any, fmt, future::pending, pin::Pin, sync::Arc};
 
 use futures_util::{
     StreamExt,
@@ -70,6 +72,31 @@ pub struct Forward<'a> {
     pub headers: Vec<(String, String)>,
     /// Where to say what the server says meanwhile.
     pub relay: Option<mpsc::Sender<Said>>,
+    /// The client that listens there. Requests without one are all of the same.
+    pub owner: Option<Owner>,
+}
+
+/// A client, told apart from others by something that only it has. That lives as long as the request, so
+/// that no later client is taken for it.
+#[derive(Clone)]
+pub struct Owner(Arc<dyn Any + Send + Sync>);
+
+impl Owner {
+    pub fn new(own: Arc<dyn Any + Send + Sync>) -> Owner {
+        Owner(own)
+    }
+}
+
+impl PartialEq for Owner {
+    fn eq(&self, other: &Owner) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Owner").field(&Arc::as_ptr(&self.0)).finish()
+    }
 }
 
 impl Upstream {
@@ -85,14 +112,14 @@ impl Upstream {
     }
 
     async fn pass(&self, forward: Forward<'_>) -> Result<Result<Box<RawValue>, RpcError>, Failure> {
-        let Forward { method, params, meta, name, headers, relay } = forward;
+        let Forward { method, params, meta, name, headers, relay, owner } = forward;
         // It goes into the message and into a header as it is.
         if method.is_empty() || method.bytes().any(|byte| !byte.is_ascii_graphic() || matches!(byte, b'"' | b'\\')) {
             return Err(Failure::protocol(format!("`{}` is no method", method.escape_debug())));
         }
         let tool = name.filter(|_| method == "tools/call");
         let (idle, total) = self.settings.timeouts_for(tool.unwrap_or_default());
-        let passing = Some(Box::new(Passing::new(&params, meta, relay)));
+        let passing = Some(Box::new(Passing::new(&params, meta, relay, owner)));
         let request = Request { name, headers, idle, total, passing, ..Request::new(method, total) };
         match self.perform(&request, tool).await? {
             Ok(payload) => match payload.into_whole().filter(|whole| whole.get().starts_with('{')) {
@@ -181,6 +208,7 @@ impl Upstream {
 pub(super) struct Relay {
     pub(super) said: Option<mpsc::Sender<Said>>,
     pub(super) asked: mpsc::Sender<Asked>,
+    pub(super) owner: Option<Owner>,
 }
 
 /// A question that was handed over and waits for its answer.
@@ -208,18 +236,18 @@ struct Desk {
     open: FuturesUnordered<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
-impl std::fmt::Debug for Asks {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Asks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Asks").field(&self.0.as_ref().map(|desk| desk.open.len())).finish()
     }
 }
 
 impl Asks {
     /// A relay, and where its questions arrive.
-    pub(super) fn new(inbox: &Arc<Inbox>, said: Option<mpsc::Sender<Said>>) -> (Relay, Asks) {
+    pub(super) fn new(inbox: &Arc<Inbox>, said: Option<mpsc::Sender<Said>>, owner: Option<Owner>) -> (Relay, Asks) {
         let (sender, asked) = mpsc::channel(MAX_ASKS);
         let desk = Desk { inbox: Arc::clone(inbox), asked, open: FuturesUnordered::new() };
-        (Relay { said, asked: sender }, Asks(Some(Box::new(desk))))
+        (Relay { said, asked: sender, owner }, Asks(Some(Box::new(desk))))
     }
 
     /// Can there be any?

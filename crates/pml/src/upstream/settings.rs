@@ -1,9 +1,20 @@
 //! What is configured about one server.
 
-use std::{collections::BTreeMap, fmt, num::NonZeroU32, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    num::NonZeroU32,
+    path::PathBuf,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
 
 /// Shorter secrets are none, and would blot out half of a text.
 const MIN_SECRET_BYTES: usize = 6;
+/// Tokens of one server that are remembered for blotting out; older ones are no longer valid.
+const TOKENS: usize = 8;
 
 /// A text that is never printed: tokens stand in headers, arguments and variables.
 ///
@@ -65,8 +76,67 @@ pub struct Settings {
     pub relays: bool,
     /// Texts that are blotted out of everything the server says.
     pub masked: Vec<Secret>,
+    /// More such texts, which are not configured but come and go.
+    pub tokens: Tokens,
+    /// How to log in, where the server wants that.
+    pub oauth: OAuth,
     /// Tools that differ.
     pub tools: BTreeMap<String, ToolSettings>,
+}
+
+/// The tokens of a server's login, as far as this process has seen them. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Tokens(Arc<RwLock<Vec<Secret>>>);
+
+/// What is known at the moment is no part of what is configured.
+impl PartialEq for Tokens {
+    fn eq(&self, _: &Tokens) -> bool {
+        true
+    }
+}
+
+impl Eq for Tokens {}
+
+impl Tokens {
+    pub(super) fn is_shared_with(&self, other: &Tokens) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    pub(super) fn add(&self, token: &Secret) {
+        let mut tokens = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if !tokens.contains(token) {
+            if tokens.len() >= TOKENS {
+                tokens.remove(0);
+            }
+            tokens.push(token.clone());
+        }
+    }
+}
+
+/// Who logs in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Grant {
+    /// A user, at a browser.
+    #[default]
+    AuthorizationCode,
+    /// pml itself, with its secret.
+    ClientCredentials,
+}
+
+/// How to log in at a remote server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OAuth {
+    pub grant: Grant,
+    /// As whom, if the authorization server knows pml already. Otherwise pml registers itself.
+    pub client_id: Option<String>,
+    pub client_secret: Option<Secret>,
+    /// What to ask for, instead of what the server names.
+    pub scopes: Vec<String>,
+    /// Where the browser comes back to; any free port otherwise.
+    pub callback_port: Option<u16>,
+    /// A document that describes pml, for authorization servers that take its address as an id.
+    pub client_metadata_url: Option<String>,
 }
 
 /// Where a server is.
@@ -146,13 +216,17 @@ impl Settings {
             cache_ttl: None,
             relays: false,
             masked: Vec::new(),
+            tokens: Tokens::default(),
+            oauth: OAuth::default(),
             tools: BTreeMap::new(),
         }
     }
 
     /// A text without the server's secrets.
     pub fn mask(&self, mut text: String) -> String {
-        for secret in self.masked.iter().map(Secret::reveal).filter(|secret| secret.len() >= MIN_SECRET_BYTES) {
+        let tokens = self.tokens.0.read().unwrap_or_else(PoisonError::into_inner);
+        let secrets = self.masked.iter().chain(tokens.iter()).map(Secret::reveal);
+        for secret in secrets.filter(|secret| secret.len() >= MIN_SECRET_BYTES) {
             if text.contains(secret) {
                 text = text.replace(secret, "***");
             }
@@ -199,6 +273,9 @@ mod tests {
         let mut settings = Settings::new("a", Err(String::new()));
         settings.masked = vec![Secret::new("hunter2"), Secret::new("a")];
         assert_eq!(settings.mask("a token hunter2!".to_owned()), "a token ***!");
+        // What one copy learns, all know.
+        settings.clone().tokens.add(&Secret::new("fresh-token"));
+        assert_eq!(settings.mask("fresh-token, hunter2".to_owned()), "***, ***");
     }
 
     #[test]

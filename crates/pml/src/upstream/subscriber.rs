@@ -72,6 +72,11 @@ impl Drop for Watch {
                 *count -= 1;
                 if *count == 0 {
                     wishes.uris.remove(&self.uri);
+                    // Whoever is next has its own answer. What the server has agreed to holds until it is told otherwise.
+                    self.wanted.settled.send_if_modified(|settled| {
+                        let is_refused = settled.get(&self.uri).is_some_and(Result::is_err);
+                        is_refused && settled.remove(&self.uri).is_some()
+                    });
                 }
             }
         });
@@ -89,6 +94,11 @@ impl Wanted {
         let now = wishes.borrow_and_update();
         self.settled.send_modify(|settled| settled.retain(|uri, _| now.uris.contains_key(uri)));
         now.clone()
+    }
+
+    fn are_settled(&self, uris: &[String]) -> bool {
+        let settled = self.settled.borrow();
+        uris.iter().all(|uri| settled.contains_key(uri))
     }
 
     /// Forgets what an earlier connection said.
@@ -169,8 +179,8 @@ async fn modern(connection: &Connection, wanted: &Wanted, relays: bool, bound: D
             changed(&mut wishes).await;
             continue;
         }
-        // Another level of logs is said with each request.
-        if current.is_none() || filter != told {
+        // Another level of logs is said with each request. What was refused may be wanted anew.
+        if current.is_none() || filter != told || !wanted.are_settled(&uris) {
             let (acknowledged, mut heard) = watch::channel(None);
             told.clone_from(&filter);
             let text = Value::Object(filter).to_string();
@@ -268,5 +278,29 @@ fn silent(bound: Duration) -> Failure {
 async fn changed(wishes: &mut watch::Receiver<Wishes>) {
     if wishes.changed().await.is_err() {
         pending().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn the_answer_to_one_watcher_is_no_answer_to_the_next() {
+        let wanted = Arc::new(Wanted::default());
+        let (first, second) = (Watch::begin(&wanted, "a:1"), Watch::begin(&wanted, "a:1"));
+        settle(&wanted, [("a:1".to_owned(), Err(silent(Duration::ZERO)))]);
+        drop(first);
+        assert!(second.settled().now_or_never().unwrap().is_err());
+        drop(second);
+        let third = Watch::begin(&wanted, "a:1");
+        assert!(third.settled().now_or_never().is_none(), "it is asked anew");
+        settle(&wanted, [("a:1".to_owned(), Ok(()))]);
+        assert!(third.settled().now_or_never().unwrap().is_ok());
+        drop(third);
+        // The server has not been told yet that nobody wants it.
+        assert!(Watch::begin(&wanted, "a:1").settled().now_or_never().unwrap().is_ok());
     }
 }

@@ -385,9 +385,13 @@ fn the_entry_is_what_was_asked_for() {
         ".codeium/windsurf/mcp_config.json",
         r#"{"mcpServers":{"pml":{"command":"/old/pml","args":["serve"],"env":{"A":"b"}}}}"#,
     );
-    user.expect(0, &["install", "--client", "windsurf", "--http", "http://127.0.0.1:7777/mcp", "--yes"]);
+    let installed =
+        user.expect(0, &["install", "--client", "windsurf", "--http", "http://127.0.0.1:7777/mcp", "--yes"]);
     let entry = &jsonc(&user.read(".codeium/windsurf/mcp_config.json"))["mcpServers"]["pml"];
-    assert_eq!(entry, &json!({"serverUrl": "http://127.0.0.1:7777/mcp", "env": {"A": "b"}}));
+    let headers = json!({"Authorization": "Bearer ${env:PML_TOKEN}"});
+    assert_eq!(entry, &json!({"serverUrl": "http://127.0.0.1:7777/mcp", "headers": headers, "env": {"A": "b"}}));
+    let told = stderr(&installed);
+    assert!(told.contains("export PML_TOKEN=\"$(cat '") && told.contains("pml/token')\""), "{told}");
     // Found as `pml`, it is called so.
     fs::create_dir(user.path("bin")).unwrap();
     symlink(env!("CARGO_BIN_EXE_pml"), user.path("bin/pml")).unwrap();

@@ -128,6 +128,26 @@ async fn a_server_that_ignores_the_new_era_is_asked_for_the_old_one() {
 }
 
 #[tokio::test]
+async fn an_answer_that_names_no_versions_is_none_of_the_new_era() {
+    for way in [Way::Stdio, Way::Http] {
+        let gateway = Gateway::start(vec![fixture(way, "legacy", &["--fault", "empty-discover"])]);
+        assert_eq!(gateway.value(ECHO).await, "x", "{way:?}");
+        assert_eq!(gateway.server("fix").health().protocol_version, Some("2025-11-25"), "{way:?}");
+        gateway.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_version_that_is_refused_but_supported_is_asked_for_once_more() {
+    for way in [Way::Stdio, Way::Http] {
+        let gateway = Gateway::start(vec![fixture(way, "modern", &["--fault", "refuse-once"])]);
+        assert_eq!(gateway.value(ECHO).await, "x", "{way:?}");
+        assert_eq!(gateway.server("fix").health().protocol_version, Some("2026-07-28"), "{way:?}");
+        gateway.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn of_twenty_servers_one_that_hangs_delays_no_other() {
     let mut servers: Vec<_> = (0..19)
         .map(|number| fixture(Way::Stdio, "both", &[]).with(|settings| settings.name = format!("s{number}")))
@@ -282,6 +302,7 @@ async fn statuses_of_http_have_codes() {
         ("status=401", ErrorCode::AuthRequired, "wants a login"),
         ("status=429", ErrorCode::RateLimited, "Retry-After: 2"),
         ("status=500", ErrorCode::ProviderUnavailable, "500"),
+        ("status=503", ErrorCode::ProviderUnavailable, "Retry-After: 2"),
         ("status=418", ErrorCode::ProviderProtocol, "418"),
         ("drop-stream", ErrorCode::ProviderUnavailable, "server"),
         ("slow-body", ErrorCode::ProviderTimeout, "no answer within"),
@@ -304,6 +325,25 @@ async fn statuses_of_http_have_codes() {
             gateway.stop().await;
         }
     }
+}
+
+#[tokio::test]
+async fn an_answer_that_ends_early_is_taken_up_where_it_ended() {
+    let gateway = Gateway::start(vec![fixture(Way::Http, "legacy", &["--fault", "end-early=3"])]);
+    assert_eq!(gateway.value(ECHO).await, "x");
+    let counters = gateway.value("return await mcp.fix.counters({})").await;
+    assert_eq!((&counters["calls"], &counters["resumes"]), (&2.into(), &3.into()), "{counters}");
+    assert_eq!(counters["early_resumes"], serde_json::Value::Null, "{counters}");
+    gateway.stop().await;
+
+    // One that never comes to an end is ended by the call's own time.
+    let server = fixture(Way::Http, "legacy", &["--fault", "end-early=1000"]).with(|settings| {
+        settings.call_timeout = Duration::from_millis(1500);
+    });
+    let gateway = Gateway::start(vec![server]);
+    let (code, message) = gateway.error(ECHO).await;
+    assert_eq!(code, ErrorCode::ProviderTimeout, "{message}");
+    gateway.stop().await;
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use pml::{
 };
 use pml_testkit::{Fixture, fixture_path};
 use pml_wire::ErrorCode;
-use serde_json::{Value, value::RawValue};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::support;
@@ -102,6 +102,7 @@ impl Server {
 /// Services and a sandbox, as a user would have them.
 pub(crate) struct Gateway {
     pub(crate) services: Services,
+    servers: Vec<Upstream>,
     pub(crate) budget: Budget,
     pool: Pool,
     shutdown: CancellationToken,
@@ -117,6 +118,17 @@ impl Gateway {
     }
 
     pub(crate) fn with(servers: Vec<Server>, policy: Policy, data_dir: tempfile::TempDir) -> Gateway {
+        let path = data_dir.path().to_owned();
+        Gateway::with_data(servers, policy, data_dir, &path)
+    }
+
+    /// With data at `path`, which may be somewhere else.
+    pub(crate) fn with_data(
+        servers: Vec<Server>,
+        policy: Policy,
+        data_dir: tempfile::TempDir,
+        path: &std::path::Path,
+    ) -> Gateway {
         let (settings, fixtures): (Vec<_>, Vec<_>) =
             servers.into_iter().map(|server| (server.settings, server.fixture)).unzip();
         let program = PathBuf::from(env!("CARGO_BIN_EXE_pml"));
@@ -124,7 +136,7 @@ impl Gateway {
             program: program.clone(),
             servers: settings,
             policy,
-            data_dir: Some(data_dir.path().to_owned()),
+            data_dir: Some(path.to_owned()),
             who: "test".to_owned(),
         })
         .unwrap();
@@ -132,6 +144,7 @@ impl Gateway {
         let (pool, keeper) = Pool::start(support::options(program, Mode::Subprocess), shutdown.clone());
         Gateway {
             events: Mutex::new(services.bus.listen()),
+            servers: services.servers.all(),
             services,
             budget: support::budget(),
             pool,
@@ -147,7 +160,7 @@ impl Gateway {
     }
 
     pub(crate) async fn run_until(&self, code: &str, cancel: &CancellationToken) -> Outcome {
-        let request = Request { code: code.to_owned(), name: "agent.ts".to_owned(), args: RawValue::NULL.to_owned() };
+        let request = Request::new(code);
         execution::run(&self.pool, request, self.budget, &*self.services.broker, &|_| {}, cancel).await
     }
 
@@ -170,7 +183,7 @@ impl Gateway {
     }
 
     pub(crate) fn server(&self, name: &str) -> &Upstream {
-        self.services.servers.iter().find(|server| server.settings().name == name).expect("a server of that name")
+        self.servers.iter().find(|server| server.settings().name == name).expect("a server of that name")
     }
 
     /// The next event that is wanted; others are passed over.

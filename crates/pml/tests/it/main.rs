@@ -13,6 +13,7 @@ mod handles;
 mod hostile_worker;
 mod language;
 mod limits;
+mod oauth;
 mod pool;
 mod real_servers;
 mod regressions;

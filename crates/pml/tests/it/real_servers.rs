@@ -20,7 +20,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
-fn installed(path: &str) -> String {
+pub(crate) fn installed(path: &str) -> String {
     let path = root().join(".test-env").join(path);
     assert!(path.exists(), "`{}` is missing; run scripts/test-servers", path.display());
     path.to_str().unwrap().to_owned()
@@ -144,6 +144,7 @@ async fn a_published_server_talks_to_a_client() {
         name: None,
         headers: Vec::new(),
         relay: None,
+        owner: None,
     };
     let read = server.forward(forward("resources/read", json!({"uri": uri}))).await.unwrap().unwrap();
     assert!(read.get().starts_with(r#"{"contents":["#), "{read}");
@@ -226,7 +227,7 @@ async fn mistakes_with_published_servers_are_understood() {
 async fn their_declarations_satisfy_the_compiler() {
     let folder = workplace();
     let gateway = Gateway::start(all_servers(folder.path()));
-    for server in &gateway.services.servers {
+    for server in &gateway.services.servers.all() {
         server.init().await.unwrap();
     }
     let snapshot = gateway.services.catalog.snapshot();

@@ -77,11 +77,8 @@ impl Sandbox {
         cancel: &CancellationToken,
         listener: &(dyn Fn(Event<'_>) + Sync),
     ) -> Outcome {
-        let request = Request {
-            code: code.to_owned(),
-            name: "agent.ts".to_owned(),
-            args: RawValue::from_string(r#"{"name":"value"}"#.to_owned()).unwrap(),
-        };
+        let args = RawValue::from_string(r#"{"name":"value"}"#.to_owned()).unwrap();
+        let request = Request { args, ..Request::new(code) };
         execution::run(&self.pool, request, self.budget, &self.tools, listener, cancel).await
     }
 

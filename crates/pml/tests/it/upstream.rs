@@ -223,6 +223,22 @@ async fn pages_are_put_together_and_oddities_left_out() {
 }
 
 #[tokio::test]
+async fn a_tool_with_a_header_that_cannot_be_is_left_out_where_headers_are_sent() {
+    for (way, era) in MATRIX {
+        let gateway = Gateway::start(vec![fixture(way, era, &["--fault", "bad-tools"])]);
+        gateway.server("fix").init().await.unwrap();
+        let snapshot = gateway.services.catalog.snapshot();
+        let listing = snapshot.listing("fix").unwrap();
+        let is_out = (way, era) == (Way::Http, "modern");
+        assert_eq!(listing.tools.contains_key("bad_header"), !is_out, "{way:?} {era}");
+        let is_told = listing.warnings.iter().any(|text| text.contains("`bad_header`, is left out"));
+        assert_eq!(is_told, is_out, "{way:?} {era}: {:?}", listing.warnings);
+        assert_eq!(gateway.value("return await mcp.fix.region({ region: 'x' })").await, "x", "{way:?} {era}");
+        gateway.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn odd_answers_are_understood_or_named() {
     let table = [
         ("content-string", Ok(json!("plain text"))),

@@ -9,25 +9,30 @@ use std::{
 use futures_util::StreamExt;
 use pml_wire::ErrorCode;
 use reqwest::{
-    Client, Response, StatusCode, Url,
+    RequestBuilder, Response, StatusCode, Url,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE},
 };
-use tokio::time::{sleep, timeout};
+use tokio::{
+    sync::oneshot,
+    time::{sleep, timeout},
+};
 
 use super::{
     super::{
-        codec::{Line, Lines},
         failure::{Failure, Retry},
         inbox::Inbox,
+        oauth::Sender,
         settings::Secret,
     },
     Outgoing, Plumbing, SHORT,
+    events::{Event, Events},
 };
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 
@@ -37,10 +42,16 @@ const SHOWN_BYTES: usize = 300;
 const GOODBYE: Duration = Duration::from_secs(1);
 /// Between two attempts to open the server's own stream.
 const REOPEN: Duration = Duration::from_secs(5);
+/// How long a stream that ended too early is left alone, unless the server says how long.
+const RESUME: Duration = Duration::from_secs(1);
+/// The same, if the server says that it need not be.
+const RESUME_LEAST: Duration = Duration::from_millis(50);
+/// How often one is taken up again that brings nothing new.
+const MAX_FUTILE: usize = 5;
 
 #[derive(Debug)]
 pub(super) struct Http {
-    client: Client,
+    sender: Sender,
     url: Url,
     headers: HeaderMap,
     session: Mutex<Option<HeaderValue>>,
@@ -53,7 +64,7 @@ pub(in super::super) fn is_rejected(failure: &Failure) -> bool {
     failure.data.as_ref().is_some_and(|data| data.get("status").is_some())
 }
 
-pub(super) fn parse_url(url: &Secret) -> Result<Url, Failure> {
+pub(in super::super) fn parse_url(url: &Secret) -> Result<Url, Failure> {
     // The text may hold a token, so it is not shown.
     let url: Url = url.reveal().parse().map_err(|err| Failure::never(format!("its url is none: {err}")))?;
     match url.scheme() {
@@ -62,7 +73,7 @@ pub(super) fn parse_url(url: &Secret) -> Result<Url, Failure> {
     }
 }
 
-pub(super) fn parse_headers(headers: &BTreeMap<String, Secret>) -> Result<HeaderMap, Failure> {
+pub(in super::super) fn parse_headers(headers: &BTreeMap<String, Secret>) -> Result<HeaderMap, Failure> {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
         let parsed: HeaderName =
@@ -77,14 +88,14 @@ pub(super) fn parse_headers(headers: &BTreeMap<String, Secret>) -> Result<Header
 
 impl Http {
     pub(super) fn new(
-        client: &Client,
+        sender: &Sender,
         url: &Secret,
         headers: &BTreeMap<String, Secret>,
         plumbing: &Plumbing,
         inbox: &Arc<Inbox>,
     ) -> Result<Http, Failure> {
         Ok(Http {
-            client: client.clone(),
+            sender: sender.clone(),
             url: parse_url(url)?,
             headers: parse_headers(headers)?,
             session: Mutex::default(),
@@ -100,15 +111,15 @@ impl Http {
     pub(super) async fn end_session(&self) {
         let session = self.session().take();
         if let Some(session) = session {
-            let delete = self.client.delete(self.url.clone()).headers(self.headers.clone()).header(SESSION, session);
-            let _ = timeout(GOODBYE, delete.send()).await;
+            let delete = self.sender.client.delete(self.url.clone()).headers(self.headers.clone());
+            let _ = timeout(GOODBYE, self.sender.send(delete.header(SESSION, session))).await;
         }
     }
 
     pub(super) async fn post(&self, message: Outgoing) -> Result<(), Failure> {
         let Outgoing { body, id, headers } = message;
-        let mut request =
-            self.client.post(self.url.clone()).header(ACCEPT, format!("{JSON}, {EVENTS}")).header(CONTENT_TYPE, JSON);
+        let request = self.sender.client.post(self.url.clone());
+        let mut request = request.header(ACCEPT, format!("{JSON}, {EVENTS}")).header(CONTENT_TYPE, JSON);
         if let Some(version) = headers.version {
             request = request.header(VERSION, version);
         }
@@ -132,7 +143,7 @@ impl Http {
         }
         // Last: what is configured takes the place of ours.
         let request = request.headers(self.headers.clone()).body(body);
-        let response = request.send().await.map_err(|err| unreachable(&err))?;
+        let response = self.sender.send(request).await?;
         let status = response.status();
         if !status.is_success() {
             return self.refused(response, id, has_session).await;
@@ -150,7 +161,8 @@ impl Http {
                     return Err(Failure::protocol(format!("the server's answer is not one to the request: {text}")));
                 }
             }
-            EVENTS => self.events(response, Some(id)).await?,
+            EVENTS if is_modern => self.events(response, Some(id), &mut Events::new(self.max_bytes)).await?,
+            EVENTS => self.resumed_events(response, id, headers.version).await?,
             "" if status == StatusCode::ACCEPTED || status == StatusCode::NO_CONTENT => {}
             _ => {
                 let header = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
@@ -199,8 +211,7 @@ impl Http {
     }
 
     /// Takes events until the stream ends, or until the one that is waited for has come.
-    async fn events(&self, response: Response, id: Option<u64>) -> Result<(), Failure> {
-        let mut events = Events::new(self.max_bytes);
+    async fn events(&self, response: Response, id: Option<u64>, events: &mut Events) -> Result<(), Failure> {
         let mut stream = response.bytes_stream();
         while let Some(part) = stream.next().await {
             events.push(&part.map_err(|err| unreachable(&err))?);
@@ -217,20 +228,56 @@ impl Http {
         Ok(())
     }
 
-    /// Keeps the server's own stream open, unless it has none.
-    pub(super) async fn listening(&self, version: &'static str) {
-        loop {
-            let mut request = self.client.get(self.url.clone()).headers(self.headers.clone()).header(ACCEPT, EVENTS);
-            request = request.header(VERSION, version);
-            if let Some(session) = self.session().clone() {
-                request = request.header(SESSION, session);
-            }
-            match request.send().await {
+    /// Takes the events of an answer of the earlier era, whose stream may end before the answer is there:
+    /// it is taken up where it ended, if the server has named the place. How long that may go on is for
+    /// whoever waits for the answer to say.
+    async fn resumed_events(&self, response: Response, id: u64, version: Option<&'static str>) -> Result<(), Failure> {
+        let mut events = Events::new(self.max_bytes);
+        let mut ended = self.events(response, Some(id), &mut events).await;
+        let mut futile = 0;
+        while self.inbox.is_pending(id) && futile < MAX_FUTILE {
+            let Some(place) = events.last_id().cloned() else { break };
+            sleep(events.retry().unwrap_or(RESUME).max(RESUME_LEAST)).await;
+            ended = match self.sender.send(self.get(version).header(LAST_EVENT_ID, &place)).await {
                 Ok(response) if response.status().is_success() && content_type(&response) == EVENTS => {
-                    let _ = self.events(response, None).await;
+                    events.begin_again();
+                    self.events(response, Some(id), &mut events).await
+                }
+                Ok(response) if is_passing(response.status()) => Err(refusal(response).await),
+                // It has no such stream, or has forgotten the place.
+                Ok(_) => break,
+                Err(failure) => Err(failure),
+            };
+            futile = if events.last_id() == Some(&place) { futile + 1 } else { 0 };
+        }
+        ended
+    }
+
+    /// A request for a stream of events.
+    fn get(&self, version: Option<&'static str>) -> RequestBuilder {
+        let mut request = self.sender.client.get(self.url.clone()).headers(self.headers.clone()).header(ACCEPT, EVENTS);
+        if let Some(version) = version {
+            request = request.header(VERSION, version);
+        }
+        match self.session().clone() {
+            Some(session) => request.header(SESSION, session),
+            None => request,
+        }
+    }
+
+    /// Keeps the server's own stream open, unless it has none. Says when it is known which.
+    pub(super) async fn listening(&self, version: &'static str, opened: oneshot::Sender<()>) {
+        let mut opened = Some(opened);
+        loop {
+            let response = self.sender.send(self.get(Some(version))).await;
+            drop(opened.take());
+            match response {
+                Ok(response) if response.status().is_success() && content_type(&response) == EVENTS => {
+                    let _ = self.events(response, None, &mut Events::new(self.max_bytes)).await;
                 }
                 // There is no such stream.
                 Ok(response) if !response.status().is_server_error() => return,
+                Err(failure) if failure.code == ErrorCode::AuthRequired => return,
                 _ => {}
             }
             sleep(REOPEN).await;
@@ -300,10 +347,16 @@ fn is_refusal(status: StatusCode) -> bool {
     status.is_client_error() && !is_other
 }
 
+/// May the same be answered better in a moment?
+fn is_passing(status: StatusCode) -> bool {
+    status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
+}
+
 /// What an answer means whose status is no success.
 pub(super) async fn refusal(response: Response) -> Failure {
     let status = response.status();
     let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let after = header(RETRY_AFTER).map(|after| format!("; Retry-After: {after}")).unwrap_or_default();
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             let wants = header(WWW_AUTHENTICATE).map(|wants| format!("; it wants {wants}")).unwrap_or_default();
@@ -311,12 +364,11 @@ pub(super) async fn refusal(response: Response) -> Failure {
             Failure::new(ErrorCode::AuthRequired, message, Retry::Never)
         }
         StatusCode::TOO_MANY_REQUESTS => {
-            let after = header(RETRY_AFTER).map(|after| format!("; Retry-After: {after}")).unwrap_or_default();
             let message = format!("the server takes no more calls at the moment (HTTP {status}){after}");
             Failure::new(ErrorCode::RateLimited, message, Retry::Later)
         }
         _ if status.is_server_error() => {
-            let message = format!("the server answers with HTTP {status}: {}", shown(response).await);
+            let message = format!("the server answers with HTTP {status}{after}: {}", shown(response).await);
             Failure { code: ErrorCode::ProviderUnavailable, ..rejected(status, message) }
         }
         _ if status.is_redirection() => {
@@ -332,7 +384,7 @@ pub(super) fn rejected(status: StatusCode, message: String) -> Failure {
 }
 
 /// Why there was no answer at all. The causes are told, the address is not: it may hold a token.
-pub(super) fn unreachable(err: &reqwest::Error) -> Failure {
+pub(in super::super) fn unreachable(err: &reqwest::Error) -> Failure {
     let mut causes = Vec::new();
     let mut cause: Option<&(dyn std::error::Error + 'static)> = std::error::Error::source(err);
     while let Some(inner) = cause {
@@ -352,110 +404,9 @@ pub(super) fn unreachable(err: &reqwest::Error) -> Failure {
     Failure::new(ErrorCode::ProviderUnavailable, message, Retry::Later)
 }
 
-/// Cuts a stream of bytes into server-sent events.
-#[derive(Debug)]
-pub(super) struct Events {
-    lines: Lines,
-    name: String,
-    data: Vec<u8>,
-    has_data: bool,
-    max_bytes: usize,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Event {
-    Message {
-        name: String,
-        data: Vec<u8>,
-    },
-    /// An event over the limit: how it begins.
-    TooLong(Vec<u8>),
-}
-
-/// Room for a field's name in front of its value.
-const FIELD_BYTES: usize = 16;
-
-impl Events {
-    pub(super) fn new(max_bytes: usize) -> Events {
-        Events {
-            lines: Lines::new(max_bytes + FIELD_BYTES),
-            name: String::new(),
-            data: Vec::new(),
-            has_data: false,
-            max_bytes,
-        }
-    }
-
-    pub(super) fn push(&mut self, bytes: &[u8]) {
-        self.lines.buffer().extend_from_slice(bytes);
-    }
-
-    pub(super) fn next_event(&mut self) -> Option<Event> {
-        loop {
-            let line = match self.lines.next_line()? {
-                Line::Whole(line) => line.strip_suffix(b"\r").unwrap_or(line),
-                Line::TooLong(beginning) => {
-                    let text = beginning.strip_prefix(b"data:").unwrap_or(&beginning);
-                    return Some(Event::TooLong(text.to_vec()));
-                }
-            };
-            if line.is_empty() {
-                let (name, data) = (std::mem::take(&mut self.name), std::mem::take(&mut self.data));
-                if std::mem::take(&mut self.has_data) {
-                    return Some(Event::Message { name, data });
-                }
-                continue;
-            }
-            let (field, value) = match memchr::memchr(b':', line) {
-                Some(colon) => (&line[..colon], &line[colon + 1..]),
-                None => (line, &[][..]),
-            };
-            let value = value.strip_prefix(b" ").unwrap_or(value);
-            match field {
-                b"event" => self.name = String::from_utf8_lossy(value).into_owned(),
-                b"data" => {
-                    if std::mem::replace(&mut self.has_data, true) {
-                        self.data.push(b'\n');
-                    }
-                    self.data.extend_from_slice(value);
-                    if self.data.len() > self.max_bytes {
-                        self.has_data = false;
-                        let beginning = self.data[..1024.min(self.data.len())].to_vec();
-                        self.data = Vec::new();
-                        return Some(Event::TooLong(beginning));
-                    }
-                }
-                _ => {} // a comment, an id, a time to wait
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn events_are_cut_out_of_the_stream() {
-        let mut events = Events::new(100);
-        events.push(b": hello\r\nevent: endpoint\r\ndata: /messages?id=1\r\n\r\nid: 5\ndata: {\"a\":\ndata:1}\n");
-        let message = |name: &str, data: &str| Some(Event::Message { name: name.to_owned(), data: data.into() });
-        assert_eq!(events.next_event(), message("endpoint", "/messages?id=1"));
-        assert_eq!(events.next_event(), None);
-        events.push(b"\n\nevent: ping\n\ndata\n\n");
-        assert_eq!(events.next_event(), message("", "{\"a\":\n1}"));
-        assert_eq!(events.next_event(), message("", ""));
-        assert_eq!(events.next_event(), None);
-    }
-
-    #[test]
-    fn an_event_over_the_limit_is_dropped_and_told() {
-        let mut events = Events::new(10);
-        events.push(b"data: {\"id\":1234567890123456789\n\ndata: 12345\ndata: 67890\n\ndata: ok\n\n");
-        assert_eq!(events.next_event(), Some(Event::TooLong(b" {\"id\":12345678901234".to_vec())));
-        assert_eq!(events.next_event(), Some(Event::TooLong(b"12345\n67890".to_vec())));
-        assert_eq!(events.next_event(), Some(Event::Message { name: String::new(), data: b"ok".to_vec() }));
-    }
 
     #[test]
     fn names_fit_into_headers() {

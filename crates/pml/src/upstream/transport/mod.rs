@@ -3,21 +3,28 @@
 //! Each carries messages out and gives what comes in to the [`Inbox`]; what the messages mean is
 //! not known here.
 
+mod events;
 mod http;
 mod sse;
 mod stdio;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use tokio::{sync::mpsc, task::AbortHandle, time::timeout};
+use futures_util::FutureExt;
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::AbortHandle,
+    time::timeout,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub(super) use self::http::is_rejected;
+pub(super) use self::http::{is_rejected, parse_headers, parse_url, unreachable};
 use self::{http::Http, sse::Sse, stdio::Stdio};
 use super::{
     failure::Failure,
     inbox::{Inbox, stopped},
     news::News,
+    oauth::Sender,
     process::{LastWords, Start},
     settings::Secret,
 };
@@ -115,25 +122,25 @@ impl Link {
 
     /// Speaks streamable HTTP: each request is an exchange of its own.
     pub(super) fn http(
-        client: &reqwest::Client,
+        sender: &Sender,
         url: &Secret,
         headers: &BTreeMap<String, Secret>,
         plumbing: &Plumbing,
     ) -> Result<Link, Failure> {
         let (replies, outgoing) = mpsc::channel(OUTBOX);
         let inbox = Inbox::new(Arc::clone(&plumbing.news), replies, Arc::default());
-        let http = Http::new(client, url, headers, plumbing, &inbox)?;
+        let http = Http::new(sender, url, headers, plumbing, &inbox)?;
         Ok(Link::posting(Poster::Http(http), inbox, outgoing))
     }
 
     /// Speaks HTTP+SSE: one stream in, one request per message out.
     pub(super) async fn sse(
-        client: &reqwest::Client,
+        sender: &Sender,
         url: &Secret,
         headers: &BTreeMap<String, Secret>,
         plumbing: &Plumbing,
     ) -> Result<Link, Failure> {
-        let (sse, incoming) = Sse::open(client, url, headers, plumbing).await?;
+        let (sse, incoming) = Sse::open(sender, url, headers, plumbing).await?;
         let (replies, outgoing) = mpsc::channel(OUTBOX);
         let inbox = Inbox::new(Arc::clone(&plumbing.news), replies, Arc::default());
         let link = Link::posting(Poster::Sse(sse), Arc::clone(&inbox), outgoing);
@@ -228,18 +235,21 @@ impl Link {
         }
     }
 
-    /// Opens the stream on which a server of the earlier era speaks by itself, where there is one.
-    pub(super) fn listen(&self, version: &'static str) {
+    /// Opens the stream on which a server of the earlier era speaks by itself, where there is one. What is
+    /// returned ends when that is open, or will not be.
+    pub(super) fn listen(&self, version: &'static str) -> impl Future<Output = ()> + use<> {
+        let (opened, is_open) = oneshot::channel();
         if let Way::Posts(poster) = &self.way {
             let (poster, stop) = (Arc::clone(poster), self.stop.clone());
             self.tasks.spawn(async move {
                 let Poster::Http(http) = &*poster else { return };
                 tokio::select! {
                     () = stop.cancelled() => {}
-                    () = http.listening(version) => {}
+                    () = http.listening(version, opened) => {}
                 }
             });
         }
+        is_open.map(drop)
     }
 
     /// Tells the server that the session is over, where there is one.

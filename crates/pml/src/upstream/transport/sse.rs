@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use pml_wire::ErrorCode;
 use reqwest::{
-    Client, Response, Url,
+    Response, Url,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap},
 };
 use tokio::time::timeout;
@@ -13,10 +13,12 @@ use super::{
     super::{
         failure::{Failure, Retry},
         inbox::Inbox,
+        oauth::Sender,
         settings::Secret,
     },
     Plumbing,
-    http::{Event, Events, content_type, parse_headers, parse_url, refusal, rejected, shown, unreachable},
+    events::{Event, Events},
+    http::{content_type, parse_headers, parse_url, refusal, rejected, shown, unreachable},
 };
 
 /// How long the server may take to name its address for messages.
@@ -24,7 +26,7 @@ const ENDPOINT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(super) struct Sse {
-    client: Client,
+    sender: Sender,
     endpoint: Url,
     headers: HeaderMap,
 }
@@ -39,15 +41,15 @@ pub(super) struct Incoming {
 
 impl Sse {
     pub(super) async fn open(
-        client: &Client,
+        sender: &Sender,
         url: &Secret,
         headers: &BTreeMap<String, Secret>,
         plumbing: &Plumbing,
     ) -> Result<(Sse, Incoming), Failure> {
         let (url, headers) = (parse_url(url)?, parse_headers(headers)?);
-        let request = client.get(url.clone()).headers(headers.clone()).header(ACCEPT, "text/event-stream");
+        let request = sender.client.get(url.clone()).headers(headers.clone()).header(ACCEPT, "text/event-stream");
         let silent = |_| Failure::later("no answer within 30s after its stream of events was asked for");
-        let response = timeout(ENDPOINT, request.send()).await.map_err(silent)?.map_err(|err| unreachable(&err))?;
+        let response = timeout(ENDPOINT, sender.send(request)).await.map_err(silent)??;
         let status = response.status();
         if !status.is_success() {
             return Err(refusal(response).await);
@@ -61,13 +63,12 @@ impl Sse {
         let endpoint = timeout(ENDPOINT, incoming.endpoint(&url))
             .await
             .map_err(|_| Failure::later("the server did not name its address for messages"))??;
-        Ok((Sse { client: client.clone(), endpoint, headers }, incoming))
+        Ok((Sse { sender: sender.clone(), endpoint, headers }, incoming))
     }
 
     pub(super) async fn post(&self, body: Vec<u8>) -> Result<(), Failure> {
-        let request = self.client.post(self.endpoint.clone()).headers(self.headers.clone());
-        let response = request.header(CONTENT_TYPE, "application/json").body(body).send().await;
-        let response = response.map_err(|err| unreachable(&err))?;
+        let request = self.sender.client.post(self.endpoint.clone()).headers(self.headers.clone());
+        let response = self.sender.send(request.header(CONTENT_TYPE, "application/json").body(body)).await?;
         match response.status().is_success() {
             true => Ok(()),
             false => Err(refusal(response).await),

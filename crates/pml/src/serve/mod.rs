@@ -1,18 +1,32 @@
 //! Builds everything, and owns its end.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+mod reload;
+mod token;
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use pml_wire::ErrorCode;
 use reqwest::redirect;
 use tokio_util::task::TaskTracker;
 
+pub use self::{
+    reload::{Changes, Files},
+    token::{named_token, token},
+};
 use crate::{
     audit::Audit,
     broker::{Broker, Parts, Policy},
-    catalog::{Cache, Catalog, typescript},
+    catalog::{Cache, Catalog},
     error::Error,
     events::Bus,
-    upstream::{self, Context, Settings, Target, Upstream},
+    upstream::{
+        self, Context, Fleet, Settings, Target,
+        oauth::{Logins, Remote},
+    },
 };
 
 /// How long a remote server may take to accept a connection.
@@ -26,7 +40,7 @@ pub struct Options {
     pub program: PathBuf,
     pub servers: Vec<Settings>,
     pub policy: Policy,
-    /// Where lists of tools and the audit log are kept, if anywhere.
+    /// Where lists of tools, logins and the audit log are kept, if anywhere.
     pub data_dir: Option<PathBuf>,
     /// On whose behalf calls are made, for the audit log.
     pub who: String,
@@ -37,8 +51,11 @@ pub struct Options {
 pub struct Services {
     pub broker: Arc<Broker>,
     pub catalog: Catalog,
-    pub servers: Vec<Upstream>,
+    pub servers: Fleet,
     pub bus: Bus,
+    logins: Option<Logins>,
+    /// What a server that is added needs.
+    context: Mutex<Context>,
     tasks: TaskTracker,
 }
 
@@ -47,25 +64,21 @@ impl Services {
     pub fn start(options: Options) -> Result<Services, Error> {
         let Options { program, servers: settings, policy, data_dir, who } = options;
         let bus = Bus::default();
+        let logins = data_dir.as_deref().map(Logins::new);
         let catalog = Catalog::new(settings.iter().map(|server| server.name.clone()));
         let context = Context {
             program,
             catalog: catalog.clone(),
             cache: Cache::new(data_dir.as_deref()),
             bus: bus.clone(),
-            // Making one reads all certificates of the system, so not for nothing.
-            client: match settings.iter().any(|server| matches!(server.target, Ok(Target::Http { .. }))) {
-                true => Some(client()?),
-                false => None,
-            },
+            remote: remote_for(&settings, logins.as_ref())?,
         };
         let tasks = TaskTracker::new();
-        let mut servers = Vec::new();
-        for settings in settings {
+        let servers = Fleet::new(settings.into_iter().map(|settings| {
             let (server, actor) = upstream::start(settings, context.clone());
             tasks.spawn(actor);
-            servers.push(server);
-        }
+            server
+        }));
         let audit = match data_dir {
             Some(folder) => Audit::open(&folder).unwrap_or_else(|err| {
                 tracing::warn!(error = %err, "there is no audit log");
@@ -81,14 +94,14 @@ impl Services {
             audit,
             who,
         });
-        Ok(Services { broker: Arc::new(broker), catalog, servers, bus, tasks })
+        let context = Mutex::new(context);
+        Ok(Services { broker: Arc::new(broker), catalog, servers, bus, logins, context, tasks })
     }
 
     /// Starts, in the background, the servers that a program names: by the time of its first call
     /// they may be there. Nothing depends on it.
     pub fn anticipate(&self, code: &str) {
-        for server in self.named_in(code) {
-            let server = server.clone();
+        for server in self.servers.named_in(code) {
             self.tasks.spawn(async move {
                 // Why it did not start is said by the call that needs it.
                 let _ = server.init().await;
@@ -96,37 +109,33 @@ impl Services {
         }
     }
 
-    /// The servers that a program seems to call, by its text: a guess, on which nothing depends.
-    pub fn named_in(&self, code: &str) -> impl Iterator<Item = &Upstream> {
-        self.servers.iter().filter(move |server| {
-            let name = &server.settings().name;
-            mentions(code, name) || typescript::alias(name).is_some_and(|alias| mentions(code, &alias))
-        })
-    }
-
     /// Ends every server and returns when nothing of them is left, and all is written.
     pub async fn stop(self) {
-        futures_util::future::join_all(self.servers.iter().map(Upstream::terminate)).await;
+        futures_util::future::join_all(self.servers.all().iter().map(|server| async { server.terminate().await }))
+            .await;
         self.tasks.close();
         self.tasks.wait().await;
+        let remote = self.context.lock().unwrap_or_else(PoisonError::into_inner).remote.clone();
+        if let Some(remote) = remote {
+            remote.finish().await;
+        }
         if let Some(broker) = Arc::into_inner(self.broker) {
             broker.close();
         }
     }
 }
 
-/// Does `mcp.name`, `mcp["name"]` or `"name:tool"` stand in a program?
-fn mentions(code: &str, name: &str) -> bool {
-    let is_end = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == '$');
-    let before = ["mcp.", "mcp?.", "mcp[\"", "mcp['", "mcp[`"];
-    let as_member = before.iter().any(|before| {
-        code.match_indices(&format!("{before}{name}")).any(|(at, found)| is_end(&code[at + found.len()..]))
-    });
-    as_member || ["\"", "'", "`"].iter().any(|quote| code.contains(&format!("{quote}{name}:")))
+/// The way to remote servers, if any of these is one: making it reads all certificates of the system, so not for
+/// nothing.
+fn remote_for(servers: &[Settings], logins: Option<&Logins>) -> Result<Option<Remote>, Error> {
+    match servers.iter().any(|server| matches!(server.target, Ok(Target::Http { .. }))) {
+        true => Ok(Some(Remote::new(client()?, logins.cloned()))),
+        false => Ok(None),
+    }
 }
 
 /// One client for all remote servers.
-fn client() -> Result<reqwest::Client, Error> {
+pub(crate) fn client() -> Result<reqwest::Client, Error> {
     // An error says that there is one already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let same_host = redirect::Policy::custom(|attempt| {
@@ -147,24 +156,4 @@ fn client() -> Result<reqwest::Client, Error> {
         .map_err(|err| {
             Error::new(ErrorCode::ConfigInvalid, format!("no HTTP client can be made: {err}")).caused_by(err)
         })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::mentions;
-
-    #[test]
-    fn a_server_is_mentioned_where_it_is_called() {
-        let table = [
-            ("await mcp.git.log({})", true),
-            ("await mcp['git'].log({})", true),
-            ("callTool(\"git:log\", {})", true),
-            ("return 'digits of pi'", false),
-            ("mcp.github.x()", false),
-            ("// git", false),
-        ];
-        for (code, expected) in table {
-            assert_eq!(mentions(code, "git"), expected, "{code}");
-        }
-    }
 }
