@@ -101,8 +101,11 @@ async function callAsUser(...tools) {
   client.setRequestHandler(ElicitRequestSchema, () => ({ action: 'accept', content: {} }));
   const args = ['serve', '--expose', 'passthrough', '--plain-names', ...settings()];
   await client.connect(new StdioClientTransport({ command: pml, args, env: environment(), stderr: 'inherit' }));
-  for (const name of tools) await client.callTool({ name, arguments: {} });
-  await client.close();
+  try {
+    for (const name of tools) await client.callTool({ name, arguments: {} });
+  } finally {
+    await client.close();
+  }
 }
 
 /** Runs pml, and returns what it printed. */

@@ -7,6 +7,7 @@
 //! * [`clients`]: files of other programs, and how to change them.
 //! * [`config`]: `pml.toml`, as written and as checked.
 //! * [`serve`]: builds everything, and owns its end.
+//! * [`frontend`]: what an agent's client sees.
 //! * [`execution`]: one run, from request to outcome.
 //! * [`sandbox`]: the pool of jailed processes.
 //! * [`broker`]: the only door from programs to servers.
@@ -25,6 +26,7 @@ pub mod config;
 pub mod error;
 pub mod events;
 pub mod execution;
+pub mod frontend;
 pub mod sandbox;
 pub mod serve;
 pub mod upstream;

@@ -13,6 +13,7 @@ mod install;
 mod login;
 mod print;
 mod run;
+mod serve;
 mod server;
 mod starting;
 mod tools;
@@ -21,6 +22,7 @@ use std::{
     convert::Infallible,
     future::Future,
     io::{self, Write as _},
+    num::NonZeroUsize,
     path::PathBuf,
     process::ExitCode,
     sync::Arc,
@@ -45,6 +47,10 @@ const USAGE: u8 = 2;
 
 /// On whose behalf calls are made, in the audit log.
 const CLI: &str = "cli";
+const AGENT: &str = "agent";
+
+/// Threads of `pml serve` that do the work. The work is elsewhere: in sandboxes and servers.
+const MAX_THREADS: usize = 4;
 
 /// An MCP gateway with code mode: agents send TypeScript, pml runs it in a jail.
 #[derive(Debug, Parser)]
@@ -76,6 +82,8 @@ enum Command {
     Run(run::Args),
     /// Run a program that comes with pml, on servers that come with pml
     Demo,
+    /// Be the MCP server that a client (Claude Code, Codex, Cursor, …) talks to
+    Serve(serve::Args),
     /// List the tools of all servers, or of one
     Tools(tools::Args),
     /// Write TypeScript declarations of all tools, for editors
@@ -123,8 +131,17 @@ pub fn main() -> ExitCode {
         Ok(config) => config,
         Err(err) => return fail(&err, USAGE),
     };
-    // One thread: these commands do one thing at a time, and a second thread would only have to be woken.
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let mut builder = match &args.command {
+        Command::Serve(args) if args.has_many_clients() => {
+            let mut builder = tokio::runtime::Builder::new_multi_thread();
+            let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+            builder.worker_threads(cores.clamp(2, MAX_THREADS));
+            builder
+        }
+        // One thread: these commands do one thing at a time, and a second thread would only have to be woken.
+        _ => tokio::runtime::Builder::new_current_thread(),
+    };
+    let runtime = match builder.enable_all().build() {
         Ok(runtime) => runtime,
         Err(err) => {
             let _ = writeln!(io::stderr(), "error: the runtime does not start: {err}");
@@ -135,6 +152,7 @@ pub fn main() -> ExitCode {
         match args.command {
             Command::Run(args) => run::run(args, config).await,
             Command::Demo => demo::run(config).await,
+            Command::Serve(args) => serve::run(args, config, sources).await,
             Command::Tools(args) => tools::list(args, config).await,
             Command::Types(args) => tools::types(args, config).await,
             Command::Server { what } => server::run(what, config).await,

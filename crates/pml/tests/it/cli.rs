@@ -4,7 +4,7 @@
 
 use std::{
     fs,
-    io::Write,
+    io::{BufRead, BufReader, Write},
     path::Path,
     process::{Command, Output, Stdio},
     time::Duration,
@@ -335,4 +335,37 @@ fn the_worker_command_is_not_for_people() {
     let output = pml(&["worker", "nonsense"]);
     assert!(!output.status.success());
     assert!(stderr(&output).contains("for pml itself"), "{output:?}");
+}
+
+#[test]
+fn a_tool_that_is_called_before_its_server_has_started_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("pml.toml");
+    let server = pml_testkit::fixture_path();
+    fs::write(&config, format!("[servers.fix]\ncommand = {server:?}\nargs = ['--fault', 'slow-start=700']\n")).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_pml"))
+        .args(["serve", "--expose", "passthrough", "--plain-names"])
+        .args([Path::new("--config"), &config, Path::new("--data-dir"), &folder.path().join("data")])
+        .env("HOME", folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut say = |message: Value| writeln!(stdin, "{message}").unwrap();
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test"}});
+    say(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}));
+    say(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    for (id, name) in [(1, "echo"), (2, "no_such_tool")] {
+        let params = json!({"name": name, "arguments": {"text": "x"}});
+        say(json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
+    }
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let messages = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let mut answers: Vec<_> = messages.filter(|message| message["id"].as_u64() > Some(0)).take(2).collect();
+    answers.sort_by_key(|answer| answer["id"].as_u64());
+    assert_eq!(answers[0]["result"]["content"][0]["text"], "x", "{answers:?}");
+    assert_eq!(answers[1]["error"]["message"], "there is no tool `no_such_tool`", "{answers:?}");
+    drop(stdin);
+    assert!(child.wait().unwrap().success());
 }

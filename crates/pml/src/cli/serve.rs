@@ -1,0 +1,282 @@
+//! `pml serve`: the gateway itself.
+
+use std::{
+    convert::Infallible,
+    future::pending,
+    io::{self, IsTerminal, Write},
+    net::{Ipv4Addr, SocketAddr},
+    process::ExitCode,
+    sync::Arc,
+};
+
+use pml_wire::ErrorCode;
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{AGENT, USAGE, fail, with_services};
+use crate::{
+    config::{self, Config, Gateway, Sources},
+    error::Error,
+    execution::Budget,
+    frontend::{Access, Expose, Frontend, Parts, Settings},
+    serve::{self, Services},
+};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Serve HTTP here instead of standard input, such as 127.0.0.1:7777 [port 0: any that is free]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    http: Option<SocketAddr>,
+
+    /// Let every process of this machine in without a token
+    #[arg(long, requires = "http")]
+    no_token: bool,
+
+    /// What clients see: pml's own tools, the servers' own, or both
+    #[arg(long, value_enum, default_value_t = ExposeArg::Code, value_name = "WHAT")]
+    expose: ExposeArg,
+
+    /// With passthrough: list tools under their own names where only one server has it, not as server__tool
+    #[arg(long)]
+    plain_names: bool,
+}
+
+impl Args {
+    /// Over HTTP many clients come at once; on standard input there is one.
+    pub(super) fn has_many_clients(&self) -> bool {
+        self.http.is_some()
+    }
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum ExposeArg {
+    Code,
+    Passthrough,
+    Both,
+}
+
+/// Where clients come from.
+enum Door {
+    Stdio,
+    Http(TcpListener, Access),
+}
+
+pub(super) async fn run(args: Args, mut config: Config, sources: Sources) -> ExitCode {
+    let expose = match args.expose {
+        ExposeArg::Code => Expose::Code,
+        ExposeArg::Passthrough => Expose::Passthrough,
+        ExposeArg::Both => Expose::Both,
+    };
+    // Servers are told that they may ask the client only if somebody asks it for them.
+    let relays = expose != Expose::Code;
+    config.servers.iter_mut().for_each(|server| server.relays = relays);
+    let door = match args.http {
+        None => Door::Stdio,
+        Some(address) => match open(address, &args, &config).await {
+            Ok(door) => door,
+            Err(err) => return fail(&err, USAGE),
+        },
+    };
+    greet(&door);
+    let served = with_services(&config, AGENT, config.sandbox.mode, async |pool, services, interrupt| {
+        let frontend = Frontend::new(Parts {
+            pool,
+            broker: Arc::clone(&services.broker),
+            catalog: services.catalog.clone(),
+            servers: services.servers.clone(),
+            bus: services.bus.clone(),
+            settings: settings(&config),
+            expose,
+            plain_names: args.plain_names,
+            concurrent_runs: config.gateway.concurrent_runs,
+        });
+        frontend.learn_unknown();
+        let stop = CancellationToken::new();
+        let serving = async {
+            match door {
+                Door::Stdio => frontend.serve_stdio(&stop).await,
+                Door::Http(listener, access) => frontend.serve_http(listener, access, &stop).await,
+            }
+        };
+        let mut serving = std::pin::pin!(serving);
+        let served = tokio::select! {
+            served = &mut serving => served,
+            never = follow(&sources, &config, relays, &frontend, &services) => match never {},
+            () = interrupt.cancelled() => {
+                // What runs may finish, and its answer is delivered; then the doors close.
+                let served = tokio::select! {
+                    () = frontend.drain(config.gateway.stop_grace) => None,
+                    served = &mut serving => Some(served),
+                };
+                stop.cancel();
+                match served {
+                    Some(served) => served,
+                    None => serving.await,
+                }
+            }
+        };
+        frontend.end().await;
+        served
+    });
+    match served.await {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(err)) => {
+            let message = format!("pml cannot serve: {err}");
+            fail(&Error::new(ErrorCode::ConfigInvalid, message).caused_by(err), USAGE)
+        }
+        Err(err) => fail(&err, USAGE),
+    }
+}
+
+/// Takes over what changes in the configuration, for as long as it is polled. A configuration that cannot be used
+/// changes nothing.
+async fn follow(
+    sources: &Sources,
+    first: &Config,
+    relays: bool,
+    frontend: &Frontend,
+    services: &Services,
+) -> Infallible {
+    let mut current = first.clone();
+    let Ok(paths) = Config::files(sources) else { return pending().await };
+    let mut files = serve::Files::new(paths);
+    let mut hangup = signal(SignalKind::hangup()).ok();
+    loop {
+        tokio::select! {
+            () = files.changed() => {}
+            Some(Some(())) = async { Some(hangup.as_mut()?.recv().await) } => {}
+        }
+        // Reading what is no file, such as a pipe, could wait for ever.
+        if let Some(path) = files.odd() {
+            tracing::warn!("the configuration stays as it was: `{}` is no file", path.display());
+            continue;
+        }
+        let mut config = match Config::load(sources) {
+            Ok(config) => config,
+            Err(err) => {
+                tracing::warn!("the configuration stays as it was: {err}");
+                continue;
+            }
+        };
+        config.servers.iter_mut().for_each(|server| server.relays = relays);
+        keep_within(&mut config.limits, &first.limits);
+        if config == current {
+            continue;
+        }
+        let fixed = |config: &Config| Gateway { output_tokens: 0, ..config.gateway.clone() };
+        if config.sandbox != current.sandbox || fixed(&config) != fixed(&current) {
+            tracing::warn!("[sandbox], and [gateway] but for output_tokens, count when pml is started again");
+        }
+        match services.reload(config.servers.clone(), config.policy.clone()) {
+            Ok(changes) => tracing::info!(?changes, "the configuration has changed"),
+            Err(err) => {
+                tracing::warn!("the configuration stays as it was: {err}");
+                continue;
+            }
+        }
+        frontend.set_settings(settings(&config));
+        frontend.learn_unknown();
+        current = config;
+    }
+}
+
+/// The processes that wait for programs were made for these limits; higher ones need new processes.
+fn keep_within(limits: &mut Budget, first: &Budget) {
+    let wanted = *limits;
+    limits.timeout = limits.timeout.min(first.timeout);
+    limits.memory_bytes = limits.memory_bytes.min(first.memory_bytes);
+    limits.result_bytes = limits.result_bytes.min(first.result_bytes);
+    if *limits != wanted {
+        tracing::warn!("limits.timeout_ms, memory_mb and result_bytes can be raised only by starting pml again");
+    }
+}
+
+/// Opens the address, and says who may come in.
+async fn open(address: SocketAddr, args: &Args, config: &Config) -> Result<Door, Error> {
+    let wrong = |message: String| Error::new(ErrorCode::ConfigInvalid, message);
+    if args.no_token && !address.ip().is_loopback() {
+        let message = format!("{address} can be reached from other machines, so a token is needed");
+        return Err(wrong(message).with_hint("leave out --no-token, or listen on 127.0.0.1"));
+    }
+    let token = match (args.no_token, config::token(), &config.data_dir) {
+        (true, _, _) => None,
+        (false, Some(token), _) => Some(serve::named_token(&token)?),
+        (false, None, Some(folder)) => Some(serve::token(folder)?),
+        (false, None, None) => {
+            let hint = "name a folder with --data-dir, or set PML_TOKEN";
+            return Err(wrong("there is no place to keep the token".to_owned()).with_hint(hint));
+        }
+    };
+    let listener = TcpListener::bind(address).await.map_err(|err| {
+        let error = wrong(format!("pml cannot listen on {address}: {err}"));
+        let error = match err.kind() {
+            io::ErrorKind::AddrInUse => error.with_hint("choose another port; port 0 takes any that is free"),
+            _ => error,
+        };
+        error.caused_by(err)
+    })?;
+    let access = Access {
+        token,
+        hosts: config.gateway.allowed_hosts.clone(),
+        origins: config.gateway.allowed_origins.clone(),
+        requests_per_minute: config.gateway.requests_per_minute,
+    };
+    Ok(Door::Http(listener, access))
+}
+
+/// Reads `127.0.0.1:7777`, `localhost:7777` or `7777`.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let here = |port: &str| port.parse().ok().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    let address = text.parse().ok().or_else(|| here(text.strip_prefix("localhost:").unwrap_or(text)));
+    address.ok_or_else(|| "write an address and a port, such as 127.0.0.1:7777, or a port alone".to_owned())
+}
+
+/// Tells a person at a terminal, or a script, what to do.
+fn greet(door: &Door) {
+    let mut stderr = io::stderr();
+    // If stderr is closed there is nobody to tell.
+    let _ = match door {
+        Door::Http(listener, _) => match listener.local_addr() {
+            Ok(address) => writeln!(stderr, "listening on http://{address}/mcp"),
+            Err(_) => Ok(()),
+        },
+        Door::Stdio if io::stdin().is_terminal() => writeln!(
+            stderr,
+            "pml serve speaks MCP on standard input and output. A client starts it, such as:\n\
+             \n    claude mcp add pml -- pml serve\n\
+             \nCtrl-C ends it."
+        ),
+        Door::Stdio => Ok(()),
+    };
+}
+
+fn settings(config: &Config) -> Settings {
+    Settings { limits: config.limits, output_tokens: config.gateway.output_tokens }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::address;
+
+    #[test]
+    fn addresses_are_read_as_people_write_them() {
+        let table = [
+            ("127.0.0.1:7777", Some("127.0.0.1:7777")),
+            ("localhost:7777", Some("127.0.0.1:7777")),
+            ("7777", Some("127.0.0.1:7777")),
+            ("0", Some("127.0.0.1:0")),
+            ("[::1]:80", Some("[::1]:80")),
+            ("0.0.0.0:80", Some("0.0.0.0:80")),
+            ("example.org:80", None),
+            ("127.0.0.1", None),
+            ("127.0.0.1:99999", None),
+            ("", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(address(text).ok(), expected.map(|address| address.parse().unwrap()), "{text}");
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! How a run is told: content for the model, `structuredContent` for programs.
+//!
+//! The first block is the result, or what went wrong. The second, if there is anything to tell, has
+//! the console, the calls and the warnings. Images and the like follow as blocks of their own. What is
+//! longer than the budget is kept for `read_result`, and its start is shown.
+//!
+//! **Invariant:** neither of the two forms has more than about `budget` tokens, whatever the
+//! program did. (Attached media are not counted: clients have limits of their own for those.)
+
+use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _};
+
+use pml_wire::message::{ErrorReport, Log, LogLevel};
+use serde_json::{Value, json, value::RawValue};
+
+use super::{
+    results::{Caller, Results, Text},
+    tokens,
+};
+use crate::execution::{CallRecord, Outcome, millis};
+
+/// Calls that are told one by one. Of more, those that failed and how many there were.
+const MAX_CALLS: usize = 30;
+/// Longest message of one failed call.
+const MAX_CALL_ERROR: usize = 300;
+/// Keys and elements that the shape of a result names.
+const MAX_KEYS: usize = 20;
+/// What the result may always have, however much the console says.
+const LEAST: usize = 200;
+
+/// Where long texts go, and how long a short one is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Keeper<'a> {
+    pub(super) results: &'a Results,
+    pub(super) caller: &'a Caller,
+    /// Most tokens of an answer.
+    pub(super) budget: usize,
+}
+
+/// The result of `execute_code`.
+pub(super) fn answer(outcome: Outcome, keeper: Keeper<'_>) -> Value {
+    let Outcome { execution_id, result, attached, logs, calls, warnings, duration, .. } = outcome;
+    let mut told = json!({
+        "execution_id": execution_id,
+        "status": if result.is_ok() { "success" } else { "error" },
+    });
+    let console = console(&logs, keeper);
+    let notes = notes(&console, &calls, &warnings, result.is_err());
+    let left = keeper.budget.saturating_sub(tokens::estimate(&notes)).max(LEAST);
+    let (first, is_error) = match result {
+        Ok(value) => (success(value, keeper, left, &mut told), false),
+        Err(report) => (failure(&report, left, &mut told), true),
+    };
+    told["logs"] = console.lines;
+    if let Some(id) = console.kept {
+        told["logs_handle"] = json!({ "id": id });
+    }
+    told["calls"] = calls_json(&calls);
+    if calls.len() > MAX_CALLS {
+        told["calls_total"] = calls.len().into();
+    }
+    told["warnings"] = warnings.into();
+    told["duration_ms"] = millis(duration).into();
+    let mut content = vec![json!({ "type": "text", "text": first })];
+    if !notes.is_empty() {
+        content.push(json!({ "type": "text", "text": notes }));
+    }
+    // Blocks of MCP already; what a server made up that is none was never kept as one.
+    content.extend(attached.iter().filter_map(|block| serde_json::from_str(block.get()).ok()));
+    json!({ "content": content, "structuredContent": told, "isError": is_error })
+}
+
+/// The result, or its start and how to get the rest.
+fn success(value: Box<RawValue>, keeper: Keeper<'_>, left: usize, told: &mut Value) -> String {
+    // A text is shown as it is, not in quotes.
+    let text = match serde_json::from_str::<String>(value.get()) {
+        Ok(text) => Text::Plain(text.into()),
+        Err(_) => Text::Json(Box::<RawValue>::into(value)),
+    };
+    // Most of a long text need not be looked at to know that it is too long.
+    let bytes = text.as_str().len();
+    let fitting = tokens::prefix(text.as_str(), left).len();
+    if fitting == bytes {
+        told["result"] = match &text {
+            Text::Plain(text) => (&**text).into(),
+            Text::Json(text) => serde_json::from_str(text).unwrap_or_else(|_| (&**text).into()),
+        };
+        return text.as_str().to_owned();
+    }
+    let size = left * bytes / fitting.max(1);
+    let shape = shape(&text);
+    let start = tokens::prefix(text.as_str(), (left / 4).max(LEAST)).to_owned();
+    let next = start.len();
+    told["preview"] = start.clone().into();
+    let rest = match keeper.results.keep(keeper.caller, text) {
+        Some(id) => {
+            told["result_handle"] = json!({ "id": id, "bytes": bytes, "next_offset": next, "shape": shape });
+            format!(
+                "read_result({{\"id\":\"{id}\",\"offset\":{next}}}) goes on from here; with \"path\" it reads one part"
+            )
+        }
+        None => "it is too long to be kept: return less".to_owned(),
+    };
+    format!("{start}…\n\n[the start of {bytes} bytes, about {size} tokens: {shape}. {rest}]")
+}
+
+/// What went wrong, where, and what to do.
+fn failure(report: &ErrorReport, left: usize, told: &mut Value) -> String {
+    let mut text = format!("error[{}]: {}\n", report.code, report.message);
+    // Writing to a String cannot fail.
+    if let Some(frame) = &report.frame {
+        let _ = writeln!(text, "{frame}");
+    }
+    if let Some(stack) = report.stack.as_deref().filter(|_| report.frame.is_none()) {
+        let _ = writeln!(text, "{stack}");
+    }
+    if let Some(hint) = &report.hint {
+        let _ = writeln!(text, "hint: {hint}");
+    }
+    let cut = |text: &str| tokens::prefix(text, left / 2).to_owned();
+    told["error"] = json!({
+        "code": report.code,
+        "message": cut(&report.message),
+        "hint": report.hint,
+        "frame": report.frame.as_deref().map(cut),
+        "tool": report.tool,
+        "retryable": report.code.is_retryable(),
+    });
+    cut(text.trim_end())
+}
+
+/// The console, as far as there is room for it.
+struct Console {
+    text: String,
+    /// As JSON.
+    lines: Value,
+    /// Where all of it is, if this is not all.
+    kept: Option<String>,
+}
+
+fn console(logs: &[Log], keeper: Keeper<'_>) -> Console {
+    let mut text = String::new();
+    for log in logs {
+        let level = match log.level {
+            LogLevel::Log | LogLevel::Info | LogLevel::Debug => "",
+            LogLevel::Warn => "[warn] ",
+            LogLevel::Error => "[error] ",
+        };
+        let _ = writeln!(text, "{level}{}", log.text);
+    }
+    let most = keeper.budget / 4;
+    if tokens::estimate(&text) <= most {
+        let lines = json!(logs);
+        // Of many short lines, JSON is mostly what is around them.
+        if tokens::estimate(&lines.to_string()) <= most * 2 {
+            return Console { text, lines, kept: None };
+        }
+    }
+    let start = tokens::prefix(&text, most * 3 / 4).to_owned();
+    let (bytes, shown) = (text.len(), start.len());
+    let kept = keeper.results.keep(keeper.caller, Text::Plain(text.into()));
+    let how = kept.as_ref().map(|id| format!("; read_result({{\"id\":\"{id}\",\"offset\":{shown}}}) goes on"));
+    let note = format!("[the first {shown} of {bytes} bytes{}]", how.unwrap_or_default());
+    let lines = json!([{ "level": "log", "text": start }]);
+    Console { text: format!("{start}…\n{note}\n"), lines, kept }
+}
+
+/// The second block: everything but the result.
+fn notes(console: &Console, calls: &[CallRecord], warnings: &[String], has_failed: bool) -> String {
+    let mut text = String::new();
+    if !console.text.is_empty() {
+        let _ = write!(text, "console:\n{}", console.text);
+    }
+    let (done, failed): (Vec<_>, Vec<_>) = calls.iter().partition(|call| call.error.is_none());
+    if !calls.is_empty() {
+        // After a failure, what has been done is what matters: it must not be done twice.
+        let lead = match has_failed && !done.is_empty() {
+            true => " (those that succeeded have had their effect)",
+            false => "",
+        };
+        let _ = writeln!(text, "calls: {} succeeded, {} failed{lead}", done.len(), failed.len());
+    }
+    if calls.len() <= MAX_CALLS {
+        calls.iter().for_each(|call| tell(&mut text, call));
+    } else {
+        for (tool, count) in counted(&done) {
+            let _ = writeln!(text, "  ok {tool} × {count}");
+        }
+        failed.iter().take(MAX_CALLS / 2).for_each(|call| tell(&mut text, call));
+    }
+    for warning in warnings {
+        let _ = writeln!(text, "warning: {warning}");
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+fn tell(text: &mut String, call: &CallRecord) {
+    let duration = millis(call.duration);
+    let _ = match &call.error {
+        None => writeln!(text, "  ok {} {duration} ms", call.tool),
+        Some(error) => {
+            writeln!(text, "  failed {} {duration} ms, {}: {}", call.tool, error.code, short(&error.message))
+        }
+    };
+}
+
+/// How often each tool was called, the busiest first.
+fn counted<'a>(calls: &[&'a CallRecord]) -> Vec<(&'a str, usize)> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for call in calls {
+        *counts.entry(call.tool.as_str()).or_default() += 1;
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts.truncate(MAX_CALLS / 2);
+    counts
+}
+
+fn calls_json(calls: &[CallRecord]) -> Value {
+    // If not all can be told, the failures can.
+    let chosen = calls.iter().filter(|call| calls.len() <= MAX_CALLS || call.error.is_some()).take(MAX_CALLS);
+    let list = chosen.map(|call| {
+        json!({
+            "id": call.id,
+            "tool": call.tool,
+            "success": call.error.is_none(),
+            "duration_ms": millis(call.duration),
+            "error": call.error.as_ref().map(|error| json!({ "code": error.code, "message": short(&error.message) })),
+        })
+    });
+    list.collect()
+}
+
+fn short(message: &str) -> Cow<'_, str> {
+    match message.len() > MAX_CALL_ERROR {
+        true => format!("{}…", &message[..message.floor_char_boundary(MAX_CALL_ERROR)]).into(),
+        false => message.into(),
+    }
+}
+
+/// What a long text is, in a few words.
+fn shape(text: &Text) -> String {
+    let text = match text {
+        Text::Plain(text) => return format!("text of {} lines", text.lines().count()),
+        Text::Json(text) => text,
+    };
+    if let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(text) {
+        let first = items.first().and_then(|item| keys(item.get()));
+        return match first {
+            Some(keys) => format!("an array of {} objects with {keys}", items.len()),
+            None => format!("an array of {} values", items.len()),
+        };
+    }
+    keys(text).map_or_else(|| "JSON".to_owned(), |keys| format!("an object with {keys}"))
+}
+
+/// The keys of an object, if it is one.
+fn keys(text: &str) -> Option<String> {
+    let object: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(text).ok()?;
+    let mut keys: Vec<_> = object.keys().take(MAX_KEYS).map(|key| short(key)).collect();
+    if object.len() > MAX_KEYS {
+        keys.push("…".into());
+    }
+    Some(format!("the keys {}", keys.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use pml_wire::{CallId, ErrorCode, ExecutionId, message::CallError};
+
+    use super::*;
+
+    fn outcome(result: Result<&str, ErrorReport>) -> Outcome {
+        Outcome {
+            execution_id: ExecutionId::mint(),
+            result: match result {
+                Ok(json) => Ok(RawValue::from_string(json.to_owned()).unwrap()),
+                Err(report) => Err(Box::new(report)),
+            },
+            attached: Vec::new(),
+            logs: Vec::new(),
+            calls: Vec::new(),
+            warnings: Vec::new(),
+            decisions: Vec::new(),
+            duration: Duration::from_millis(5),
+        }
+    }
+
+    fn call(number: u32, error: Option<CallError>) -> CallRecord {
+        CallRecord { id: CallId(number), tool: "a:b".to_owned(), duration: Duration::from_millis(1), error }
+    }
+
+    fn told(outcome: Outcome, budget: usize) -> (Value, Results) {
+        let results = Results::default();
+        let caller = Caller::new("me");
+        (answer(outcome, Keeper { results: &results, caller: &caller, budget }), results)
+    }
+
+    #[test]
+    fn a_small_result_is_told_whole() {
+        for (json, text) in [
+            ("{\"a\":[1]}", "{\"a\":[1]}"),
+            ("\"hi\\n\"", "hi\n"),
+            ("null", "null"),
+            ("\"1\"", "1"),
+            ("\"{\\\"a\\\":1}\"", "{\"a\":1}"),
+        ] {
+            let (value, _) = told(outcome(Ok(json)), 1000);
+            assert_eq!(value["content"].as_array().unwrap().len(), 1);
+            assert_eq!(value["content"][0]["text"], text);
+            assert_eq!(value["structuredContent"]["result"].to_string(), json, "its type is kept");
+            assert_eq!(value["isError"], false);
+        }
+    }
+
+    #[test]
+    fn a_long_result_is_kept_and_its_start_shown() {
+        let json = format!("[{}]", vec!["{\"name\":\"somebody\",\"n\":12}"; 5000].join(","));
+        let (value, results) = told(outcome(Ok(&json)), 1000);
+        let text = value["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains("an array of 5000 objects with the keys n, name"), "{text}");
+        assert!(tokens::estimate(&value.to_string()) < 1000, "both forms together");
+        let handle = &value["structuredContent"]["result_handle"];
+        let kept = results.get(&Caller::new("me"), handle["id"].as_str().unwrap()).unwrap();
+        assert_eq!(kept.as_str(), json);
+        let next = usize::try_from(handle["next_offset"].as_u64().unwrap()).unwrap();
+        assert!(text.starts_with(&json[..next]));
+    }
+
+    #[test]
+    fn no_program_can_make_an_answer_too_long() {
+        let flood = "ünï 0123456789 {}[]\"\" ".repeat(3000);
+        let mut floods = outcome(Err(ErrorReport::new(ErrorCode::Exception, flood.clone()).with_hint("no")));
+        floods.logs = vec![Log { level: LogLevel::Error, text: flood.clone() }; 20];
+        floods.calls = (0..500).map(|n| call(n, Some(CallError::new(ErrorCode::ToolError, flood.clone())))).collect();
+        floods.warnings = vec!["careful".to_owned(); 20];
+        let mut lines = outcome(Ok("1"));
+        lines.logs = vec![Log { level: LogLevel::Log, text: String::new() }; 9000];
+        let (value, results) = told(lines, 10_000);
+        assert!(tokens::estimate(&value["structuredContent"].to_string()) < 10_000, "many lines with nothing in them");
+        let id = value["structuredContent"]["logs_handle"]["id"].as_str().unwrap();
+        assert_eq!(results.get(&Caller::new("me"), id).unwrap().as_str(), "\n".repeat(9000));
+        let (value, _) = told(floods, 10_000);
+        for form in ["content", "structuredContent"] {
+            let size = tokens::estimate(&value[form].to_string());
+            assert!(size < 16_000, "{form}: {size}");
+        }
+        assert_eq!(value["structuredContent"]["calls_total"], 500);
+    }
+
+    #[test]
+    fn a_failure_says_what_has_been_done() {
+        let mut failed = outcome(Err(ErrorReport::new(ErrorCode::ToolError, "no").with_hint("try again")));
+        failed.calls = vec![call(1, None), call(2, Some(CallError::new(ErrorCode::ToolError, "no")))];
+        let (value, _) = told(failed, 1000);
+        assert_eq!(value["isError"], true);
+        assert_eq!(value["content"][0]["text"], "error[TOOL_ERROR]: no\nhint: try again");
+        let notes = value["content"][1]["text"].as_str().unwrap();
+        assert!(notes.contains("1 succeeded, 1 failed (those that succeeded have had their effect)"), "{notes}");
+        assert_eq!(value["structuredContent"]["calls"][0]["success"], true);
+    }
+}

@@ -1,0 +1,168 @@
+//! `execute_code`: one run, followed, bounded, answered.
+
+use std::time::Duration;
+
+use pml_wire::{ErrorCode, ExecutionId, json, message::ErrorReport};
+use serde_json::{Value, value::to_raw_value};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    answer::{self, Keeper},
+    follow::Teller,
+    gateway::Frontend,
+    session::Scope,
+    tools::Execute,
+};
+use crate::{
+    events::Body,
+    execution::{self, Event, Media, Outcome, Request, millis},
+};
+
+/// How long the first start of servers that a program names may take, beside the program's own time.
+const FIRST_START: Duration = Duration::from_secs(60);
+
+impl Frontend {
+    /// Runs a program. Returns soon after the request is cancelled.
+    pub(super) async fn execute(&self, arguments: Execute, scope: &Scope) -> Value {
+        let teller = Teller::new(scope);
+        let outcome = teller.during(self.run(arguments, &teller, &scope.cancel)).await;
+        let caller = &scope.session.caller;
+        answer::answer(outcome, Keeper { results: &self.results, caller, budget: self.settings().output_tokens })
+    }
+
+    async fn run(&self, arguments: Execute, teller: &Teller<'_>, cancel: &CancellationToken) -> Outcome {
+        let id = ExecutionId::mint();
+        let correlation = id.to_string();
+        let settings = self.settings();
+        let mut budget = settings.limits;
+        let args = to_raw_value(&arguments.args).expect("a JSON value serializes");
+        let refused = match arguments.timeout_ms() {
+            Ok(Some(timeout)) => {
+                // A request may take less than it is allowed, never more.
+                budget.timeout = budget.timeout.min(Duration::from_millis(timeout));
+                None
+            }
+            Ok(None) => None,
+            Err(message) => Some(ErrorReport::new(ErrorCode::InvalidArguments, message)),
+        };
+        let refused = refused.or_else(|| {
+            (json::depth(args.get()) > json::MAX_DEPTH).then(|| {
+                let message = format!("`args` is nested more than {} levels deep", json::MAX_DEPTH);
+                ErrorReport::new(ErrorCode::InvalidArguments, message)
+            })
+        });
+        if let Some(report) = refused {
+            return Outcome::refused(id, report);
+        }
+        let Some(_running) = self.runs.begin() else {
+            return Outcome::refused(id, ErrorReport::new(ErrorCode::ShuttingDown, "pml is shutting down"));
+        };
+        self.bus.publish(
+            &*correlation,
+            Body::ExecutionStarted { intent: arguments.intent, code_bytes: arguments.code.len() },
+        );
+        // Cancelled by the client, or because everything ends.
+        let stop = cancel.child_token();
+        let mut ending = Ending { frontend: self, correlation: &correlation, outcome: None };
+        let work = async {
+            // First, so that a server that is slow to start takes nobody else's turn.
+            self.prepare(&arguments.code, teller, &stop).await;
+            let turn = tokio::select! {
+                turn = self.turns.acquire() => turn.ok(),
+                () = stop.cancelled() => None,
+            };
+            if turn.is_none() || self.runs.are_over() {
+                return Outcome::refused(id, ErrorReport::new(ErrorCode::Cancelled, "it was cancelled before it ran"));
+            }
+            let listener = |event: Event<'_>| {
+                teller.tell(&event);
+                self.publish(&correlation, &event);
+            };
+            let request = Request { id, args, media: Media::Apart, ..Request::new(arguments.code) };
+            execution::run(&self.pool, request, budget, &*self.broker, &listener, &stop).await
+        };
+        let mut work = std::pin::pin!(work);
+        let outcome = tokio::select! {
+            outcome = &mut work => outcome,
+            () = self.runs.ended() => {
+                stop.cancel();
+                work.await
+            }
+        };
+        ending.outcome = Some(Ended::of(&outcome));
+        outcome
+    }
+
+    /// Starts the servers that a program names. Those of which nothing is known are waited for, so that the
+    /// first start of a slow server does not use up the program's own time; why one failed is said by
+    /// the call that needs it.
+    async fn prepare(&self, code: &str, teller: &Teller<'_>, stop: &CancellationToken) {
+        let snapshot = self.catalog.snapshot();
+        let (known, unknown): (Vec<_>, Vec<_>) = self
+            .servers
+            .named_in(code)
+            .into_iter()
+            .partition(|server| snapshot.listing(&server.settings().name).is_some());
+        known.into_iter().for_each(|server| self.start_behind(server));
+        if unknown.is_empty() || stop.is_cancelled() {
+            return;
+        }
+        let names: Vec<_> = unknown.iter().map(|server| server.settings().name.clone()).collect();
+        teller.progress(|| format!("starting {}", names.join(", ")));
+        let starts = futures_util::future::join_all(unknown.iter().map(|server| server.init()));
+        tokio::select! {
+            _ = tokio::time::timeout(FIRST_START, starts) => {}
+            () = stop.cancelled() => {}
+        }
+    }
+
+    fn publish(&self, correlation: &str, event: &Event<'_>) {
+        let body = match event {
+            Event::Log(log) => Body::ExecutionLog { level: log.level, text: log.text.clone() },
+            Event::Progress(progress) => Body::ExecutionProgress {
+                progress: progress.progress,
+                total: progress.total,
+                message: progress.message.clone(),
+            },
+            Event::CallStarted(call) => Body::ToolStarted { tool: call.tool.clone(), call: call.id.0 },
+            Event::CallEnded(_) => return, // told by the broker
+        };
+        self.bus.publish(correlation, body);
+    }
+}
+
+/// How a run ended, for those who count and listen.
+struct Ended {
+    code: Option<ErrorCode>,
+    calls: usize,
+    failed_calls: usize,
+    duration: Duration,
+}
+
+impl Ended {
+    fn of(outcome: &Outcome) -> Ended {
+        Ended {
+            code: outcome.result.as_ref().err().map(|report| report.code),
+            calls: outcome.calls.len(),
+            failed_calls: outcome.calls.iter().filter(|call| call.error.is_some()).count(),
+            duration: outcome.duration,
+        }
+    }
+}
+
+/// Tells that a run has ended, also if it was dropped: then it was cancelled.
+struct Ending<'a> {
+    frontend: &'a Frontend,
+    correlation: &'a str,
+    outcome: Option<Ended>,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        let cancelled = Ended { code: Some(ErrorCode::Cancelled), calls: 0, failed_calls: 0, duration: Duration::ZERO };
+        let Ended { code, calls, failed_calls, duration } = self.outcome.take().unwrap_or(cancelled);
+        self.frontend.metrics.run(code, calls, failed_calls, duration);
+        let body = Body::ExecutionEnded { success: code.is_none(), code, calls, duration_ms: millis(duration) };
+        self.frontend.bus.publish(self.correlation, body);
+    }
+}

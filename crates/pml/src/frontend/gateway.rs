@@ -1,0 +1,250 @@
+//! What the connections of all clients share.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError, RwLock, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::{StreamExt as _, stream};
+use pml_wire::ErrorCode;
+use serde_json::{Value, json};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout},
+};
+use tokio_util::{
+    sync::CancellationToken,
+    task::{TaskTracker, task_tracker::TaskTrackerToken},
+};
+
+use super::{
+    metrics::Metrics,
+    passthrough::{Lists, Parked},
+    results::Results,
+    session::Session,
+    tokens,
+};
+use crate::{
+    broker::Broker,
+    catalog::Catalog,
+    events::Bus,
+    execution::Budget,
+    sandbox::Pool,
+    upstream::{Fleet, Upstream},
+};
+
+/// How many servers are started at the same time when pml starts.
+const STARTS: usize = 4;
+/// Longest message of a failure.
+const MAX_MESSAGE_TOKENS: usize = 1000;
+/// What ending a run may take: it is killed, and its calls are given up.
+const KILL: Duration = Duration::from_secs(2);
+
+/// What clients see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expose {
+    /// pml's own tools.
+    Code,
+    /// The servers' own tools, resources and prompts.
+    Passthrough,
+    Both,
+}
+
+/// What can be changed while pml runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// What one run may use.
+    pub limits: Budget,
+    /// Most tokens of one answer.
+    pub output_tokens: usize,
+}
+
+/// What a frontend is made of.
+#[derive(Debug)]
+pub struct Parts {
+    pub pool: Pool,
+    pub broker: Arc<Broker>,
+    pub catalog: Catalog,
+    pub servers: Fleet,
+    pub bus: Bus,
+    pub settings: Settings,
+    pub expose: Expose,
+    /// Names of tools are those of their servers, where only one has it.
+    pub plain_names: bool,
+    /// Programs that may run at the same time; more wait.
+    pub concurrent_runs: usize,
+}
+
+/// Everything that is shared.
+#[derive(Debug)]
+pub struct Frontend {
+    pub(super) pool: Pool,
+    pub(super) broker: Arc<Broker>,
+    pub(super) catalog: Catalog,
+    pub(super) servers: Fleet,
+    pub(super) bus: Bus,
+    settings: RwLock<Settings>,
+    pub(super) expose: Expose,
+    pub(super) plain_names: bool,
+    pub(super) results: Results,
+    pub(super) parked: Parked,
+    pub(super) lists: Lists,
+    /// What each client that lives wants to hear, at least.
+    pub(super) log_levels: Mutex<Vec<(Weak<Session>, usize)>>,
+    pub(super) runs: Runs,
+    pub(super) turns: Semaphore,
+    pub(super) tasks: TaskTracker,
+    pub(super) metrics: Metrics,
+    pub(super) started: Instant,
+}
+
+impl Frontend {
+    pub fn new(parts: Parts) -> Arc<Frontend> {
+        let Parts { pool, broker, catalog, servers, bus, settings, expose, plain_names, concurrent_runs } = parts;
+        let frontend = Arc::new(Frontend {
+            pool,
+            broker,
+            catalog,
+            servers,
+            bus,
+            settings: RwLock::new(settings),
+            expose,
+            plain_names,
+            results: Results::default(),
+            parked: Parked::default(),
+            lists: Lists::default(),
+            log_levels: Mutex::default(),
+            runs: Runs::default(),
+            turns: Semaphore::new(concurrent_runs),
+            tasks: TaskTracker::new(),
+            metrics: Metrics::default(),
+            started: Instant::now(),
+        });
+        if frontend.passes_through() {
+            frontend.follow_lists();
+        }
+        frontend
+    }
+
+    pub(super) fn settings(&self) -> Settings {
+        *self.settings.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on, new runs are held to these.
+    pub fn set_settings(&self, settings: Settings) {
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
+    }
+
+    /// Servers of which nothing is known.
+    pub(super) fn unknown(&self) -> Vec<Upstream> {
+        let snapshot = self.catalog.snapshot();
+        let mut servers = self.servers.all();
+        servers.retain(|server| snapshot.listing(&server.settings().name).is_none());
+        servers
+    }
+
+    /// Learns the tools of servers that were never reached, in the background.
+    pub fn learn_unknown(&self) {
+        let (unknown, end) = (self.unknown(), self.runs.end.clone());
+        self.tasks.spawn(async move {
+            // Why one did not start is said by whoever needs it.
+            let starts =
+                stream::iter(unknown).for_each_concurrent(STARTS, |server| async move { drop(server.init().await) });
+            tokio::select! {
+                () = starts => {}
+                () = end.cancelled() => {}
+            }
+        });
+    }
+
+    /// Starts a server in the background. Nobody waits for it, and why it did not start is said by whoever needs it.
+    pub(super) fn start_behind(&self, server: Upstream) {
+        let end = self.runs.end.clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                _ = server.init() => {}
+                () = end.cancelled() => {}
+            }
+        });
+    }
+
+    /// Takes no more runs, lets those that go on finish within the grace period, and ends the others.
+    pub async fn drain(&self, grace: Duration) {
+        self.runs.drain(grace).await;
+    }
+
+    /// Ends everything, when no client is served any more.
+    pub async fn end(&self) {
+        self.drain(Duration::ZERO).await;
+        self.tasks.close();
+        let _ = timeout(KILL, self.tasks.wait()).await;
+    }
+}
+
+/// The programs that run, and the requests that were passed on.
+#[derive(Debug, Default)]
+pub(super) struct Runs {
+    tracker: TaskTracker,
+    is_closing: AtomicBool,
+    end: CancellationToken,
+}
+
+impl Runs {
+    /// Counts a run for as long as the token lives; `None` if no more are taken.
+    pub(super) fn begin(&self) -> Option<TaskTrackerToken> {
+        let token = self.tracker.token();
+        (!self.is_closing.load(Ordering::SeqCst)).then_some(token)
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.tracker.len()
+    }
+
+    /// Are no more taken?
+    pub(super) fn are_over(&self) -> bool {
+        self.is_closing.load(Ordering::SeqCst)
+    }
+
+    /// Waits until every run must end.
+    pub(super) async fn ended(&self) {
+        self.end.cancelled().await;
+    }
+
+    async fn drain(&self, grace: Duration) {
+        self.is_closing.store(true, Ordering::SeqCst);
+        self.tracker.close();
+        let _ = timeout(grace, self.tracker.wait()).await;
+        self.end.cancel();
+        let _ = timeout(KILL, self.tracker.wait()).await;
+    }
+}
+
+/// The result of a tool of pml's own, for a reader and for a program.
+pub(super) fn text_result(text: &str, structured: Value) -> Value {
+    json!({
+        "content": [{ "type": "text", "text": text.trim_end() }],
+        "structuredContent": structured,
+        "isError": false,
+    })
+}
+
+/// What a tool of pml's own answers if it cannot do what was asked.
+pub(super) fn tool_failure(code: ErrorCode, message: &str, hint: Option<&str>) -> Value {
+    // It may repeat what was asked.
+    let message = tokens::prefix(message, MAX_MESSAGE_TOKENS);
+    let text = match hint {
+        Some(hint) => format!("error[{code}]: {message}\nhint: {hint}"),
+        None => format!("error[{code}]: {message}"),
+    };
+    json!({
+        "content": [{ "type": "text", "text": text }],
+        "structuredContent": {
+            "status": "error",
+            "error": { "code": code, "message": message, "hint": hint, "retryable": code.is_retryable() },
+        },
+        "isError": true,
+    })
+}

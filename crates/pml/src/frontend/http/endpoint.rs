@@ -1,0 +1,367 @@
+//! `/mcp`: messages of both eras over streamable HTTP.
+//!
+//! An answer that is there soon is plain JSON. Otherwise, or if there is something to tell before it, the
+//! answer is a stream; closing it cancels the request. Answers cannot be fetched later, in either era, so a
+//! client that has gone gets none, and nothing more is done for it.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use axum::{
+    body::{Body, Bytes, to_bytes},
+    extract::{Extension, Request as HttpRequest, State},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    response::Response,
+};
+use futures_util::{Stream, StreamExt};
+use http_body_util::LengthLimitError;
+use serde_json::Value;
+use tokio::{
+    sync::{SemaphorePermit, mpsc},
+    time::{sleep, timeout},
+};
+use tokio_util::sync::DropGuard;
+
+use super::{
+    super::{
+        results::Caller,
+        rpc::{self, Broken, Era, Incoming, Request},
+        session::{InFlight, OUTLET, Scope, Session},
+    },
+    Web,
+    events::KEEP_ALIVE,
+    headers::{self, SESSION},
+    plain, typed,
+};
+use crate::upstream::RpcError;
+
+/// Longest message.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
+/// What a message may take to arrive.
+const BODY: Duration = Duration::from_secs(30);
+/// Bodies that are read at the same time have this much room, in units; more wait.
+pub(super) const BODY_UNITS: usize = 2048;
+const BODY_UNIT: usize = 64 * 1024;
+/// How long an answer is waited for before a stream is begun.
+const SOON: Duration = Duration::from_secs(2);
+
+pub(super) async fn serve(
+    State(web): State<Arc<Web>>,
+    Extension(caller): Extension<Caller>,
+    request: HttpRequest,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    match parts.method {
+        Method::POST => match web.receive(&parts.headers, body).await {
+            Ok((bytes, _room)) => web.post(&parts.headers, &bytes, caller).await,
+            Err(response) => *response,
+        },
+        Method::GET => web.open_stream(&parts.headers, &caller),
+        Method::DELETE => match headers::text(&parts.headers, SESSION) {
+            Some(id) if web.sessions.end(id, &caller) => plain(StatusCode::OK, "the session is over"),
+            Some(_) => plain(StatusCode::NOT_FOUND, "there is no such session"),
+            None => not_allowed(),
+        },
+        _ => not_allowed(),
+    }
+}
+
+fn not_allowed() -> Response {
+    let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "send messages with POST");
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+    response
+}
+
+impl Web {
+    /// Reads the body of a message, if it can be one, and if there is room for it among the others.
+    async fn receive(&self, headers: &HeaderMap, body: Body) -> Result<(Bytes, SemaphorePermit<'_>), Box<Response>> {
+        let refuse = |status, text: &str| Err(Box::new(plain(status, text)));
+        if !headers::is_json(headers) {
+            return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the Content-Type must be application/json");
+        }
+        if !headers::accepts(headers, "application/json") {
+            return refuse(StatusCode::NOT_ACCEPTABLE, "the client must accept application/json and text/event-stream");
+        }
+        let too_large = format!("a message has at most {MAX_BYTES} bytes");
+        let size = headers.get(header::CONTENT_LENGTH).and_then(|size| size.to_str().ok()?.parse::<usize>().ok());
+        let size = size.unwrap_or(MAX_BYTES); // not known before it is there
+        if size > MAX_BYTES {
+            return refuse(StatusCode::PAYLOAD_TOO_LARGE, &too_large);
+        }
+        let read = async {
+            let units = u32::try_from(size.div_ceil(BODY_UNIT).max(1)).unwrap_or(u32::MAX);
+            let room = self.bodies.acquire_many(units).await.ok();
+            (to_bytes(body, MAX_BYTES).await, room)
+        };
+        match timeout(BODY, read).await {
+            Ok((Ok(bytes), Some(room))) => Ok((bytes, room)),
+            Ok((Err(err), _)) => {
+                match std::error::Error::source(&err).is_some_and(|err| err.is::<LengthLimitError>()) {
+                    true => refuse(StatusCode::PAYLOAD_TOO_LARGE, &too_large),
+                    false => refuse(StatusCode::BAD_REQUEST, "the message did not arrive whole"),
+                }
+            }
+            Ok((Ok(_), None)) | Err(_) => refuse(StatusCode::REQUEST_TIMEOUT, "the message took too long to arrive"),
+        }
+    }
+}
+
+impl Web {
+    async fn post(self: &Arc<Self>, headers: &HeaderMap, bytes: &[u8], caller: Caller) -> Response {
+        let request = match rpc::parse(bytes) {
+            Ok(Incoming::Request(request)) => request,
+            Ok(Incoming::Notification { method, params }) => {
+                return self.accept(headers, &caller, |session| {
+                    // Without a session there is nothing that it could change.
+                    if let Some(session) = session {
+                        self.frontend.notified(&method, &params, session);
+                    }
+                    true
+                });
+            }
+            Ok(Incoming::Answer { id, outcome }) => {
+                return self.accept(headers, &caller, |session| {
+                    session.map(|session| session.answered(&id, outcome)).is_some()
+                });
+            }
+            Err(broken) => {
+                let Broken { id, error } = *broken;
+                return failure(StatusCode::BAD_REQUEST, &id.unwrap_or_default(), error);
+            }
+        };
+        let id = request.id.clone();
+        match self.admit(headers, request, caller) {
+            Ok(admitted) => self.answer(admitted).await,
+            Err((status, error)) => failure(status, &id, error),
+        }
+    }
+
+    /// Takes what is not answered: a notification, or an answer to what a client was asked.
+    fn accept(&self, headers: &HeaderMap, caller: &Caller, take: impl FnOnce(Option<&Session>) -> bool) -> Response {
+        let id = headers::text(headers, SESSION);
+        let session = id.and_then(|id| self.sessions.get(id, caller));
+        if id.is_some() && session.is_none() {
+            return plain(StatusCode::NOT_FOUND, "there is no such session");
+        }
+        if !take(session.as_deref()) {
+            let error = rpc::error(rpc::INVALID_REQUEST, "nothing was asked that this could answer");
+            return failure(StatusCode::BAD_REQUEST, &Value::Null, error);
+        }
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::ACCEPTED;
+        response
+    }
+
+    /// Checks a request, and finds or begins its session.
+    fn admit(
+        &self,
+        headers: &HeaderMap,
+        mut request: Request,
+        caller: Caller,
+    ) -> Result<Admitted, (StatusCode, RpcError)> {
+        let bad = |error| (StatusCode::BAD_REQUEST, error);
+        let version = request.params.get("_meta").and_then(|meta| meta.get(rpc::VERSION_KEY));
+        headers::check_version(headers, version, &request.method).map_err(bad)?;
+        let meta = rpc::take_meta(&mut request).map_err(bad)?;
+        self.frontend.check_headers(headers, &request, meta.era).map_err(bad)?;
+        let (session, begun) = match (meta.era, headers::text(headers, SESSION)) {
+            // Each request is a session of its own.
+            (Era::Modern, _) => (Session::new(caller, self.gone.child_token()), None),
+            (Era::Legacy, _) if request.method == "initialize" => {
+                // No session for what will not be answered with one.
+                rpc::wanted_version(&request.params).map_err(bad)?;
+                let (id, session) = self.sessions.begin(caller, &self.gone).ok_or_else(|| {
+                    let error = rpc::error(rpc::INTERNAL_ERROR, "no session can be begun");
+                    (StatusCode::SERVICE_UNAVAILABLE, error)
+                })?;
+                (session, Some(id))
+            }
+            (Era::Legacy, Some(id)) => match self.sessions.get(id, &caller) {
+                Some(session) => (session, None),
+                None => {
+                    let error = rpc::error(rpc::INVALID_REQUEST, "there is no such session; begin with `initialize`");
+                    return Err((StatusCode::NOT_FOUND, error));
+                }
+            },
+            (Era::Legacy, None) => {
+                let message = "the header Mcp-Session-Id is missing; begin with `initialize`";
+                return Err(bad(rpc::error(rpc::INVALID_REQUEST, message)));
+            }
+        };
+        let Some(in_flight) = session.begin(&request.id) else {
+            return Err(bad(rpc::error(rpc::INVALID_REQUEST, "a request with this id is being served")));
+        };
+        let (outlet, messages) = mpsc::channel(OUTLET);
+        let scope = Scope {
+            id: request.id.clone(),
+            era: meta.era,
+            capabilities: meta.capabilities.unwrap_or_else(|| session.capabilities()),
+            session,
+            meta: meta.fields,
+            outlet,
+            streams: headers::accepts(headers, "text/event-stream"),
+            cancel: in_flight.cancel.clone(),
+        };
+        Ok(Admitted { request, scope, in_flight, messages, begun })
+    }
+
+    async fn answer(self: &Arc<Self>, admitted: Admitted) -> Response {
+        let Admitted { request, scope, in_flight, mut messages, begun } = admitted;
+        let (era, streams) = (scope.era, scope.streams);
+        // Whatever becomes of this response, when it is gone the request is cancelled.
+        let guard = in_flight.cancel.clone().drop_guard();
+        let frontend = Arc::clone(&self.frontend);
+        let mut serving = self.frontend.tasks.spawn(async move {
+            let outcome = frontend.serve_until_cancelled(request, &scope).await;
+            drop(in_flight);
+            outcome.map(|outcome| {
+                let status = status(era, &outcome);
+                (status, rpc::answer(&scope.id, outcome))
+            })
+        });
+        let first = tokio::select! {
+            biased;
+            answer = &mut serving => match answer {
+                Ok(Some(answer)) => First::Answer(answer),
+                _ => return plain(StatusCode::SERVICE_UNAVAILABLE, "the request was cancelled"),
+            },
+            Some(message) = messages.recv(), if streams => First::Message(message),
+            () = sleep(SOON), if streams => First::Later,
+        };
+        let mut response = match first {
+            // What was said before it, and was not sent because the client takes no stream, is lost.
+            First::Answer((status, answer)) => match messages.try_recv() {
+                Ok(message) if streams => stream(Some(message), messages, Some(answer), None, guard),
+                _ => typed(status, "application/json", answer),
+            },
+            First::Message(message) => stream(Some(message), messages, None, Some(serving), guard),
+            First::Later => stream(None, messages, None, Some(serving), guard),
+        };
+        if let Some(value) = begun.and_then(|id| HeaderValue::from_str(&id).ok()) {
+            response.headers_mut().insert(SESSION, value);
+        }
+        response
+    }
+
+    /// The stream of a session, for what belongs to no request.
+    fn open_stream(self: &Arc<Self>, headers: &HeaderMap, caller: &Caller) -> Response {
+        let Some(id) = headers::text(headers, SESSION) else { return not_allowed() };
+        if !headers::accepts(headers, "text/event-stream") {
+            return plain(StatusCode::NOT_ACCEPTABLE, "the client must accept text/event-stream");
+        }
+        let Some(session) = self.sessions.get(id, caller) else {
+            return plain(StatusCode::NOT_FOUND, "there is no such session");
+        };
+        let (outlet, messages) = mpsc::channel(OUTLET);
+        session.set_stream(Some(outlet.clone()));
+        session.initialized.cancel(); // whoever opens a stream has begun
+        let closed = self.frontend.follow_news(&session, outlet);
+        let rest = Rest { first: None, messages, serving: None, answer: None, _guard: closed };
+        let (stop, gone) = (self.stop.clone(), session.gone.clone());
+        let ended = async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = gone.cancelled() => {}
+            }
+        };
+        let mut response = streamed(rest.chunks().take_until(Box::pin(ended)));
+        if let Ok(value) = HeaderValue::from_str(id) {
+            response.headers_mut().insert(SESSION, value);
+        }
+        response
+    }
+}
+
+/// A request that may be served.
+struct Admitted {
+    request: Request,
+    scope: Scope,
+    in_flight: InFlight,
+    messages: mpsc::Receiver<String>,
+    /// The session that begins with it.
+    begun: Option<String>,
+}
+
+/// What comes first.
+enum First {
+    Answer((StatusCode, String)),
+    /// Something to tell before the answer.
+    Message(String),
+    Later,
+}
+
+type Serving = tokio::task::JoinHandle<Option<(StatusCode, String)>>;
+
+/// What a stream still has to give.
+struct Rest {
+    first: Option<String>,
+    messages: mpsc::Receiver<String>,
+    serving: Option<Serving>,
+    /// The answer, when it is known and what was said before it has not been given yet.
+    answer: Option<String>,
+    _guard: DropGuard,
+}
+
+/// A stream of messages, of which the answer is the last. Dropped, it cancels what it is about.
+fn stream(
+    first: Option<String>,
+    messages: mpsc::Receiver<String>,
+    answer: Option<String>,
+    serving: Option<Serving>,
+    guard: DropGuard,
+) -> Response {
+    streamed(Rest { first, messages, serving, answer, _guard: guard }.chunks())
+}
+
+fn streamed(chunks: impl Stream<Item = Result<String, Infallible>> + Send + 'static) -> Response {
+    typed(StatusCode::OK, "text/event-stream", Body::from_stream(chunks))
+}
+
+impl Rest {
+    fn chunks(self) -> impl Stream<Item = Result<String, Infallible>> + Send + 'static {
+        futures_util::stream::unfold(self, async |mut rest| {
+            let text = rest.next().await?;
+            Some((Ok(text), rest))
+        })
+    }
+
+    async fn next(&mut self) -> Option<String> {
+        if let Some(message) = self.first.take() {
+            return Some(event(&message));
+        }
+        let is_live = self.serving.is_some() || self.answer.is_none();
+        tokio::select! {
+            biased;
+            message = self.messages.recv() => match (message, self.serving.take(), self.answer.take()) {
+                (Some(message), serving, answer) => {
+                    (self.serving, self.answer) = (serving, answer);
+                    Some(event(&message))
+                }
+                // Nobody can say anything more but the answer.
+                (None, _, Some(answer)) => Some(event(&answer)),
+                (None, Some(serving), None) => Some(event(&serving.await.ok()??.1)),
+                (None, None, None) => None,
+            },
+            () = sleep(KEEP_ALIVE), if is_live => Some(": still here\n\n".to_owned()),
+        }
+    }
+}
+
+fn event(message: &str) -> String {
+    format!("event: message\ndata: {message}\n\n")
+}
+
+/// The status of an answer that is sent as a whole. In the earlier era, only the body says what went wrong.
+fn status(era: Era, outcome: &Result<Value, RpcError>) -> StatusCode {
+    match (era, outcome) {
+        (Era::Legacy, _) | (_, Ok(_)) => StatusCode::OK,
+        (Era::Modern, Err(error)) => match error.code {
+            rpc::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
+            rpc::HEADER_MISMATCH | rpc::MISSING_CAPABILITY | rpc::UNSUPPORTED_VERSION => StatusCode::BAD_REQUEST,
+            _ => StatusCode::OK,
+        },
+    }
+}
+
+fn failure(status: StatusCode, id: &Value, error: RpcError) -> Response {
+    typed(status, "application/json", rpc::answer(id, Err(error)))
+}

@@ -1,0 +1,68 @@
+//! `GET /events`: what happens, as it happens.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use axum::{
+    body::Body,
+    extract::{Query, State},
+    http::StatusCode,
+    response::Response,
+};
+use serde::Deserialize;
+use tokio::time::{Instant, timeout_at};
+
+use super::{Web, typed};
+use crate::events::{Event, Listener};
+
+/// Longest silence on a stream.
+pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+/// What is to be followed.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Filter {
+    /// Only events of this execution.
+    execution: Option<String>,
+    /// Only topics that begin so, such as `execution.` or `provider.mcp.tool`.
+    topic: Option<String>,
+}
+
+impl Filter {
+    fn is_wanted(&self, event: &Event, topic: &str) -> bool {
+        self.execution.as_ref().is_none_or(|execution| *execution == event.correlation_id)
+            && self.topic.as_ref().is_none_or(|wanted| topic.starts_with(wanted.as_str()))
+    }
+}
+
+pub(super) async fn follow(State(web): State<Arc<Web>>, Query(filter): Query<Filter>) -> Response {
+    let state = (web.frontend.bus.listen(), filter, web.stop.clone(), 0);
+    let stream = futures_util::stream::unfold(state, async |(mut listener, filter, stop, told)| {
+        let text = tokio::select! {
+            text = next(&mut listener, &filter, told) => text?,
+            () = stop.cancelled() => return None,
+        };
+        let told = listener.lost();
+        Some((Ok::<_, Infallible>(text), (listener, filter, stop, told)))
+    });
+    typed(StatusCode::OK, "text/event-stream", Body::from_stream(stream))
+}
+
+/// The next event that is wanted, as text; or a sign of life.
+async fn next(listener: &mut Listener, filter: &Filter, told: u64) -> Option<String> {
+    // One bound for all, also if only what is not wanted happens.
+    let until = Instant::now() + KEEP_ALIVE;
+    loop {
+        let Ok(event) = timeout_at(until, listener.next()).await else { return Some(": still here\n\n".to_owned()) };
+        let event = event?;
+        let json = serde_json::to_value(&*event).expect("plain data serializes");
+        let topic = json["body"]["topic"].as_str().unwrap_or_default();
+        let lost = listener.lost() - told;
+        let missed = if lost > 0 { format!("event: lost\ndata: {{\"count\":{lost}}}\n\n") } else { String::new() };
+        if filter.is_wanted(&event, topic) {
+            return Some(format!("{missed}event: {topic}\ndata: {json}\n\n"));
+        }
+        if lost > 0 {
+            return Some(missed);
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Who is let in.
+//!
+//! In this order: the host that was asked for, the page that asks, the token, the rate. A browser that was
+//! lured to a page of somebody else sends a foreign `Origin`, or (if its resolver was lured too) a foreign
+//! `Host`; neither gets further. There is no CORS grant.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, SocketAddr},
+    num::NonZeroU32,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{
+    Extension,
+    extract::{ConnectInfo, Request, State},
+    http::{HeaderMap, HeaderName, StatusCode, header},
+    middleware::Next,
+    response::Response,
+};
+
+use super::{super::results::Caller, OPEN, Web, plain};
+use crate::{broker::Bucket, catalog::hash};
+
+/// Requests without the right token that one address may make in a minute.
+const FAILURES: NonZeroU32 = NonZeroU32::new(60).expect("not zero");
+/// Addresses that are remembered.
+const MAX_ADDRESSES: usize = 10_000;
+
+/// Who may come in.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// What every request must carry; `None` only for this machine itself.
+    pub token: Option<String>,
+    /// Names under which pml is reached, besides those of this machine.
+    pub hosts: Vec<String>,
+    /// Pages that may use it.
+    pub origins: Vec<String>,
+    /// Requests that one address may make in a minute.
+    pub requests_per_minute: NonZeroU32,
+}
+
+/// Has a connection made a request that was let in?
+pub(super) type LetIn = Arc<AtomicBool>;
+
+#[derive(Debug)]
+pub(super) struct Guard {
+    access: Access,
+    /// Where pml listens.
+    address: SocketAddr,
+    rates: Mutex<HashMap<IpAddr, Arc<Rates>>>,
+}
+
+/// What one address has left.
+#[derive(Debug)]
+struct Rates {
+    /// With the token.
+    requests: Bucket,
+    /// Without, where none is needed.
+    open: Bucket,
+    /// With a wrong one. Each its own, so that whoever has none takes nothing from those who have.
+    failures: Bucket,
+}
+
+/// Why a request is not let in.
+#[derive(Debug, PartialEq, Eq)]
+enum Refusal {
+    Host,
+    Origin,
+    Token,
+    /// Come back then.
+    Rate(Duration),
+}
+
+pub(super) async fn check(
+    State(web): State<Arc<Web>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    Extension(is_let_in): Extension<LetIn>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    // A whole address in the place of a path names a host too.
+    let is_elsewhere = request.uri().host().is_some_and(|host| !web.guard.is_own_host(host));
+    let verdict = match is_elsewhere {
+        true => Err(Refusal::Host),
+        false => web.guard.judge(request.headers(), request.uri().path(), peer.ip()),
+    };
+    web.frontend.metrics.request(verdict.is_ok());
+    match verdict {
+        Ok(caller) => {
+            is_let_in.fetch_or(!OPEN.contains(&request.uri().path()), Ordering::Relaxed);
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(refusal) => refuse(&refusal),
+    }
+}
+
+fn refuse(refusal: &Refusal) -> Response {
+    let (status, text) = match refusal {
+        Refusal::Host => (StatusCode::FORBIDDEN, "this Host is not served here; name it in gateway.allowed_hosts"),
+        Refusal::Origin => (StatusCode::FORBIDDEN, "this Origin may not use pml; name it in gateway.allowed_origins"),
+        Refusal::Token => (StatusCode::UNAUTHORIZED, "send `Authorization: Bearer …` with the token of this pml"),
+        Refusal::Rate(_) => (StatusCode::TOO_MANY_REQUESTS, "too many requests"),
+    };
+    let mut response = plain(status, text);
+    let extra: Option<(HeaderName, String)> = match refusal {
+        Refusal::Token => Some((header::WWW_AUTHENTICATE, "Bearer realm=\"pml\"".to_owned())),
+        Refusal::Rate(wait) => Some((header::RETRY_AFTER, wait.as_secs().max(1).to_string())),
+        Refusal::Host | Refusal::Origin => None,
+    };
+    if let Some((name, value)) = extra
+        && let Ok(value) = value.parse()
+    {
+        response.headers_mut().insert(name, value);
+    }
+    response
+}
+
+impl Guard {
+    pub(super) fn new(access: Access, address: SocketAddr) -> Guard {
+        Guard { access, address, rates: Mutex::default() }
+    }
+
+    fn judge(&self, headers: &HeaderMap, path: &str, peer: IpAddr) -> Result<Caller, Refusal> {
+        let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("\u{0}"));
+        let host = text(header::HOST).unwrap_or_default();
+        let count = |name| headers.get_all(name).iter().count();
+        if !self.is_own_host(host) || count(header::HOST) != 1 {
+            return Err(Refusal::Host);
+        }
+        if let Some(origin) = text(header::ORIGIN)
+            && (!self.is_welcome(origin, host) || count(header::ORIGIN) != 1)
+        {
+            return Err(Refusal::Origin);
+        }
+        let rates = self.rates(peer);
+        if OPEN.contains(&path) {
+            rates.open.take().map_err(Refusal::Rate)?;
+            return Ok(Caller::new("anyone"));
+        }
+        let Some(token) = &self.access.token else {
+            rates.requests.take().map_err(Refusal::Rate)?;
+            return Ok(Caller::new("http"));
+        };
+        let given = text(header::AUTHORIZATION).and_then(|value| {
+            let (scheme, token) = value.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+        });
+        // Hashes are compared, so how long that takes says nothing about the token.
+        let digest = hash(token);
+        match given.is_some_and(|given| hash(given) == digest) {
+            true => {
+                rates.requests.take().map_err(Refusal::Rate)?;
+                Ok(Caller::new(format!("http:{}", &digest[..16])))
+            }
+            false => match rates.failures.take() {
+                Ok(()) => Err(Refusal::Token),
+                Err(wait) => Err(Refusal::Rate(wait)),
+            },
+        }
+    }
+
+    /// Is this how pml is reached?
+    fn is_own_host(&self, host: &str) -> bool {
+        let (name, port) = split_port(host);
+        let is_listed =
+            self.access.hosts.iter().any(|own| own.eq_ignore_ascii_case(host) || own.eq_ignore_ascii_case(name));
+        if is_listed {
+            return true;
+        }
+        // A name can be made to lead here by whoever owns it; an address leads where it says.
+        let is_address = name.parse::<IpAddr>().is_ok();
+        let is_port = port.is_none_or(|port| port.parse() == Ok(self.address.port()));
+        (name.eq_ignore_ascii_case("localhost") || is_address) && is_port
+    }
+
+    /// May this page use pml? Its own pages may.
+    fn is_welcome(&self, origin: &str, host: &str) -> bool {
+        self.access.origins.iter().any(|own| own.trim_end_matches('/').eq_ignore_ascii_case(origin))
+            || origin.eq_ignore_ascii_case(&format!("http://{host}"))
+    }
+
+    fn rates(&self, peer: IpAddr) -> Arc<Rates> {
+        let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        if rates.len() >= MAX_ADDRESSES && !rates.contains_key(&peer) {
+            rates.clear(); // a flood of addresses; each begins anew
+        }
+        let limit = self.access.requests_per_minute;
+        let fresh = || {
+            let (requests, open) = (Bucket::new(limit), Bucket::new(limit));
+            Arc::new(Rates { requests, open, failures: Bucket::new(FAILURES) })
+        };
+        Arc::clone(rates.entry(peer).or_insert_with(fresh))
+    }
+}
+
+/// A host without its port, and the port. Brackets around an address are taken off.
+fn split_port(host: &str) -> (&str, Option<&str>) {
+    if let Some(rest) = host.strip_prefix('[') {
+        return match rest.split_once(']') {
+            Some((address, "")) => (address, None),
+            Some((address, port)) if port.starts_with(':') => (address, port.strip_prefix(':')),
+            _ => (host, None),
+        };
+    }
+    match host.split_once(':') {
+        Some((name, port)) => (name, Some(port)),
+        None => (host, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard(token: Option<&str>) -> Guard {
+        let access = Access {
+            token: token.map(str::to_owned),
+            hosts: vec!["pml.example".to_owned()],
+            origins: vec!["https://app.example".to_owned()],
+            requests_per_minute: NonZeroU32::new(1000).unwrap(),
+        };
+        Guard::new(access, "127.0.0.1:8080".parse().unwrap())
+    }
+
+    fn judge(guard: &Guard, headers: &[(&str, &str)]) -> Result<Caller, Refusal> {
+        let mut all = HeaderMap::new();
+        for (name, value) in headers {
+            all.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
+        }
+        guard.judge(&all, "/mcp", "127.0.0.1".parse().unwrap())
+    }
+
+    #[tokio::test]
+    async fn only_those_who_should_get_in() {
+        let guard = guard(Some("secret"));
+        let right = ("authorization", "Bearer secret");
+        type Headers<'a> = &'a [(&'a str, &'a str)];
+        let table: [(Headers<'_>, Result<(), Refusal>); 23] = [
+            (&[("host", "localhost:8080"), right], Ok(())),
+            (&[("host", "127.0.0.1:8080"), right], Ok(())),
+            (&[("host", "[::1]:8080"), right], Ok(())),
+            (&[("host", "localhost"), right], Ok(())),
+            (&[("host", "192.168.0.7:8080"), right], Ok(())),
+            (&[("host", "pml.example"), right], Ok(())),
+            (&[("host", "PML.example:443"), right], Ok(())),
+            (&[("host", "localhost:8080"), ("authorization", "bearer secret")], Ok(())),
+            (&[("host", "localhost:8080"), ("origin", "http://localhost:8080"), right], Ok(())),
+            (&[("host", "localhost:8080"), ("origin", "https://app.example"), right], Ok(())),
+            (&[right], Err(Refusal::Host)),
+            (&[("host", "evil.example"), right], Err(Refusal::Host)),
+            (&[("host", "localhost:9"), right], Err(Refusal::Host)),
+            (&[("host", "localhost.evil.example:8080"), right], Err(Refusal::Host)),
+            (&[("host", "[::1"), right], Err(Refusal::Host)),
+            (&[("host", "[::1].evil.example"), right], Err(Refusal::Host)),
+            (
+                &[
+                    ("host", "localhost:8080"),
+                    ("origin", "http://localhost:8080"),
+                    ("origin", "http://evil.example"),
+                    right,
+                ],
+                Err(Refusal::Origin),
+            ),
+            (&[("host", "localhost:8080"), ("origin", "http://evil.example"), right], Err(Refusal::Origin)),
+            (&[("host", "localhost:8080"), ("origin", "null"), right], Err(Refusal::Origin)),
+            (&[("host", "localhost:8080"), ("origin", "http://localhost:3000"), right], Err(Refusal::Origin)),
+            (&[("host", "localhost:8080")], Err(Refusal::Token)),
+            (&[("host", "localhost:8080"), ("authorization", "Bearer wrong")], Err(Refusal::Token)),
+            (&[("host", "localhost:8080"), ("authorization", "Basic secret")], Err(Refusal::Token)),
+        ];
+        for (headers, expected) in table {
+            assert_eq!(judge(&guard, headers).map(drop), expected, "{headers:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_guesses_tokens_is_slowed_down() {
+        let guard = guard(Some("secret"));
+        let wrong = [("host", "localhost"), ("authorization", "Bearer guess")];
+        for _ in 0..FAILURES.get() {
+            assert_eq!(judge(&guard, &wrong), Err(Refusal::Token));
+        }
+        assert!(matches!(judge(&guard, &wrong), Err(Refusal::Rate(_))));
+        assert!(judge(&guard, &[("host", "localhost"), ("authorization", "Bearer secret")]).is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn strangers_take_nothing_from_those_who_have_the_token() {
+        let guard = guard(Some("secret"));
+        for _ in 0..5000 {
+            let _ = judge(&guard, &[("host", "localhost")]);
+        }
+        assert!(judge(&guard, &[("host", "localhost"), ("authorization", "Bearer secret")]).is_ok());
+    }
+}

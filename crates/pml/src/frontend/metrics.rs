@@ -1,0 +1,135 @@
+//! Counters, in the text form that Prometheus reads.
+
+use std::{
+    fmt::Write as _,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use pml_wire::ErrorCode;
+
+use super::gateway::Frontend;
+use crate::upstream::HealthState;
+
+/// Upper bounds of the durations that are counted, in seconds.
+const BOUNDS: [f64; 9] = [0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0];
+
+/// What is counted from the start.
+#[derive(Debug, Default)]
+pub(super) struct Metrics {
+    succeeded: AtomicU64,
+    failed: AtomicU64,
+    cancelled: AtomicU64,
+    calls: AtomicU64,
+    calls_failed: AtomicU64,
+    /// Runs by duration, each counted in the first bound that holds it.
+    durations: [AtomicU64; BOUNDS.len()],
+    duration_micros: AtomicU64,
+    requests: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Metrics {
+    pub(super) fn run(&self, code: Option<ErrorCode>, calls: usize, failed_calls: usize, duration: Duration) {
+        let counter = match code {
+            None => &self.succeeded,
+            Some(ErrorCode::Cancelled) => &self.cancelled,
+            Some(_) => &self.failed,
+        };
+        add(counter, 1);
+        add(&self.calls, calls);
+        add(&self.calls_failed, failed_calls);
+        self.duration(duration);
+    }
+
+    fn duration(&self, duration: Duration) {
+        self.duration_micros.fetch_add(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        if let Some(index) = BOUNDS.iter().position(|bound| duration.as_secs_f64() <= *bound) {
+            add(&self.durations[index], 1);
+        }
+    }
+
+    /// A request over HTTP that was let in, or not.
+    pub(super) fn request(&self, is_let_in: bool) {
+        add(if is_let_in { &self.requests } else { &self.refused }, 1);
+    }
+}
+
+fn add(counter: &AtomicU64, count: usize) {
+    counter.fetch_add(count as u64, Ordering::Relaxed);
+}
+
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+impl Frontend {
+    /// Everything that is counted, as text.
+    pub(super) fn exposition(&self) -> String {
+        let metrics = &self.metrics;
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        let mut family = |name: &str, kind: &str, help: &str, samples: &[(String, String)]| {
+            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+            for (labels, value) in samples {
+                let _ = writeln!(text, "{name}{labels} {value}");
+            }
+        };
+        let one = |value: u64| vec![(String::new(), value.to_string())];
+        let by = |label: &str, values: &[(&str, u64)]| -> Vec<_> {
+            values.iter().map(|(name, value)| (format!("{{{label}=\"{name}\"}}"), value.to_string())).collect()
+        };
+        family(
+            "pml_build_info",
+            "gauge",
+            "The version that runs.",
+            &[(format!("{{version=\"{}\"}}", env!("CARGO_PKG_VERSION")), "1".to_owned())],
+        );
+        let (succeeded, failed, cancelled) =
+            (read(&metrics.succeeded), read(&metrics.failed), read(&metrics.cancelled));
+        let runs = by("status", &[("success", succeeded), ("error", failed), ("cancelled", cancelled)]);
+        family("pml_runs_total", "counter", "Programs that were run.", &runs);
+        family(
+            "pml_runs_in_flight",
+            "gauge",
+            "Programs that run now, or wait for their turn.",
+            &one(self.runs.count() as u64),
+        );
+        let calls = read(&metrics.calls);
+        let calls_failed = read(&metrics.calls_failed);
+        let calls = by("status", &[("success", calls.saturating_sub(calls_failed)), ("error", calls_failed)]);
+        family("pml_tool_calls_total", "counter", "Tool calls that programs made.", &calls);
+        let requests = by("verdict", &[("accepted", read(&metrics.requests)), ("refused", read(&metrics.refused))]);
+        family("pml_http_requests_total", "counter", "HTTP requests, let in or not.", &requests);
+        let servers: Vec<_> = self
+            .servers
+            .all()
+            .iter()
+            .map(|server| {
+                let is_up = server.health().state == HealthState::Healthy;
+                (format!("{{server=\"{}\"}}", escape(&server.settings().name)), u8::from(is_up).to_string())
+            })
+            .collect();
+        family("pml_server_up", "gauge", "Is the MCP server connected?", &servers);
+        let tools = self.catalog.snapshot().tools().count();
+        family("pml_tools", "gauge", "Tools in the catalogue.", &one(tools as u64));
+
+        let name = "pml_run_duration_seconds";
+        let _ = writeln!(text, "# HELP {name} How long programs ran.\n# TYPE {name} histogram");
+        let mut sum = 0;
+        for (bound, count) in BOUNDS.iter().zip(&metrics.durations) {
+            sum += read(count);
+            let _ = writeln!(text, "{name}_bucket{{le=\"{bound}\"}} {sum}");
+        }
+        let all = succeeded + failed + cancelled;
+        let _ = writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {all}");
+        let _ = writeln!(text, "{name}_sum {}", read(&metrics.duration_micros) as f64 / 1e6);
+        let _ = writeln!(text, "{name}_count {all}");
+        text
+    }
+}
+
+/// A text inside a label.
+fn escape(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

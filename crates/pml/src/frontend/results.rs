@@ -1,0 +1,138 @@
+//! Results that were too long for an answer, kept for `read_result`.
+//!
+//! **Invariant:** a result is named by a random id and given to nobody but the caller whose run made
+//! it. What is kept is bounded in number, size and age; the oldest goes first.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+const MAX_COUNT: usize = 200;
+const MAX_BYTES: usize = 128 * 1024 * 1024;
+const MAX_AGE: Duration = Duration::from_secs(60 * 60);
+
+/// A name that nobody can guess; `None` if this machine has no random numbers.
+pub(super) fn random_id() -> Option<String> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).ok()?;
+    Some(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// On whose behalf something is done.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Caller(pub(super) Arc<str>);
+
+impl Caller {
+    pub(super) fn new(name: impl Into<Arc<str>>) -> Caller {
+        Caller(name.into())
+    }
+}
+
+/// The results of all callers.
+#[derive(Debug, Default)]
+pub(super) struct Results {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    by_id: HashMap<String, Entry>,
+    /// Oldest first.
+    order: VecDeque<String>,
+    bytes: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    owner: Caller,
+    text: Arc<Text>,
+    since: Instant,
+}
+
+/// A text that is kept.
+#[derive(Debug)]
+pub(super) enum Text {
+    /// JSON of anything but a text.
+    Json(Box<str>),
+    /// A text itself, such as the console.
+    Plain(Box<str>),
+}
+
+impl Text {
+    pub(super) fn as_str(&self) -> &str {
+        match self {
+            Text::Json(text) | Text::Plain(text) => text,
+        }
+    }
+}
+
+impl Results {
+    /// Keeps a text. Its id; `None` if it is too large to be kept at all.
+    pub(super) fn keep(&self, owner: &Caller, text: Text) -> Option<String> {
+        let size = text.as_str().len();
+        let id = format!("r_{}", random_id().filter(|_| size <= MAX_BYTES)?);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.drop_old();
+        while kept.order.len() >= MAX_COUNT || kept.bytes + size > MAX_BYTES {
+            kept.drop_oldest();
+        }
+        kept.bytes += size;
+        kept.order.push_back(id.clone());
+        kept.by_id.insert(id.clone(), Entry { owner: owner.clone(), text: Arc::new(text), since: Instant::now() });
+        Some(id)
+    }
+
+    /// What is kept under an id, for its owner.
+    pub(super) fn get(&self, caller: &Caller, id: &str) -> Option<Arc<Text>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.drop_old();
+        kept.by_id.get(id).filter(|entry| entry.owner == *caller).map(|entry| Arc::clone(&entry.text))
+    }
+}
+
+impl Kept {
+    fn drop_old(&mut self) {
+        while self.order.front().is_some_and(|id| self.by_id[id].since.elapsed() > MAX_AGE) {
+            self.drop_oldest();
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some(entry) = self.order.pop_front().and_then(|id| self.by_id.remove(&id)) {
+            self.bytes -= entry.text.as_str().len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(size: usize) -> Text {
+        Text::Plain("x".repeat(size).into())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_kept_is_bounded_and_given_to_its_owner_only() {
+        let results = Results::default();
+        let (ann, bob) = (Caller::new("ann"), Caller::new("bob"));
+        let first = results.keep(&ann, plain(10)).unwrap();
+        assert!(results.get(&ann, &first).is_some());
+        assert!(results.get(&bob, &first).is_none());
+        assert!(results.get(&ann, "r_").is_none());
+        for _ in 0..MAX_COUNT {
+            results.keep(&bob, plain(1)).unwrap();
+        }
+        assert!(results.get(&ann, &first).is_none(), "the oldest goes first");
+        let large = results.keep(&ann, plain(MAX_BYTES)).unwrap();
+        assert_eq!(results.kept.lock().unwrap().order.len(), 1);
+        assert!(results.keep(&ann, plain(MAX_BYTES + 1)).is_none());
+        tokio::time::advance(MAX_AGE + Duration::from_secs(1)).await;
+        assert!(results.get(&ann, &large).is_none());
+        assert_eq!(results.kept.lock().unwrap().bytes, 0);
+    }
+}

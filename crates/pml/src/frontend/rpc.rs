@@ -1,0 +1,346 @@
+//! Messages as clients send them, and what both eras of the protocol want around an answer.
+
+use serde_json::{Map, Value, json};
+
+use crate::upstream::RpcError;
+
+pub(super) const PARSE_ERROR: i64 = -32700;
+pub(super) const INVALID_REQUEST: i64 = -32600;
+pub(super) const METHOD_NOT_FOUND: i64 = -32601;
+pub(super) const INVALID_PARAMS: i64 = -32602;
+pub(super) const INTERNAL_ERROR: i64 = -32603;
+/// What a header says is not what the body says.
+pub(super) const HEADER_MISMATCH: i64 = -32020;
+pub(super) const MISSING_CAPABILITY: i64 = -32021;
+pub(super) const UNSUPPORTED_VERSION: i64 = -32022;
+
+/// The version in which each request stands for itself.
+pub(super) const MODERN: &str = "2026-07-28";
+/// The versions with a handshake, newest first.
+pub(super) const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+
+pub(super) const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+pub(super) const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+pub(super) const CLIENT_KEY: &str = "io.modelcontextprotocol/clientInfo";
+const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
+pub(super) const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
+
+/// How a request wants to be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Era {
+    Legacy,
+    Modern,
+}
+
+/// A message from a client.
+#[derive(Debug, PartialEq)]
+pub(super) enum Incoming {
+    Request(Request),
+    Notification {
+        method: String,
+        params: Map<String, Value>,
+    },
+    /// The answer to something pml asked.
+    Answer {
+        id: Value,
+        outcome: Result<Value, RpcError>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Request {
+    /// A text or a number.
+    pub(super) id: Value,
+    pub(super) method: String,
+    pub(super) params: Map<String, Value>,
+}
+
+/// A message that is none: what to answer, and to which request, if that can be known.
+#[derive(Debug, PartialEq)]
+pub(super) struct Broken {
+    /// Null if it cannot be known; `None` if it is nothing that is answered.
+    pub(super) id: Option<Value>,
+    pub(super) error: RpcError,
+}
+
+pub(super) fn error(code: i64, message: impl Into<String>) -> RpcError {
+    RpcError { code, message: message.into(), data: None }
+}
+
+/// Reads one message.
+pub(super) fn parse(bytes: &[u8]) -> Result<Incoming, Box<Broken>> {
+    let broken = |id: Value, code, message: &str| Box::new(Broken { id: Some(id), error: error(code, message) });
+    let ignored = |message: &str| Box::new(Broken { id: None, error: error(INVALID_REQUEST, message) });
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return Err(broken(Value::Null, PARSE_ERROR, "the message is not UTF-8"));
+    };
+    // Before it is parsed: what is nested deeply costs stack.
+    if pml_wire::json::depth(text) > pml_wire::json::MAX_DEPTH {
+        let message = format!("the message is nested more than {} levels deep", pml_wire::json::MAX_DEPTH);
+        return Err(broken(id_alone(text), INVALID_REQUEST, &message));
+    }
+    let mut object = match serde_json::from_str(text) {
+        Ok(Value::Object(object)) => object,
+        Ok(Value::Array(_)) => return Err(broken(Value::Null, INVALID_REQUEST, "batches are not supported")),
+        Ok(_) => return Err(broken(Value::Null, INVALID_REQUEST, "the message is not an object")),
+        Err(err) => return Err(broken(Value::Null, PARSE_ERROR, &format!("the message is not JSON: {err}"))),
+    };
+    let id = match object.remove("id") {
+        None => None,
+        Some(id @ Value::String(_)) => Some(id),
+        Some(id @ Value::Number(_)) if id.is_i64() || id.is_u64() => Some(id),
+        Some(_) => return Err(broken(Value::Null, INVALID_REQUEST, "the id is neither a text nor a whole number")),
+    };
+    // Notifications and answers are not answered, however wrong they are.
+    let is_answer = object.contains_key("result") || object.contains_key("error");
+    let is_answered = if object.contains_key("method") { id.is_some() } else { !is_answer };
+    let wrong = |code, message: &str| match is_answered {
+        true => broken(id.clone().unwrap_or_default(), code, message),
+        false => ignored(message),
+    };
+    if object.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return Err(wrong(INVALID_REQUEST, "`jsonrpc` must be \"2.0\""));
+    }
+    let method = match object.remove("method") {
+        Some(Value::String(method)) => Some(method),
+        Some(_) => return Err(wrong(INVALID_REQUEST, "the method is not a text")),
+        None => None,
+    };
+    let Some(method) = method else {
+        let Some(id) = &id else { return Err(wrong(INVALID_REQUEST, "there is no method")) };
+        let outcome = match (object.remove("result"), object.remove("error")) {
+            (Some(result), None) => Ok(result),
+            (None, Some(Value::Object(object))) => Err(RpcError {
+                code: object.get("code").and_then(Value::as_i64).unwrap_or(INTERNAL_ERROR),
+                message: object.get("message").and_then(Value::as_str).unwrap_or_default().to_owned(),
+                data: object.get("data").cloned(),
+            }),
+            _ => return Err(wrong(INVALID_REQUEST, "there is no method, and no answer either")),
+        };
+        return Ok(Incoming::Answer { id: id.clone(), outcome });
+    };
+    let params = match object.remove("params") {
+        Some(Value::Object(params)) => params,
+        None | Some(Value::Null) => Map::new(),
+        Some(_) => return Err(wrong(INVALID_PARAMS, "`params` must be an object")),
+    };
+    Ok(match id {
+        Some(id) => Incoming::Request(Request { id, method, params }),
+        None => Incoming::Notification { method, params },
+    })
+}
+
+/// The id of a message that is not read otherwise: without it, a client would wait for its answer for ever.
+fn id_alone(text: &str) -> Value {
+    #[derive(serde::Deserialize)]
+    struct Alone<'a> {
+        // What is passed over costs no stack, and neither does what is not looked into.
+        #[serde(borrow)]
+        id: &'a serde_json::value::RawValue,
+    }
+    let id = serde_json::from_str::<Alone<'_>>(text).ok().map(|alone| alone.id.get());
+    let id = id.filter(|id| !id.starts_with(['{', '['])).and_then(|id| serde_json::from_str(id).ok());
+    id.filter(|id: &Value| id.is_string() || id.is_i64() || id.is_u64()).unwrap_or_default()
+}
+
+/// The version that a client wants to begin a session in.
+pub(super) fn wanted_version(params: &Map<String, Value>) -> Result<&str, RpcError> {
+    let version = params.get("protocolVersion").and_then(Value::as_str);
+    version.ok_or_else(|| error(INVALID_PARAMS, "`protocolVersion` must be a text"))
+}
+
+/// What a request says about itself.
+#[derive(Clone, Debug)]
+pub(super) struct Meta {
+    pub(super) era: Era,
+    /// What the client can do; of the session if the request does not say.
+    pub(super) capabilities: Option<Value>,
+    pub(super) fields: Map<String, Value>,
+}
+
+/// Takes `_meta` out of the parameters and checks it.
+pub(super) fn take_meta(request: &mut Request) -> Result<Meta, RpcError> {
+    let fields = match request.params.remove("_meta") {
+        Some(Value::Object(fields)) => fields,
+        None => Map::new(),
+        Some(_) => return Err(error(INVALID_PARAMS, "`_meta` must be an object")),
+    };
+    let wants_modern = request.method == "server/discover" || fields.contains_key(VERSION_KEY);
+    // A handshake belongs to the earlier era, whatever else it says. One without a version to agree on is
+    // none, and there is no such method in the new era.
+    let is_handshake = request.method == "initialize" && request.params.contains_key("protocolVersion");
+    if !wants_modern || is_handshake {
+        return Ok(Meta { era: Era::Legacy, capabilities: None, fields });
+    }
+    match fields.get(VERSION_KEY) {
+        Some(Value::String(version)) if version == MODERN => {}
+        Some(Value::String(version)) => return Err(unsupported(version)),
+        Some(_) | None => return Err(error(INVALID_PARAMS, format!("`_meta` needs `{VERSION_KEY}`, a text"))),
+    }
+    let capabilities = match fields.get(CAPABILITIES_KEY) {
+        Some(value @ Value::Object(_)) => value.clone(),
+        _ => return Err(error(INVALID_PARAMS, format!("`_meta` needs `{CAPABILITIES_KEY}`, an object"))),
+    };
+    if fields.get(CLIENT_KEY).is_some_and(|info| !info.is_object()) {
+        return Err(error(INVALID_PARAMS, format!("`{CLIENT_KEY}` in `_meta` must be an object")));
+    }
+    Ok(Meta { era: Era::Modern, capabilities: Some(capabilities), fields })
+}
+
+pub(super) fn unsupported(version: &str) -> RpcError {
+    RpcError {
+        code: UNSUPPORTED_VERSION,
+        message: format!(
+            "protocol version `{version}` is not supported here; use {MODERN}, or begin with `initialize`"
+        ),
+        data: Some(json!({ "supported": [MODERN], "requested": version })),
+    }
+}
+
+pub(super) fn server_info() -> Value {
+    json!({ "name": "pml", "title": "pml", "version": env!("CARGO_PKG_VERSION") })
+}
+
+/// Gives a result the form that the era of its request has.
+pub(super) fn finish(era: Era, method: &str, result: &mut Value) {
+    let Value::Object(result) = result else { return };
+    // Lists and what is read may be kept by a client; for how long is always said.
+    let is_cacheable = matches!(
+        method,
+        "server/discover"
+            | "tools/list"
+            | "prompts/list"
+            | "resources/list"
+            | "resources/templates/list"
+            | "resources/read"
+    );
+    match era {
+        Era::Legacy => ["resultType", "ttlMs", "cacheScope"].iter().for_each(|key| drop(result.remove(*key))),
+        Era::Modern => {
+            result.entry("resultType").or_insert_with(|| "complete".into());
+            if is_cacheable && result["resultType"] == "complete" {
+                result.entry("ttlMs").or_insert_with(|| 0.into());
+                result.entry("cacheScope").or_insert_with(|| "private".into());
+            }
+            let meta = result.entry("_meta").or_insert_with(|| json!({}));
+            if let Value::Object(meta) = meta {
+                meta.entry(SERVER_KEY).or_insert_with(server_info);
+            }
+        }
+    }
+}
+
+/// The answer to a request, as text.
+pub(super) fn answer(id: &Value, outcome: Result<Value, RpcError>) -> String {
+    match outcome {
+        Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string(),
+        Err(RpcError { code, message, data }) => {
+            let mut error = json!({ "code": code, "message": message });
+            if let Some(data) = data {
+                error["data"] = data;
+            }
+            json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string()
+        }
+    }
+}
+
+pub(super) fn notification(method: &str, params: Value) -> String {
+    json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_read_or_refused_with_the_right_code() {
+        let table = [
+            (r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, Ok("request")),
+            (r#"{"jsonrpc":"2.0","id":"a","method":"x","params":{"a":1}}"#, Ok("request")),
+            (r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, Ok("notification")),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, Ok("answer")),
+            (r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}"#, Ok("answer")),
+            ("{", Err(PARSE_ERROR)),
+            ("\u{0}", Err(PARSE_ERROR)),
+            ("[]", Err(INVALID_REQUEST)),
+            (r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, Err(INVALID_REQUEST)),
+            ("5", Err(INVALID_REQUEST)),
+            (r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, Err(INVALID_REQUEST)),
+            (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, Err(INVALID_REQUEST)),
+            (r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, Err(INVALID_REQUEST)),
+            (r#"{"jsonrpc":"2.0","id":1}"#, Err(INVALID_REQUEST)),
+            (r#"{"jsonrpc":"2.0","id":1,"method":7}"#, Err(INVALID_REQUEST)),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"x","params":[1]}"#, Err(INVALID_PARAMS)),
+        ];
+        for (text, expected) in table {
+            let actual = match parse(text.as_bytes()) {
+                Ok(Incoming::Request(_)) => Ok("request"),
+                Ok(Incoming::Notification { .. }) => Ok("notification"),
+                Ok(Incoming::Answer { .. }) => Ok("answer"),
+                Err(broken) => Err(broken.error.code),
+            };
+            assert_eq!(actual, expected, "{text}");
+        }
+        assert_eq!(parse(b"\xff\xfe").unwrap_err().error.code, PARSE_ERROR);
+        let deep = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{}"#, "[".repeat(100_000));
+        assert_eq!(parse(deep.as_bytes()).unwrap_err().error.code, INVALID_REQUEST);
+        for (id, expected) in [("7", json!(7)), ("\"a\"", json!("a")), ("[7]", json!(null)), ("1.5", json!(null))] {
+            let nest = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+            let deep = format!(r#"{{"method":"x","params":{nest},"id":{id}}}"#);
+            assert_eq!(parse(deep.as_bytes()).unwrap_err().id, Some(expected), "{id}");
+        }
+        let known = parse(br#"{"jsonrpc":"2.0","id":9,"method":"x","params":[1]}"#).unwrap_err();
+        assert_eq!(known.id, Some(json!(9)), "the client is told which request was wrong");
+        for unanswered in [
+            r#"{"jsonrpc":"2.0","method":"x","params":[1]}"#,
+            r#"{"jsonrpc":"1.0","method":"x"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"error":"no"}"#,
+        ] {
+            assert_eq!(parse(unanswered.as_bytes()).unwrap_err().id, None, "{unanswered}");
+        }
+    }
+
+    #[test]
+    fn the_era_is_read_off_each_request() {
+        let read = |method: &str, meta: Value| {
+            let mut params = Map::new();
+            params.insert("_meta".to_owned(), meta);
+            let mut request = Request { id: 1.into(), method: method.to_owned(), params };
+            take_meta(&mut request).map(|meta| meta.era).map_err(|error| error.code)
+        };
+        let modern = json!({ VERSION_KEY: MODERN, CAPABILITIES_KEY: {} });
+        let table = [
+            ("tools/list", json!({}), Ok(Era::Legacy)),
+            ("tools/list", modern.clone(), Ok(Era::Modern)),
+            ("server/discover", modern, Ok(Era::Modern)),
+            ("server/discover", json!({}), Err(INVALID_PARAMS)),
+            ("tools/list", json!({ VERSION_KEY: MODERN }), Err(INVALID_PARAMS)),
+            ("tools/list", json!({ VERSION_KEY: 5 }), Err(INVALID_PARAMS)),
+            ("tools/list", json!({ VERSION_KEY: "2099-01-01", CAPABILITIES_KEY: {} }), Err(UNSUPPORTED_VERSION)),
+            ("tools/list", json!([]), Err(INVALID_PARAMS)),
+            ("initialize", json!({}), Ok(Era::Legacy)),
+            ("initialize", json!({ VERSION_KEY: MODERN, CAPABILITIES_KEY: {} }), Ok(Era::Modern)),
+        ];
+        for (method, meta, expected) in table {
+            assert_eq!(read(method, meta.clone()), expected, "{method} {meta}");
+        }
+        let params = json!({ "protocolVersion": "2025-11-25", "_meta": { VERSION_KEY: MODERN } });
+        let Value::Object(params) = params else { unreachable!() };
+        let mut handshake = Request { id: 1.into(), method: "initialize".to_owned(), params };
+        assert_eq!(take_meta(&mut handshake).unwrap().era, Era::Legacy);
+    }
+
+    #[test]
+    fn answers_have_the_form_of_their_era() {
+        let mut result = json!({ "tools": [] });
+        finish(Era::Modern, "tools/list", &mut result);
+        assert_eq!((&result["resultType"], &result["ttlMs"]), (&json!("complete"), &json!(0)));
+        assert_eq!(result["_meta"][SERVER_KEY]["name"], "pml");
+        finish(Era::Legacy, "tools/list", &mut result);
+        assert!(result.get("resultType").is_none() && result.get("ttlMs").is_none());
+        let mut asks = json!({ "resultType": "input_required", "inputRequests": {} });
+        finish(Era::Modern, "resources/read", &mut asks);
+        assert!(asks.get("ttlMs").is_none() && asks["resultType"] == "input_required");
+    }
+}

@@ -1,0 +1,313 @@
+//! What is known of one client between its requests, and the way back to it.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+use serde_json::{Map, Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    results::Caller,
+    rpc::{self, Era},
+};
+use crate::upstream::{RpcError, Watch};
+
+/// Messages that may wait for a client. Notifications beyond that are lost, answers wait.
+pub(super) const OUTLET: usize = 256;
+/// Longest notification; longer ones are lost. There may be as many as [`OUTLET`] for each request.
+const MAX_NOTE_BYTES: usize = 64 * 1024;
+/// Longest progress token: it is in each notification.
+const MAX_TOKEN_BYTES: usize = 1024;
+/// What a client may say that it can do, at most.
+const MAX_CAPABILITIES_BYTES: usize = 16 * 1024;
+/// What pml may be asking one client at the same time.
+const MAX_ASKS: usize = 64;
+/// Resources that one client may watch.
+pub(super) const MAX_WATCHED: usize = 1000;
+/// No log line is wanted.
+const SILENT: usize = usize::MAX;
+
+/// The severities of the protocol, from the least to the worst.
+pub(super) const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+/// One client: of a process's standard input, of a session over HTTP, or of one request that stands for
+/// itself.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) caller: Caller,
+    /// What the client said it can do when the session began.
+    capabilities: Mutex<Value>,
+    /// The least severe log line that is wanted, as an index into [`LEVELS`].
+    log_level: AtomicUsize,
+    /// Requests that are being served, by the text of their ids.
+    in_flight: Mutex<HashMap<String, CancellationToken>>,
+    /// What the client was asked and has not answered.
+    asked: Mutex<HashMap<String, oneshot::Sender<Result<Value, RpcError>>>>,
+    next_ask: AtomicU64,
+    /// Resources that the client wants to hear about.
+    watched: Mutex<HashMap<String, Watch>>,
+    /// Where messages go that belong to no request, if anywhere.
+    stream: Mutex<Option<mpsc::Sender<String>>>,
+    /// Cancelled when the client has said that the session has begun: before, it hears of nothing it did not ask for.
+    pub(super) initialized: CancellationToken,
+    /// Ends the stream that was opened last.
+    last_stream: Mutex<Option<CancellationToken>>,
+    /// Cancelled when the client is gone: everything that is done for it stops.
+    pub(super) gone: CancellationToken,
+}
+
+/// A request that is being served. Dropped, it no longer is.
+#[derive(Debug)]
+pub(super) struct InFlight {
+    session: Arc<Session>,
+    id: String,
+    pub(super) cancel: CancellationToken,
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        lock(&self.session.in_flight).remove(&self.id);
+        self.cancel.cancel();
+    }
+}
+
+/// Everything that serving one request needs to know.
+#[derive(Clone, Debug)]
+pub(super) struct Scope {
+    /// The id of the request.
+    pub(super) id: Value,
+    pub(super) session: Arc<Session>,
+    pub(super) era: Era,
+    /// What the client can do.
+    pub(super) capabilities: Value,
+    pub(super) meta: Map<String, Value>,
+    /// Where messages about this request go.
+    pub(super) outlet: mpsc::Sender<String>,
+    /// Does the client take anything but the answer?
+    pub(super) streams: bool,
+    /// Cancelled when nobody waits for the answer any more.
+    pub(super) cancel: CancellationToken,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Session {
+    pub(super) fn new(caller: Caller, gone: CancellationToken) -> Arc<Session> {
+        Arc::new(Session {
+            caller,
+            capabilities: Mutex::new(json!({})),
+            log_level: AtomicUsize::new(SILENT),
+            in_flight: Mutex::default(),
+            asked: Mutex::default(),
+            next_ask: AtomicU64::new(1),
+            watched: Mutex::default(),
+            stream: Mutex::default(),
+            initialized: CancellationToken::new(),
+            last_stream: Mutex::default(),
+            gone,
+        })
+    }
+
+    /// Keeps what the client can do. Nobody can do so much that it takes long to say.
+    pub(super) fn set_capabilities(&self, capabilities: Value) {
+        let is_sensible = capabilities.to_string().len() <= MAX_CAPABILITIES_BYTES;
+        *lock(&self.capabilities) = if is_sensible { capabilities } else { json!({}) };
+    }
+
+    pub(super) fn capabilities(&self) -> Value {
+        lock(&self.capabilities).clone()
+    }
+
+    pub(super) fn set_log_level(&self, level: usize) {
+        self.log_level.store(level, Ordering::Relaxed);
+    }
+
+    pub(super) fn log_level(&self) -> Option<usize> {
+        Some(self.log_level.load(Ordering::Relaxed)).filter(|level| *level != SILENT)
+    }
+
+    /// Begins to serve a request; `None` if one with that id is being served already.
+    pub(super) fn begin(self: &Arc<Self>, id: &Value) -> Option<InFlight> {
+        let id = id.to_string();
+        let cancel = self.gone.child_token();
+        let mut in_flight = lock(&self.in_flight);
+        if in_flight.contains_key(&id) {
+            return None;
+        }
+        in_flight.insert(id.clone(), cancel.clone());
+        drop(in_flight);
+        Some(InFlight { session: Arc::clone(self), id, cancel })
+    }
+
+    /// Stops serving a request. Unknown ones are over already.
+    pub(super) fn cancel(&self, id: &Value) {
+        if let Some(cancel) = lock(&self.in_flight).get(&id.to_string()) {
+            cancel.cancel();
+        }
+    }
+
+    /// Is anything being done for it?
+    pub(super) fn is_busy(&self) -> bool {
+        !lock(&self.in_flight).is_empty() || lock(&self.stream).as_ref().is_some_and(|stream| !stream.is_closed())
+    }
+
+    /// Watches a resource until it is told not to, or the session is over. False if it watches too much already.
+    pub(super) fn watch(&self, watch: Watch) -> bool {
+        let mut watched = lock(&self.watched);
+        let has_room = watched.len() < MAX_WATCHED || watched.contains_key(watch.uri());
+        if has_room {
+            watched.insert(watch.uri().to_owned(), watch);
+        }
+        has_room
+    }
+
+    /// The resources that are watched.
+    pub(super) fn watched(&self) -> Vec<String> {
+        lock(&self.watched).keys().cloned().collect()
+    }
+
+    pub(super) fn unwatch(&self, uri: &str) {
+        lock(&self.watched).remove(uri);
+    }
+
+    pub(super) fn watches(&self, uri: &str) -> bool {
+        lock(&self.watched).contains_key(uri)
+    }
+
+    /// A token for a stream that takes the place of the one before: each message goes to one.
+    pub(super) fn replace_stream(&self) -> CancellationToken {
+        let end = self.gone.child_token();
+        if let Some(before) = lock(&self.last_stream).replace(end.clone()) {
+            before.cancel();
+        }
+        end
+    }
+
+    pub(super) fn set_stream(&self, stream: Option<mpsc::Sender<String>>) {
+        *lock(&self.stream) = stream;
+    }
+
+    /// Takes the client's answer to what it was asked.
+    pub(super) fn answered(&self, id: &Value, outcome: Result<Value, RpcError>) {
+        let asked = id.as_str().and_then(|id| lock(&self.asked).remove(id));
+        match asked {
+            // Whoever asked may not wait any more.
+            Some(waiting) => drop(waiting.send(outcome)),
+            None => tracing::debug!("a client answered what it was not asked"),
+        }
+    }
+}
+
+impl Scope {
+    /// Tells the client something about this request, if there is room. Nobody waits for it.
+    pub(super) fn notify(&self, method: &str, params: Value) -> bool {
+        let message = rpc::notification(method, params);
+        message.len() <= MAX_NOTE_BYTES && self.outlet.try_send(message).is_ok()
+    }
+
+    /// The token that progress of this request is to carry, if it is wanted.
+    pub(super) fn progress_token(&self) -> Option<&Value> {
+        self.meta.get("progressToken").filter(|token| match token {
+            Value::String(text) => text.len() <= MAX_TOKEN_BYTES,
+            token => token.is_number(),
+        })
+    }
+
+    /// The least severe log line that is wanted, as an index into [`LEVELS`].
+    pub(super) fn log_level(&self) -> Option<usize> {
+        match self.era {
+            Era::Legacy => self.session.log_level(),
+            Era::Modern => level(self.meta.get(rpc::LOG_LEVEL_KEY)?.as_str()?),
+        }
+    }
+
+    /// Asks the client, who must be of the earlier era, and waits for its answer.
+    pub(super) async fn ask(&self, method: &str, params: Value) -> Result<Value, RpcError> {
+        if !self.streams {
+            return Err(rpc::error(rpc::METHOD_NOT_FOUND, "the client takes nothing but answers"));
+        }
+        let session = &self.session;
+        let id = format!("pml-{}", session.next_ask.fetch_add(1, Ordering::Relaxed));
+        let (sender, answer) = oneshot::channel();
+        {
+            let mut asked = lock(&session.asked);
+            asked.retain(|_, waiting| !waiting.is_closed());
+            if asked.len() >= MAX_ASKS {
+                return Err(rpc::error(rpc::INTERNAL_ERROR, "the client is asked too much at the same time"));
+            }
+            asked.insert(id.clone(), sender);
+        }
+        let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string();
+        let outcome = async {
+            self.outlet.send(message).await.ok()?;
+            answer.await.ok()
+        };
+        let outcome = tokio::select! {
+            outcome = outcome => outcome,
+            () = self.cancel.cancelled() => None,
+        };
+        lock(&session.asked).remove(&id);
+        outcome.unwrap_or_else(|| Err(rpc::error(rpc::INTERNAL_ERROR, "the client is gone")))
+    }
+}
+
+/// The number of a severity.
+pub(super) fn level(name: &str) -> Option<usize> {
+    LEVELS.iter().position(|level| *level == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_served_once_at_a_time_and_can_be_cancelled() {
+        let session = Session::new(Caller::new("me"), CancellationToken::new());
+        let first = session.begin(&json!(1)).unwrap();
+        assert!(session.begin(&json!(1)).is_none(), "an id is used once at a time");
+        let text = session.begin(&json!("1")).expect("a text is another id than a number");
+        session.cancel(&json!(1));
+        assert!(first.cancel.is_cancelled() && !text.cancel.is_cancelled());
+        session.cancel(&json!(99));
+        drop(first);
+        assert!(session.begin(&json!(1)).is_some());
+        session.gone.cancel();
+        assert!(text.cancel.is_cancelled());
+    }
+
+    #[tokio::test]
+    async fn what_is_asked_is_answered_once() {
+        let session = Session::new(Caller::new("me"), CancellationToken::new());
+        let (outlet, mut sent) = mpsc::channel(4);
+        let scope = Scope {
+            id: json!(1),
+            session: Arc::clone(&session),
+            era: Era::Legacy,
+            capabilities: json!({}),
+            meta: Map::new(),
+            outlet,
+            streams: true,
+            cancel: session.gone.child_token(),
+        };
+        let client = async {
+            let asked: Value = serde_json::from_str(&sent.recv().await.unwrap()).unwrap();
+            assert_eq!(asked["method"], "roots/list");
+            session.answered(&json!("other"), Ok(json!(0)));
+            session.answered(&asked["id"], Ok(json!({ "roots": [] })));
+            session.answered(&asked["id"], Ok(json!("twice")));
+        };
+        let (answer, ()) = tokio::join!(scope.ask("roots/list", json!({})), client);
+        assert_eq!(answer.unwrap(), json!({ "roots": [] }));
+        session.gone.cancel();
+        assert_eq!(scope.ask("roots/list", json!({})).await.unwrap_err().code, rpc::INTERNAL_ERROR);
+        assert!(lock(&session.asked).is_empty());
+    }
+}

@@ -1,0 +1,246 @@
+//! One client, on standard input and output: one message in each line.
+//!
+//! Writing has a thread of its own, and so has reading where input is neither a pipe nor a socket, so that neither a
+//! client that does not read nor one that says nothing keeps anything else from ending.
+
+use std::{
+    io::{self, Write},
+    os::unix::net::UnixStream as StdStream,
+    sync::Arc,
+    time::Duration,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::FileType,
+};
+use serde_json::Value;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _},
+    net::{UnixStream, unix::pipe},
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
+use tokio_util::{
+    sync::CancellationToken,
+    task::{AbortOnDropHandle, TaskTracker},
+};
+
+use super::{
+    gateway::Frontend,
+    results::Caller,
+    rpc::{self, INTERNAL_ERROR, INVALID_REQUEST, Incoming},
+    session::{OUTLET, Scope, Session},
+};
+
+/// Longest message that is read.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
+/// Messages that were read and wait.
+const INLET: usize = 64;
+/// Requests that are served at the same time.
+const MAX_REQUESTS: usize = 256;
+/// When input ends: how long requests that go on may still take if somebody reads the answers.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+/// What the last answers may take to be written.
+const FLUSH: Duration = Duration::from_secs(1);
+
+/// A line of input.
+enum Line {
+    Message(Vec<u8>),
+    TooLong,
+}
+
+impl Frontend {
+    /// Serves the client on standard input until it is gone or `stop` is cancelled, and everything that was
+    /// done for it has ended.
+    pub async fn serve_stdio(self: &Arc<Self>, stop: &CancellationToken) -> io::Result<()> {
+        let (lines, mut inlet) = mpsc::channel(INLET);
+        let _reader = AbortOnDropHandle::new(tokio::spawn(read_from(input()?, lines)));
+        let (outlet, messages) = mpsc::channel(OUTLET);
+        let (done, written) = oneshot::channel();
+        let gone = CancellationToken::new();
+        let reader_gone = gone.clone();
+        std::thread::Builder::new().name("stdout".to_owned()).spawn(move || {
+            if write_lines(messages).is_err() {
+                reader_gone.cancel(); // nobody reads the answers any more
+            }
+            let _ = done.send(());
+        })?;
+
+        let session = Session::new(Caller::new("stdio"), gone.clone());
+        session.set_stream(Some(outlet.clone()));
+        let _news = self.follow_news(&session, outlet.clone());
+        let requests = TaskTracker::new();
+        loop {
+            let line = tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                () = gone.cancelled() => break,
+                line = inlet.recv() => line,
+            };
+            let Some(line) = line else { break };
+            let taken = async {
+                match line {
+                    Line::Message(bytes) => self.take_line(&bytes, &session, &outlet, &requests).await,
+                    Line::TooLong => {
+                        let error = rpc::error(INVALID_REQUEST, format!("the message has more than {MAX_BYTES} bytes"));
+                        let _ = outlet.send(rpc::answer(&Value::Null, Err(error))).await;
+                    }
+                }
+            };
+            // What is refused is answered here, and a client that does not read makes that wait.
+            tokio::select! {
+                biased;
+                () = taken => {}
+                () = stop.cancelled() => break,
+                () = gone.cancelled() => break,
+            }
+        }
+        requests.close();
+        // A client that closes its end may still read; one that has gone does not.
+        if !reader_is_gone() {
+            tokio::select! {
+                _ = timeout(LAST_ANSWERS, requests.wait()) => {}
+                () = gone.cancelled() => {}
+            }
+        }
+        gone.cancel();
+        requests.wait().await;
+        session.set_stream(None);
+        drop(outlet);
+        let _ = timeout(FLUSH, written).await;
+        Ok(())
+    }
+
+    async fn take_line(
+        self: &Arc<Self>,
+        bytes: &[u8],
+        session: &Arc<Session>,
+        outlet: &mpsc::Sender<String>,
+        requests: &TaskTracker,
+    ) {
+        let mut request = match rpc::parse(bytes) {
+            Ok(Incoming::Request(request)) => request,
+            Ok(Incoming::Notification { method, params }) => return self.notified(&method, &params, session),
+            Ok(Incoming::Answer { id, outcome }) => return session.answered(&id, outcome),
+            Err(broken) => {
+                // Only what may be a request is answered.
+                match broken.id {
+                    Some(id) => drop(outlet.send(rpc::answer(&id, Err(broken.error))).await),
+                    None => tracing::debug!("a message that is none: {}", broken.error.message),
+                }
+                return;
+            }
+        };
+        let refuse = async |id: &Value, error| drop(outlet.send(rpc::answer(id, Err(error))).await);
+        let meta = match rpc::take_meta(&mut request) {
+            Ok(meta) => meta,
+            Err(error) => return refuse(&request.id, error).await,
+        };
+        if requests.len() >= MAX_REQUESTS {
+            let error =
+                rpc::error(INTERNAL_ERROR, format!("{MAX_REQUESTS} requests are being served; try again later"));
+            return refuse(&request.id, error).await;
+        }
+        let Some(in_flight) = session.begin(&request.id) else {
+            let error = rpc::error(INVALID_REQUEST, "a request with this id is being served");
+            return refuse(&request.id, error).await;
+        };
+        let scope = Scope {
+            id: request.id.clone(),
+            session: Arc::clone(session),
+            era: meta.era,
+            capabilities: meta.capabilities.unwrap_or_else(|| session.capabilities()),
+            meta: meta.fields,
+            outlet: outlet.clone(),
+            streams: true,
+            cancel: in_flight.cancel.clone(),
+        };
+        let frontend = Arc::clone(self);
+        requests.spawn(async move {
+            let outcome = frontend.serve_until_cancelled(request, &scope).await;
+            // Before the answer: once it is there, the id may be used again.
+            drop(in_flight);
+            // Who has cancelled does not want an answer.
+            let Some(outcome) = outcome else { return };
+            tokio::select! {
+                biased;
+                _ = scope.outlet.send(rpc::answer(&scope.id, outcome)) => {}
+                () = scope.session.gone.cancelled() => {} // nobody reads, and everything ends
+            }
+        });
+    }
+}
+
+/// Has whoever read standard output gone?
+fn reader_is_gone() -> bool {
+    let stdout = io::stdout();
+    let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut polled, Some(&now)).is_ok()
+        && polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL)
+}
+
+/// Standard input. Clients give a pipe or a socket of which we have the only end, so that nobody else is surprised by
+/// what is set on it; then no thread has to be woken for each message. Anything else gets one.
+fn input() -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
+    let input = rustix::io::dup(io::stdin())?;
+    let socket = match FileType::from_raw_mode(rustix::fs::fstat(&input)?.st_mode) {
+        FileType::Fifo => return Ok(Box::new(pipe::Receiver::from_owned_fd(input)?)),
+        FileType::Socket => StdStream::from(input),
+        _ => {
+            let (mut near, far) = StdStream::pair()?;
+            let copy = move || drop(io::copy(&mut io::stdin().lock(), &mut near));
+            std::thread::Builder::new().name("stdin".to_owned()).spawn(copy)?;
+            far
+        }
+    };
+    socket.set_nonblocking(true)?;
+    Ok(Box::new(UnixStream::from_std(socket)?))
+}
+
+/// Reads lines for as long as there are any and somebody takes them.
+async fn read_from(input: Box<dyn AsyncRead + Send + Unpin>, lines: mpsc::Sender<Line>) {
+    let mut input = tokio::io::BufReader::with_capacity(64 * 1024, input);
+    loop {
+        let mut bytes = Vec::new();
+        match (&mut input).take(MAX_BYTES as u64 + 1).read_until(b'\n', &mut bytes).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        let is_long = bytes.len() > MAX_BYTES;
+        // The rest of it is passed over, a piece at a time.
+        while bytes.len() > MAX_BYTES && !bytes.ends_with(b"\n") {
+            bytes.clear();
+            let read = (&mut input).take(MAX_BYTES as u64 + 1).read_until(b'\n', &mut bytes).await;
+            if !matches!(read, Ok(1..)) {
+                return;
+            }
+        }
+        if !is_long && bytes.trim_ascii().is_empty() {
+            continue;
+        }
+        let line = if is_long { Line::TooLong } else { Line::Message(bytes) };
+        if lines.send(line).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Writes messages until there will be no more. Those that wait are written together.
+fn write_lines(mut messages: mpsc::Receiver<String>) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    let mut bytes = Vec::new();
+    while let Some(message) = messages.blocking_recv() {
+        let mut next = Some(message);
+        while let Some(message) = next {
+            bytes.extend_from_slice(message.as_bytes());
+            bytes.push(b'\n');
+            next = if bytes.len() < 64 * 1024 { messages.try_recv().ok() } else { None };
+        }
+        output.write_all(&bytes)?;
+        output.flush()?;
+        bytes.clear();
+    }
+    Ok(())
+}

@@ -1,0 +1,200 @@
+//! The methods of the protocol: what each request is answered.
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures_util::FutureExt as _;
+use pml_wire::ErrorCode;
+use serde_json::{Map, Value, json};
+
+use super::{
+    gateway::{Expose, Frontend, tool_failure},
+    rpc::{self, Era, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, MODERN, Request},
+    session::{LEVELS, Scope, Session, level},
+    tools::{self, EXECUTE, READ, SEARCH},
+};
+use crate::upstream::{RpcError, Upstream};
+
+/// What a cancelled request may take to end by itself.
+const CANCEL: Duration = Duration::from_millis(500);
+
+impl Frontend {
+    /// Serves one request. Dropping the future stops what is done for it.
+    pub(super) async fn serve(self: &Arc<Self>, request: Request, scope: &Scope) -> Result<Value, RpcError> {
+        let Request { method, params, .. } = request;
+        let mut result = self.dispatch(&method, params, scope).await?;
+        rpc::finish(scope.era, &method, &mut result);
+        Ok(result)
+    }
+
+    /// Serves one request; `None` if it was cancelled. What has an end of its own to come to is given a
+    /// moment for it.
+    pub(super) async fn serve_until_cancelled(
+        self: &Arc<Self>,
+        request: Request,
+        scope: &Scope,
+    ) -> Option<Result<Value, RpcError>> {
+        // A mistake of ours must not leave a client without an answer.
+        let serving = AssertUnwindSafe(self.serve(request, scope)).catch_unwind();
+        let serving = serving.map(|served| {
+            served.unwrap_or_else(|_| Err(rpc::error(INTERNAL_ERROR, "pml has failed at this; its log says why")))
+        });
+        let mut serving = std::pin::pin!(serving);
+        tokio::select! {
+            outcome = &mut serving => return Some(outcome).filter(|_| !scope.cancel.is_cancelled()),
+            () = scope.cancel.cancelled() => {}
+        }
+        let _ = tokio::time::timeout(CANCEL, serving).await;
+        None
+    }
+
+    async fn dispatch(
+        self: &Arc<Self>,
+        method: &str,
+        params: Map<String, Value>,
+        scope: &Scope,
+    ) -> Result<Value, RpcError> {
+        match (method, scope.era) {
+            ("initialize", Era::Legacy) => self.initialize(&params, &scope.session),
+            ("server/discover", Era::Modern) => Ok(json!({
+                "supportedVersions": [MODERN],
+                "capabilities": self.capabilities(),
+                "instructions": self.instructions(),
+                "serverInfo": rpc::server_info(),
+            })),
+            ("ping", Era::Legacy) => Ok(json!({})),
+            ("tools/list", _) => self.list_tools(&params).await,
+            ("tools/call", _) => self.call_tool(params, scope).await,
+            ("logging/setLevel", Era::Legacy) => self.set_level(&params, scope),
+            ("subscriptions/listen", Era::Modern) => self.listen(&params, scope).await,
+            _ if self.passes_through() => self.pass(method, params, scope).await,
+            _ => Err(unknown_method(method)),
+        }
+    }
+
+    pub(super) fn passes_through(&self) -> bool {
+        self.expose != Expose::Code
+    }
+
+    /// Are pml's own tools offered?
+    pub(super) fn has_own_tools(&self) -> bool {
+        self.expose != Expose::Passthrough
+    }
+
+    fn capabilities(&self) -> Value {
+        match self.passes_through() {
+            false => json!({ "tools": {}, "logging": {} }),
+            true => json!({
+                "tools": { "listChanged": true },
+                "resources": { "subscribe": true, "listChanged": true },
+                "prompts": { "listChanged": true },
+                "completions": {},
+                "logging": {},
+            }),
+        }
+    }
+
+    /// Begins a session in the newest version that both know.
+    fn initialize(&self, params: &Map<String, Value>, session: &Session) -> Result<Value, RpcError> {
+        let wanted = rpc::wanted_version(params)?;
+        let version = rpc::LEGACY.into_iter().find(|known| *known == wanted).unwrap_or(rpc::LEGACY[0]);
+        session.set_capabilities(params.get("capabilities").cloned().unwrap_or_else(|| json!({})));
+        if let Some(client) = params.get("clientInfo") {
+            tracing::info!(client = %client["name"], version = %client["version"], protocol = version, "a client began");
+        }
+        Ok(json!({
+            "protocolVersion": version,
+            "capabilities": self.capabilities(),
+            "serverInfo": rpc::server_info(),
+            "instructions": self.instructions(),
+        }))
+    }
+
+    async fn list_tools(&self, params: &Map<String, Value>) -> Result<Value, RpcError> {
+        one_page(params)?;
+        let mut list = if self.has_own_tools() { tools::all() } else { Vec::new() };
+        if self.passes_through() {
+            // Some clients ask only once.
+            self.learn().await;
+            list.extend(self.passed_tools());
+        }
+        Ok(json!({ "tools": list }))
+    }
+
+    async fn call_tool(self: &Arc<Self>, mut params: Map<String, Value>, scope: &Scope) -> Result<Value, RpcError> {
+        let name = match params.get("name") {
+            Some(Value::String(name)) => name.clone(),
+            _ => return Err(rpc::error(INVALID_PARAMS, "`name` must be the name of a tool")),
+        };
+        let is_own = self.has_own_tools() && tools::is_own(&name);
+        if !is_own && self.passes_through() {
+            return self.pass_call(&name, params, scope).await;
+        }
+        if !is_own {
+            let message = format!("there is no tool `{name}`; tools of servers are called in {EXECUTE}");
+            return Err(rpc::error(INVALID_PARAMS, message));
+        }
+        let arguments = match params.remove("arguments") {
+            Some(Value::Object(arguments)) => arguments,
+            None | Some(Value::Null) => Map::new(),
+            Some(_) => return Err(rpc::error(INVALID_PARAMS, "`arguments` must be an object")),
+        };
+        let wrong = |message: String| tool_failure(ErrorCode::InvalidArguments, &message, None);
+        // A model can mend its arguments, so wrong ones are a result, not an error of the protocol.
+        Ok(match name.as_str() {
+            EXECUTE => match tools::parse(EXECUTE, arguments) {
+                Ok(arguments) => self.execute(arguments, scope).await,
+                Err(message) => wrong(message),
+            },
+            READ => match tools::parse(READ, arguments) {
+                Ok(arguments) => self.read(&arguments, &scope.session.caller),
+                Err(message) => wrong(message),
+            },
+            _ => match tools::parse(SEARCH, arguments) {
+                Ok(arguments) => self.search(arguments).await,
+                Err(message) => wrong(message),
+            },
+        })
+    }
+
+    fn set_level(&self, params: &Map<String, Value>, scope: &Scope) -> Result<Value, RpcError> {
+        let name = params.get("level").and_then(Value::as_str).unwrap_or_default();
+        let Some(number) = level(name) else {
+            return Err(rpc::error(INVALID_PARAMS, format!("`level` must be one of {}", LEVELS.join(", "))));
+        };
+        scope.session.set_log_level(number);
+        if self.passes_through() {
+            self.pass_level(&scope.session, number);
+        }
+        Ok(json!({}))
+    }
+
+    /// What a notification changes.
+    pub(super) fn notified(&self, method: &str, params: &Map<String, Value>, session: &Session) {
+        match method {
+            "notifications/cancelled" => {
+                if let Some(id) = params.get("requestId") {
+                    session.cancel(id);
+                }
+            }
+            "notifications/initialized" => session.initialized.cancel(),
+            "notifications/roots/list_changed" if self.passes_through() => {
+                self.servers.all().iter().for_each(Upstream::roots_changed);
+            }
+            _ => tracing::debug!(method, "a notification that changes nothing"),
+        }
+    }
+}
+
+/// Lists have one page.
+pub(super) fn one_page(params: &Map<String, Value>) -> Result<(), RpcError> {
+    match params.get("cursor") {
+        None | Some(Value::Null) => Ok(()),
+        Some(_) => Err(rpc::error(INVALID_PARAMS, "there is no such page: the list has only one")),
+    }
+}
+
+pub(super) fn unknown_method(method: &str) -> RpcError {
+    let mut method = method.to_owned();
+    method.truncate(method.floor_char_boundary(100));
+    rpc::error(METHOD_NOT_FOUND, format!("there is no method `{method}`"))
+}

@@ -1,0 +1,223 @@
+//! The tools that pml itself offers: what a client is told of them, and their arguments.
+//!
+//! Plain schemas, since clients drop tools whose schemas they do not understand: an object, no
+//! `$schema`, nothing combined at the root. Names and texts are short: every client pays for them in
+//! every conversation.
+
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
+
+pub(super) const SEARCH: &str = "search_tools";
+pub(super) const EXECUTE: &str = "execute_code";
+pub(super) const READ: &str = "read_result";
+
+/// Most tools of one search.
+pub(super) const MAX_FOUND: u64 = 50;
+/// Tools of a search that does not say how many.
+const FOUND: u64 = 10;
+/// Longest question.
+pub(super) const MAX_QUERY: usize = 500;
+
+/// Is this the name of one of them?
+pub(super) fn is_own(name: &str) -> bool {
+    [EXECUTE, READ, SEARCH].contains(&name)
+}
+
+/// All of them, sorted by name.
+pub(super) fn all() -> Vec<Value> {
+    vec![
+        json!({
+            "name": EXECUTE,
+            "title": "Run TypeScript that calls tools",
+            "description": "Runs a TypeScript program that calls the tools of the connected MCP servers. Only what it \
+                returns (and prints) comes back, so filter, join and loop in the program.\n\
+                - `await mcp.server.tool({...})` gives the tool's value, or throws a ToolError (code, message, tool, \
+                retryable). Find names and arguments with search_tools first.\n\
+                - Top-level await; `return value`, or end with an expression. Values are JSON; a returned image is \
+                shown as an image.\n\
+                - `import { callTool, callToolsBatch, progress } from \"pml\"`: callTool(\"server:tool\", {...}) gives \
+                {success, result?, error?} and does not throw.\n\
+                - Independent calls: Promise.all. There is no fetch, file system or process; state does not outlive \
+                the run.",
+            "inputSchema": {
+                "type": "object",
+                "properties": {
+                    "code": { "type": "string", "description": "TypeScript" },
+                    "args": {
+                        "type": "object",
+                        "additionalProperties": true,
+                        "description": "Value of the global `args`",
+                    },
+                    "intent": { "type": "string", "description": "What this is for, in one sentence" },
+                    "timeout_ms": { "type": "number", "description": "Shorter time limit for this run" },
+                },
+                "required": ["code"],
+                "additionalProperties": false,
+            },
+            "annotations": { "readOnlyHint": false, "destructiveHint": true, "idempotentHint": false, "openWorldHint": true },
+            "_meta": hints("run code call MCP tools automate batch"),
+        }),
+        json!({
+            "name": READ,
+            "title": "Read more of a long result",
+            "description": "Reads on in a result that was too long to be shown whole.",
+            "inputSchema": {
+                "type": "object",
+                "properties": {
+                    "id": { "type": "string", "description": "As named in the answer that was cut" },
+                    "offset": { "type": "number", "description": "Byte to start at; default 0" },
+                    "path": { "type": "string", "description": "Only this part, such as items[3].name" },
+                },
+                "required": ["id"],
+                "additionalProperties": false,
+            },
+            "annotations": { "readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false },
+            "_meta": hints("page long output"),
+        }),
+        json!({
+            "name": SEARCH,
+            "title": "Find tools",
+            "description": "Finds tools of the connected MCP servers by what they do. Gives TypeScript signatures, ready \
+                to be called in execute_code. An empty query lists the servers.",
+            "inputSchema": {
+                "type": "object",
+                "properties": {
+                    "query": { "type": "string", "description": "What the tool should do, in plain words" },
+                    "limit": { "type": "number", "description": "1 to 50; default 10" },
+                    "detail": {
+                        "type": "string",
+                        "enum": ["names", "signatures", "full"],
+                        "description": "Default: signatures with short descriptions. full: with JSON schemas",
+                    },
+                    "server": { "type": "string", "description": "Only this server's" },
+                },
+                "required": ["query"],
+                "additionalProperties": false,
+            },
+            "annotations": { "readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false },
+            "_meta": hints("find discover MCP tools servers"),
+        }),
+    ]
+}
+
+/// For clients that show tools only when they are searched for: these are always needed.
+fn hints(words: &str) -> Value {
+    json!({ "anthropic/alwaysLoad": true, "anthropic/searchHint": words })
+}
+
+/// The arguments of `execute_code`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Execute {
+    pub(super) code: String,
+    #[serde(default)]
+    pub(super) args: Value,
+    #[serde(default)]
+    pub(super) intent: Option<String>,
+    #[serde(default)]
+    timeout_ms: Option<f64>,
+}
+
+/// The arguments of `read_result`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Read {
+    pub(super) id: String,
+    #[serde(default)]
+    offset: Option<f64>,
+    #[serde(default)]
+    pub(super) path: Option<String>,
+}
+
+/// The arguments of `search_tools`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Search {
+    pub(super) query: String,
+    #[serde(default)]
+    limit: Option<f64>,
+    #[serde(default)]
+    pub(super) detail: Detail,
+    #[serde(default)]
+    pub(super) server: Option<String>,
+}
+
+/// How much is told of each tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Detail {
+    Names,
+    #[default]
+    Signatures,
+    Full,
+}
+
+impl Execute {
+    pub(super) fn timeout_ms(&self) -> Result<Option<u64>, String> {
+        whole("timeout_ms", self.timeout_ms, 1, 3_600_000)
+    }
+}
+
+impl Read {
+    pub(super) fn offset(&self) -> Result<usize, String> {
+        Ok(whole("offset", self.offset, 0, u64::from(u32::MAX))?.unwrap_or(0) as usize)
+    }
+}
+
+impl Search {
+    pub(super) fn limit(&self) -> Result<usize, String> {
+        Ok(whole("limit", self.limit, 1, MAX_FOUND)?.unwrap_or(FOUND) as usize)
+    }
+}
+
+/// A whole number within bounds. Models write `10.0` as well as `10`.
+fn whole(name: &str, number: Option<f64>, least: u64, most: u64) -> Result<Option<u64>, String> {
+    let Some(number) = number else { return Ok(None) };
+    match number.fract() == 0.0 && number >= least as f64 && number <= most as f64 {
+        true => Ok(Some(number as u64)),
+        false => Err(format!("`{name}` is {number}, but must be a whole number between {least} and {most}")),
+    }
+}
+
+/// Reads the arguments of a call, or says what is wrong with them.
+pub(super) fn parse<T: DeserializeOwned>(tool: &str, arguments: Map<String, Value>) -> Result<T, String> {
+    T::deserialize(Value::Object(arguments)).map_err(|err| format!("the arguments of `{tool}` are wrong: {err}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_are_sorted_and_plain() {
+        let tools = all();
+        assert!(tools.is_sorted_by_key(|tool| tool["name"].as_str().unwrap().to_owned()));
+        for tool in tools {
+            let schema = tool["inputSchema"].as_object().unwrap();
+            assert_eq!(schema["type"], "object");
+            let plain = ["type", "properties", "required", "additionalProperties"];
+            assert!(schema.keys().all(|key| plain.contains(&key.as_str())), "{schema:?}");
+        }
+    }
+
+    #[test]
+    fn wrong_arguments_are_named() {
+        let read = |json: Value| -> Result<usize, String> {
+            let Value::Object(arguments) = json else { panic!("no object") };
+            parse::<Search>(SEARCH, arguments)?.limit()
+        };
+        assert_eq!(read(json!({ "query": "x" })), Ok(10));
+        assert_eq!(read(json!({ "query": "x", "limit": 5.0 })), Ok(5));
+        for (arguments, part) in [
+            (json!({}), "missing field `query`"),
+            (json!({ "query": 5 }), "expected a string"),
+            (json!({ "query": "x", "limits": 5 }), "unknown field `limits`"),
+            (json!({ "query": "x", "limit": 0 }), "between 1 and 50"),
+            (json!({ "query": "x", "limit": 1.5 }), "a whole number"),
+            (json!({ "query": "x", "detail": "all" }), "expected one of `names`, `signatures`, `full`"),
+        ] {
+            let message = read(arguments).unwrap_err();
+            assert!(message.contains(part), "{message}");
+        }
+    }
+}
