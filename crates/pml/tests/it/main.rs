@@ -25,4 +25,5 @@ mod serve;
 mod serve_http;
 mod servers_cli;
 mod support;
+mod tokens;
 mod upstream;
