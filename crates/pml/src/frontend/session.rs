@@ -52,11 +52,9 @@ pub(super) struct Session {
     next_ask: AtomicU64,
     /// Resources that the client wants to hear about.
     watched: Mutex<HashMap<String, Watch>>,
-    /// Where messages go that belong to no request, if anywhere.
-    stream: Mutex<Option<mpsc::Sender<String>>>,
     /// Cancelled when the client has said that the session has begun: before, it hears of nothing it did not ask for.
     pub(super) initialized: CancellationToken,
-    /// Ends the stream that was opened last.
+    /// Ends the stream that was opened last for what belongs to no request; cancelled when that has ended.
     last_stream: Mutex<Option<CancellationToken>>,
     /// Cancelled when the client is gone: everything that is done for it stops.
     pub(super) gone: CancellationToken,
@@ -109,7 +107,6 @@ impl Session {
             asked: Mutex::default(),
             next_ask: AtomicU64::new(1),
             watched: Mutex::default(),
-            stream: Mutex::default(),
             initialized: CancellationToken::new(),
             last_stream: Mutex::default(),
             gone,
@@ -156,7 +153,8 @@ impl Session {
 
     /// Is anything being done for it?
     pub(super) fn is_busy(&self) -> bool {
-        !lock(&self.in_flight).is_empty() || lock(&self.stream).as_ref().is_some_and(|stream| !stream.is_closed())
+        !lock(&self.in_flight).is_empty()
+            || lock(&self.last_stream).as_ref().is_some_and(|stream| !stream.is_cancelled())
     }
 
     /// Watches a resource until it is told not to, or the session is over. False if it watches too much already.
@@ -189,10 +187,6 @@ impl Session {
             before.cancel();
         }
         end
-    }
-
-    pub(super) fn set_stream(&self, stream: Option<mpsc::Sender<String>>) {
-        *lock(&self.stream) = stream;
     }
 
     /// Takes the client's answer to what it was asked.

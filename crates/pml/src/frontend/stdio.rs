@@ -68,7 +68,6 @@ impl Frontend {
         })?;
 
         let session = Session::new(Caller::new("stdio"), gone.clone());
-        session.set_stream(Some(outlet.clone()));
         let _news = self.follow_news(&session, outlet.clone());
         let requests = TaskTracker::new();
         loop {
@@ -106,7 +105,6 @@ impl Frontend {
         }
         gone.cancel();
         requests.wait().await;
-        session.set_stream(None);
         drop(outlet);
         let _ = timeout(FLUSH, written).await;
         Ok(())

@@ -413,6 +413,33 @@ async fn told_to_end_pml_answers_what_ends_within_the_grace() {
 
 /// The answer of the last run is on its way when everything ends; it must arrive all the same.
 #[tokio::test]
+async fn a_message_takes_room_only_while_it_is_read() {
+    let home = Home::with_fixture("");
+    let server = home.http(&[]).await;
+    let client = server.client(Era::Modern).await;
+    assert!(client.is_up().await);
+    // Of unknown length, so each takes as much as the longest; eight of those is all the room there is.
+    let mut clients = Vec::new();
+    for number in 0..10 {
+        let request = client.run(json!(number), LONG).instead("accept", Some("application/json"));
+        let size = format!("Content-Length: {}\r\n", request.body.len());
+        let head = request.head().replace(&size, "Transfer-Encoding: chunked\r\n");
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(format!("{head}{:x}\r\n", request.body.len()).as_bytes()).await.unwrap();
+        stream.write_all(&[&*request.body, b"\r\n0\r\n\r\n"].concat()).await.unwrap();
+        clients.push(stream);
+    }
+    let all_run = async {
+        while server.metric("pml_runs_in_flight").await != Some(10.0) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(Duration::from_secs(25), all_run).await.expect("all run at the same time");
+    drop(clients);
+    server.end().await;
+}
+
+#[tokio::test]
 async fn the_last_answer_is_not_lost() {
     let home = Home::with_fixture("");
     for round in 0..10 {

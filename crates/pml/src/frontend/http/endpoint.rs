@@ -52,7 +52,7 @@ pub(super) async fn serve(
     let (parts, body) = request.into_parts();
     match parts.method {
         Method::POST => match web.receive(&parts.headers, body).await {
-            Ok((bytes, _room)) => web.post(&parts.headers, &bytes, caller).await,
+            Ok(received) => web.post(&parts.headers, received, caller).await,
             Err(response) => *response,
         },
         Method::GET => web.open_stream(&parts.headers, &caller),
@@ -73,7 +73,7 @@ fn not_allowed() -> Response {
 
 impl Web {
     /// Reads the body of a message, if it can be one, and if there is room for it among the others.
-    async fn receive(&self, headers: &HeaderMap, body: Body) -> Result<(Bytes, SemaphorePermit<'_>), Box<Response>> {
+    async fn receive(&self, headers: &HeaderMap, body: Body) -> Result<Received<'_>, Box<Response>> {
         let refuse = |status, text: &str| Err(Box::new(plain(status, text)));
         if !headers::is_json(headers) {
             return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the Content-Type must be application/json");
@@ -93,7 +93,7 @@ impl Web {
             (to_bytes(body, MAX_BYTES).await, room)
         };
         match timeout(BODY, read).await {
-            Ok((Ok(bytes), Some(room))) => Ok((bytes, room)),
+            Ok((Ok(bytes), Some(room))) => Ok(Received { bytes, _room: room }),
             Ok((Err(err), _)) => {
                 match std::error::Error::source(&err).is_some_and(|err| err.is::<LengthLimitError>()) {
                     true => refuse(StatusCode::PAYLOAD_TOO_LARGE, &too_large),
@@ -103,11 +103,11 @@ impl Web {
             Ok((Ok(_), None)) | Err(_) => refuse(StatusCode::REQUEST_TIMEOUT, "the message took too long to arrive"),
         }
     }
-}
 
-impl Web {
-    async fn post(self: &Arc<Self>, headers: &HeaderMap, bytes: &[u8], caller: Caller) -> Response {
-        let request = match rpc::parse(bytes) {
+    async fn post(self: &Arc<Self>, headers: &HeaderMap, received: Received<'_>, caller: Caller) -> Response {
+        let message = rpc::parse(&received.bytes);
+        drop(received); // it is others' turn, however long this is served
+        let request = match message {
             Ok(Incoming::Request(request)) => request,
             Ok(Incoming::Notification { method, params }) => {
                 return self.accept(headers, &caller, |session| {
@@ -252,7 +252,6 @@ impl Web {
             return plain(StatusCode::NOT_FOUND, "there is no such session");
         };
         let (outlet, messages) = mpsc::channel(OUTLET);
-        session.set_stream(Some(outlet.clone()));
         session.initialized.cancel(); // whoever opens a stream has begun
         let closed = self.frontend.follow_news(&session, outlet);
         let rest = Rest { first: None, messages, serving: None, answer: None, _guard: closed };
@@ -269,6 +268,12 @@ impl Web {
         }
         response
     }
+}
+
+/// A message that was read, and the room that it takes.
+struct Received<'a> {
+    bytes: Bytes,
+    _room: SemaphorePermit<'a>,
 }
 
 /// A request that may be served.
