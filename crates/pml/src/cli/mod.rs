@@ -8,6 +8,7 @@ mod clients;
 mod demo;
 mod demo_server;
 mod doctor;
+mod eval;
 mod import;
 mod install;
 mod login;
@@ -97,6 +98,11 @@ enum Command {
     Import(import::Args),
     /// Make pml a server of a client, such as Claude Code or Cursor
     Install(install::Args),
+    /// Measure pml on data of your own
+    Eval {
+        #[command(subcommand)]
+        what: eval::What,
+    },
     /// Check that pml, its servers and its clients can work on this machine
     Doctor(doctor::Args),
 }
@@ -123,6 +129,7 @@ pub fn main() -> ExitCode {
     match &args.command {
         Command::Import(import) => return import::run(import, common),
         Command::Install(install) => return install::run(install, common, &args.mcp_config),
+        Command::Eval { what } => return eval::run(what),
         _ => {}
     }
     let own_file = args.config.clone();
@@ -158,7 +165,7 @@ pub fn main() -> ExitCode {
             Command::Server { what } => server::run(what, config).await,
             Command::Doctor(args) => doctor::run(args, config, own_file.as_deref()).await,
             // Done before the configuration was read.
-            Command::Import(_) | Command::Install(_) => ExitCode::SUCCESS,
+            Command::Import(_) | Command::Install(_) | Command::Eval { .. } => ExitCode::SUCCESS,
         }
     })
 }

@@ -369,3 +369,61 @@ fn a_tool_that_is_called_before_its_server_has_started_is_waited_for() {
     drop(stdin);
     assert!(child.wait().unwrap().success());
 }
+
+#[test]
+fn the_search_is_measured_on_any_data() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, lines: &[Value]| {
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        fs::write(folder.path().join(name), text).unwrap();
+    };
+    write(
+        "tools.jsonl",
+        &[
+            json!({ "id": "disk/read", "server": "disk", "name": "read_file", "description": "Reads a file", "inputSchema": {} }),
+            json!({ "id": "mail/send", "server": "mail", "name": "send", "description": "Sends a mail", "inputSchema": {} }),
+            json!({ "id": "bare", "name": "bare", "description": null }),
+        ],
+    );
+    write(
+        "queries.jsonl",
+        &[
+            json!({ "query": "read the file notes.txt", "relevant": ["disk/read"], "category": "x" }),
+            json!({ "query": "send mail and read a file", "relevant": ["mail/send", "disk/read"] }),
+        ],
+    );
+    let args = ["eval", "search", "--tools", "tools.jsonl", "--queries", "queries.jsonl"];
+    for mode in ["bm25", "embedding", "hybrid"] {
+        let output =
+            pml_in(folder.path(), &[&args[..], &["--json", "--run", "run.jsonl", "--mode", mode]].concat(), b"");
+        let report = json_of(&output);
+        assert_eq!((&report["queries"], &report["tools"]), (&json!(2), &json!(3)), "{mode}");
+        for metric in ["hit@1", "recall@5", "recall@10", "complete@10", "ndcg@10", "mrr"] {
+            assert_eq!(report[metric], json!({ "mean": 1.0, "low": 1.0, "high": 1.0 }), "{mode} {metric}");
+        }
+        assert_eq!(report["recall@1"]["mean"], 0.75, "{mode}");
+        assert!(report["latency_us"]["p95"].as_f64() > Some(0.0), "{mode}");
+        let run = fs::read_to_string(folder.path().join("run.jsonl")).unwrap();
+        let first: Value = serde_json::from_str(run.lines().next().unwrap()).unwrap();
+        assert_eq!((&first["query"], &first["ranked"][0]), (&json!("read the file notes.txt"), &json!("disk/read")));
+    }
+    let text = stdout(&pml_in(folder.path(), &args, b""));
+    assert!(text.contains("ndcg@10") && text.contains("100.0 %"), "{text}");
+
+    write("broken.jsonl", &[json!({ "query": "x" })]);
+    write("none.jsonl", &[json!({ "query": "x", "relevant": [] })]);
+    write("unknown.jsonl", &[json!({ "query": "x", "relevant": ["no/such"] })]);
+    #[rustfmt::skip]
+    let table = [
+        // queries          exit  said
+        ("broken.jsonl",    2,    "line 1 of `broken.jsonl`"),
+        ("none.jsonl",      2,    "no relevant tool"),
+        ("missing.jsonl",   2,    "cannot be read"),
+        ("unknown.jsonl",   0,    "1 relevant ids are of no tool"),
+    ];
+    for (queries, code, said) in table {
+        let output = pml_in(folder.path(), &["eval", "search", "--tools", "tools.jsonl", "--queries", queries], b"");
+        assert_eq!(output.status.code(), Some(code), "{queries}");
+        assert!(stderr(&output).contains(said), "{queries}: {}", stderr(&output));
+    }
+}

@@ -1,0 +1,161 @@
+//! Words that a tool has, and how much each counts: the document's half of BM25F.
+//!
+//! Words in a name count more than words in the description of an argument, and many words in one place count less each.
+//! "Many" is against a fixed length and not against the mean of all tools: so what is known of a tool does not change
+//! when others come and go.
+//!
+//! A word is kept under its singular, with its weight in either form apart. A query's `buckets` finds a `bucket`, but a
+//! tool that says `buckets` comes first: which is what tells `list_buckets` from `get_bucket`.
+
+use crate::{
+    tokenize::{Run, runs, singular},
+    tool::ToolText,
+};
+
+/// A place where words are: how much one counts there, and from how many on each counts less.
+struct Field {
+    weight: f32,
+    usual_words: f32,
+}
+
+const NAME: Field = Field { weight: 6.0, usual_words: 3.0 };
+const DESCRIPTION: Field = Field { weight: 1.0, usual_words: 40.0 };
+const PARAMETER_NAMES: Field = Field { weight: 1.0, usual_words: 5.0 };
+const PARAMETER_TEXTS: Field = Field { weight: 0.65, usual_words: 50.0 };
+const SERVER: Field = Field { weight: 1.5, usual_words: 2.0 };
+
+/// How much less a word counts among many: 0 is not at all, 1 is that twice as many count half.
+const SLOPE: f32 = 0.4;
+
+/// A word by its singular, hashed: the words themselves are not needed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Word(u64);
+
+impl Word {
+    pub(crate) fn of(text: &str) -> Word {
+        singular(text).map_or_else(|| Word::new(text), |singular| Word::new(&singular))
+    }
+
+    fn new(text: &str) -> Word {
+        // FNV-1a: short, and the same everywhere.
+        Word(
+            text.bytes()
+                .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)),
+        )
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Form {
+    Singular,
+    Plural,
+}
+
+/// A word that a tool has, with its weight in each form.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) word: Word,
+    pub(crate) singular: f32,
+    pub(crate) plural: f32,
+}
+
+/// A word as it stands in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Occurrence {
+    pub(crate) text: String,
+    pub(crate) word: Word,
+    pub(crate) form: Form,
+}
+
+/// The words of a run: parts of an identifier and the whole (`GitHub`: git, hub, github); of unspaced script, pairs of
+/// characters.
+pub(crate) fn occurrences(run: &Run) -> Vec<Occurrence> {
+    match run {
+        Run::Word { joined, parts } => {
+            let is_numbered = parts.iter().any(|part| part.starts_with(char::is_numeric));
+            let whole = (parts.len() > 1 && !is_numbered).then_some(joined);
+            parts.iter().chain(whole).map(|text| occurrence(text.clone())).collect()
+        }
+        Run::Unspaced(chars) => {
+            let width = chars.len().min(2);
+            chars.windows(width).map(|pair| occurrence(pair.iter().collect())).collect()
+        }
+    }
+}
+
+pub(crate) fn occurrence(text: String) -> Occurrence {
+    let (word, form) = match singular(&text) {
+        Some(singular) => (Word::new(&singular), Form::Plural),
+        None => (Word::new(&text), Form::Singular),
+    };
+    Occurrence { text, word, form }
+}
+
+/// All words of a tool, in the order of their hashes.
+pub(crate) fn analyse(tool: &ToolText) -> Box<[Entry]> {
+    let mut entries = Vec::new();
+    add(&mut entries, &NAME, [tool.name.as_str()]);
+    add(&mut entries, &DESCRIPTION, [tool.description.as_str()]);
+    add(&mut entries, &PARAMETER_NAMES, tool.parameters.iter().map(|parameter| parameter.name.as_str()));
+    let texts = tool.parameters.iter().flat_map(|parameter| {
+        [parameter.description.as_str()].into_iter().chain(parameter.values.iter().map(String::as_str))
+    });
+    add(&mut entries, &PARAMETER_TEXTS, texts);
+    add(&mut entries, &SERVER, [tool.server.as_str()]);
+    // The sort is stable and fields are added in one order, so that equal words are summed in one order too.
+    entries.sort_by_key(|entry: &Entry| entry.word);
+    let merged = entries.chunk_by(|a, b| a.word == b.word).map(|same| Entry {
+        word: same[0].word,
+        singular: same.iter().map(|entry| entry.singular).sum(),
+        plural: same.iter().map(|entry| entry.plural).sum(),
+    });
+    merged.collect()
+}
+
+fn add<'a>(entries: &mut Vec<Entry>, field: &Field, texts: impl IntoIterator<Item = &'a str>) {
+    let words: Vec<_> = texts.into_iter().flat_map(runs).flat_map(|run| occurrences(&run)).collect();
+    let length = 1.0 - SLOPE + SLOPE * words.len() as f32 / field.usual_words;
+    let weight = field.weight / length;
+    entries.extend(words.into_iter().map(|Occurrence { word, form, .. }| match form {
+        Form::Singular => Entry { word, singular: weight, plural: 0.0 },
+        Form::Plural => Entry { word, singular: 0.0, plural: weight },
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_run_is_found_by_its_parts_and_as_a_whole() {
+        #[rustfmt::skip]
+        let table = [
+            ("GitHub",    "git hub github"),
+            ("buckets",   "buckets"),
+            ("v2",        "v 2"),
+            ("搜索结果",   "搜索 索结 结果"),
+            ("搜",        "搜"),
+        ];
+        for (text, expected) in table {
+            let words: Vec<_> = runs(text).iter().flat_map(occurrences).map(|found| found.text).collect();
+            assert_eq!(words.join(" "), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_word_counts_most_in_the_name_and_less_among_many() {
+        let weight = |name: &str, description: &str| {
+            let tool = ToolText::new("", name, description, &json!({}));
+            let entries = analyse(&tool);
+            entries.iter().find(|entry| entry.word == Word::new("bucket")).map(|entry| (entry.singular, entry.plural))
+        };
+        let (name, _) = weight("bucket", "").unwrap();
+        let (text, _) = weight("", "bucket").unwrap();
+        let (among_many, _) = weight("", &format!("bucket {}", "word ".repeat(100))).unwrap();
+        assert!(name > text && text > among_many);
+        assert_eq!(weight("", "buckets").map(|(singular, _)| singular), Some(0.0));
+        assert_eq!(weight("x", "y"), None);
+    }
+}

@@ -1,0 +1,6 @@
+//! The search as its users see it: through its public functions, with the real table.
+
+mod bad_input;
+mod golden;
+mod properties;
+mod quality;

