@@ -43,11 +43,13 @@ pub enum Kind {
     Preflight = 23,
     /// Worker → host: read a part of what stays with the host.
     Read = 24,
+    /// Worker → host: search for tools.
+    Search = 25,
 }
 
 impl Kind {
     /// Every kind there is.
-    const ALL: [Kind; 14] = [
+    const ALL: [Kind; 15] = [
         Kind::Init,
         Kind::RpcResult,
         Kind::RpcError,
@@ -62,6 +64,7 @@ impl Kind {
         Kind::ExecutionComplete,
         Kind::Preflight,
         Kind::Read,
+        Kind::Search,
     ];
 
     fn from_byte(byte: u8) -> Option<Kind> {

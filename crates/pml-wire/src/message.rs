@@ -169,6 +169,21 @@ pub struct Slice {
     pub next: u64,
 }
 
+/// Longest body of a `Read` or a `Search`, well over what ours send.
+pub const MAX_QUESTION_BYTES: usize = 32 * 1024;
+
+/// `Search`: which tools do what the program describes. The frame's id is counted with the calls'. The answer is an
+/// `RpcResult`, an `RpcError`, or an `RpcHandles` if it is large.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub struct Search {
+    /// As the program wrote it; not yet checked, as the others.
+    pub query: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<f64>,
+}
+
 /// How loud a line of console output is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

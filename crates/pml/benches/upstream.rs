@@ -175,6 +175,7 @@ impl Gateway {
             servers: vec![Settings::new(name, Ok(target))],
             policy: Policy { allow: vec!["*".to_owned()], deny: vec!["other:*".to_owned()] },
             data_dir: Some(data_dir.path().to_owned()),
+            model_dir: None,
             who: "bench".to_owned(),
         })
         .expect("services start");

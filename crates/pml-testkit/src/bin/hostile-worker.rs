@@ -15,6 +15,7 @@ const RPC_CALL: u8 = 17;
 const LOG: u8 = 18;
 const VALUE: u8 = 21;
 const COMPLETE: u8 = 22;
+const SEARCH: u8 = 25;
 
 fn frame(kind: u8, id: u32, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(body.len()).expect("short");
@@ -52,7 +53,7 @@ fn play(name: &str) -> io::Result<u8> {
 
     let call = |id| frame(RPC_CALL, id, br#"{"target":"test:echo","args":{}}"#);
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
-    let table: [(&str, Vec<u8>); 16] = [
+    let table: [(&str, Vec<u8>); 19] = [
         ("unknown-kind", frame(99, 0, b"{}")),
         ("huge-length", [&u32::MAX.to_le_bytes()[..], &[LOG, 0, 0, 0, 0]].concat()),
         ("garbage", (0..5000_u32).flat_map(u32::to_be_bytes).collect()),
@@ -65,6 +66,9 @@ fn play(name: &str) -> io::Result<u8> {
         ("id-zero", call(0)),
         ("id-twice", [call(1), call(1)].concat()),
         ("id-ahead", call(u32::MAX)),
+        ("bad-search", frame(SEARCH, 1, b"{\"query\":[\"x\"]}")),
+        ("large-search", frame(SEARCH, 1, format!(r#"{{"query":"{}"}}"#, "x".repeat(1 << 20)).as_bytes())),
+        ("search-out-of-turn", frame(SEARCH, 2, b"{\"query\":\"x\"}")),
         ("names-twice", [frame(20, 0, b""), frame(20, 0, b"")].concat()),
         ("large-value", frame(VALUE, 0, format!("\"{}\"", "x".repeat(8 << 20)).as_bytes())),
         ("complete-without-value", frame(COMPLETE, 0, b"{}")),
@@ -127,6 +131,11 @@ fn play(name: &str) -> io::Result<u8> {
     if does("flood-calls") {
         for id in 1.. {
             socket.write_all(&call(id))?;
+        }
+    }
+    if does("flood-searches") {
+        for id in 1.. {
+            socket.write_all(&frame(SEARCH, id, b"{\"query\":\"x\"}"))?;
         }
     }
     if does("many-decisions") {

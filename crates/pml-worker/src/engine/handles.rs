@@ -32,7 +32,7 @@ pub(super) fn install<'js>(
         let shared = Rc::clone(state);
         let slice = move |ctx: Ctx<'js>, token: String, from: f64, to: f64, stack: Value<'js>| {
             let part = Part::Slice { from: from as u64, to: to as u64 };
-            let (promise, call) = pending(&ctx, "ResultHandle.slice", form, stack)?;
+            let (promise, call) = natives::pending(&ctx, "ResultHandle.slice", form, stack)?;
             read(&shared, call, &Read { token, part });
             Ok::<_, rquickjs::Error>(promise)
         };
@@ -42,7 +42,7 @@ pub(super) fn install<'js>(
     let (shared, prelude) = (Rc::clone(state), Rc::clone(late));
     let json = move |ctx: Ctx<'js>, token: String, path: Value<'js>, stack: Value<'js>| {
         let (path, _) = raw::text(&path).ok_or(rquickjs::Error::Exception)?;
-        let (promise, call) = pending(&ctx, "ResultHandle.json", Form::Value, stack)?;
+        let (promise, call) = natives::pending(&ctx, "ResultHandle.json", Form::Value, stack)?;
         if path.len() > PATH_BYTES {
             let error = CallError::new(ErrorCode::InvalidArguments, format!("a path has at most {PATH_BYTES} bytes"));
             natives::settle(&ctx, given(&prelude), &call, Err(error))?;
@@ -52,12 +52,6 @@ pub(super) fn install<'js>(
         Ok::<_, rquickjs::Error>(promise)
     };
     native.set("json", Function::new(ctx.clone(), json)?)
-}
-
-fn pending<'js>(ctx: &Ctx<'js>, method: &str, form: Form, stack: Value<'js>) -> Result<(Value<'js>, PendingCall<'js>)> {
-    let (promise, resolve, reject) = ctx.promise()?;
-    let call = PendingCall { target: method.to_owned(), resolve, reject, stack: Some(stack), form };
-    Ok((promise.into_value(), call))
 }
 
 fn read<'js>(state: &State<'js>, call: PendingCall<'js>, read: &Read) {

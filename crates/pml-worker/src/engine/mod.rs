@@ -71,6 +71,8 @@ struct State<'js> {
     warnings: RefCell<Vec<String>>,
     /// The program, once it is compiled.
     source: RefCell<Option<Rc<Source>>>,
+    /// Was an answer lost for lack of memory?
+    has_lost_answers: Cell<bool>,
     /// Answers that arrived while the program waited for something else.
     early: RefCell<Vec<Frame>>,
     random: Cell<u64>,
@@ -179,6 +181,7 @@ impl<'js> Session<'js> {
             last_throw: RefCell::default(),
             warnings: RefCell::default(),
             source: RefCell::default(),
+            has_lost_answers: Cell::new(false),
             early: RefCell::default(),
             random: Cell::new(1),
         });
@@ -328,7 +331,10 @@ impl<'js> Session<'js> {
             let next_timer = self.state.timers.borrow().next_due();
             let waiting_for_host = !self.state.pending.borrow().is_empty();
             if next_timer.is_none() && !waiting_for_host {
-                return Err(reporter.deadlock());
+                return Err(match self.state.has_lost_answers.get() {
+                    true => Box::new(last_words::out_of_memory()),
+                    false => reporter.deadlock(),
+                });
             }
             self.exchange(next_timer);
             if self.deadline_has_passed() {
@@ -395,6 +401,7 @@ impl<'js> Session<'js> {
     fn settle(&self, call: &PendingCall<'js>, outcome: Result<Value<'js>, CallError>) {
         if natives::settle(&self.ctx, &self.prelude, call, outcome).is_err() {
             self.ctx.catch();
+            self.state.has_lost_answers.set(true);
         }
     }
 }

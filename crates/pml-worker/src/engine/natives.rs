@@ -11,7 +11,7 @@ use std::{
 use pml_wire::{
     ErrorCode, Kind,
     id::{MAX_NAME_BYTES, RESERVED_NAMES},
-    message::{CallError, Decision, Log, LogLevel, Progress, log_cost},
+    message::{CallError, Decision, Log, LogLevel, Progress, Search, log_cost},
 };
 use rquickjs::{Array, Ctx, Function, JsLifetime, Module, Object, Result, Runtime, Value, function::Opt};
 
@@ -32,6 +32,8 @@ const MAX_WARNINGS: usize = 20;
 const MAX_REJECTIONS: usize = 100;
 /// Longest message of one `progress()`.
 const PROGRESS_BYTES: usize = 1000;
+/// Longer than any query that the host takes: cut here, refused there.
+const QUERY_BYTES: usize = 4096;
 
 /// The object behind `import … from "pml"`, kept where the module can find it.
 #[derive(Debug)]
@@ -134,6 +136,34 @@ fn bridge<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>, lat
     };
     native.set("call", Function::new(ctx.clone(), call)?)?;
 
+    let (shared, prelude) = (Rc::clone(state), Rc::clone(late));
+    let search =
+        move |ctx: Ctx<'js>, query: Value<'js>, limit: Option<f64>, threshold: Option<f64>, stack: Value<'js>| {
+            let (mut query, _) = raw::text(&query).ok_or(rquickjs::Error::Exception)?;
+            query.truncate(query.floor_char_boundary(QUERY_BYTES));
+            let (promise, call) = pending(&ctx, "searchTools", Form::Value, stack)?;
+            // JSON has no such numbers, and the host none that it would take.
+            let odd = [("limit", limit), ("threshold", threshold)].into_iter().find_map(|(name, number)| {
+                let number = number.filter(|number| !number.is_finite())?;
+                Some((name, if number.is_nan() { "NaN" } else { "infinite" }))
+            });
+            match odd {
+                Some((name, number)) => {
+                    let error = CallError::new(
+                        ErrorCode::InvalidArguments,
+                        format!("`{name}` is {number}, but must be a number"),
+                    );
+                    settle(&ctx, given(&prelude), &call, Err(error))?;
+                }
+                None => {
+                    let body = serde_json::to_vec(&Search { query, limit, threshold }).expect("plain data serializes");
+                    send(&shared, call, Kind::Search, &body);
+                }
+            }
+            Ok::<_, rquickjs::Error>(promise)
+        };
+    native.set("search", Function::new(ctx.clone(), search)?)?;
+
     let shared = Rc::clone(state);
     let names = move |ctx: Ctx<'js>| -> Result<Value<'js>> {
         let mut channel = shared.channel.borrow_mut();
@@ -217,6 +247,18 @@ fn call<'js>(
     body.push(b'}');
     send(state, call, Kind::RpcCall, &body);
     Ok(promise.into_value())
+}
+
+/// A request that is about to be sent, and the promise of its answer.
+pub(super) fn pending<'js>(
+    ctx: &Ctx<'js>,
+    name: &str,
+    form: Form,
+    stack: Value<'js>,
+) -> Result<(Value<'js>, PendingCall<'js>)> {
+    let (promise, resolve, reject) = ctx.promise()?;
+    let call = PendingCall { target: name.to_owned(), resolve, reject, stack: Some(stack), form };
+    Ok((promise.into_value(), call))
 }
 
 /// Sends a request under the next id, and keeps who waits for the answer.

@@ -117,17 +117,22 @@ export default function prelude(native) {
       if (typeof name !== "string" || reserved[name]) return undefined;
       return (cache[name] ??= find(name));
     };
+    // Made once: the names do not change during a run.
+    let all, known;
+    const names = () => (all ??= list());
     const listed = (name) => {
-      const names = list();
-      for (let i = 0; i < names.length; i++) if (names[i] === name) return true;
-      return false;
+      if (known === undefined) {
+        known = { __proto__: null };
+        for (let i = 0; i < names().length; i++) known[all[i]] = true;
+      }
+      return typeof name === "string" && known[name] === true;
     };
     const refuse = () => { throw new TypeError(`${label} is read-only`); };
     return new Proxy({ __proto__: null }, {
       __proto__: null,
       get: (_, name) => (name === symbolTag ? label : lookup(name)),
       has: (_, name) => listed(name),
-      ownKeys: () => list(),
+      ownKeys: () => names(),
       getOwnPropertyDescriptor: (_, name) =>
         listed(name) ? { value: lookup(name), enumerable: true, configurable: true, writable: false } : undefined,
       getPrototypeOf: () => null,
@@ -176,6 +181,13 @@ export default function prelude(native) {
     const answers = [];
     for (let i = 0; i < running.length; i++) push(answers, await running[i]);
     return answers;
+  };
+  const searchTools = (query, limit, threshold) => {
+    const isNumber = (value) => value === undefined || value === null || typeof value === "number";
+    if (typeof query !== "string" || !isNumber(limit) || !isNumber(threshold)) {
+      throw new TypeError('searchTools takes a text, and optionally a limit and a threshold: searchTools("create an issue", 5, 0.2)');
+    }
+    return native.search(query, limit ?? undefined, threshold ?? undefined, stackOf(new Error()));
   };
   const progress = (value, total, message) => {
     if (typeof value !== "number" || value !== value) throw new TypeError("progress takes a number, and optionally a total and a message");
@@ -231,7 +243,7 @@ export default function prelude(native) {
 
   // ── The module ─────────────────────────────────────────────────────────────────────────────
 
-  const exported = { callTool, callToolsBatch, progress, ToolError, ResultHandle };
+  const exported = { searchTools, callTool, callToolsBatch, progress, ToolError, ResultHandle };
   const pml = freeze({ __proto__: null, ...exported });
   const namespace = freeze({ __proto__: null, default: pml, ...exported });
   const imports = { __proto__: null, "*": namespace, default: pml, ...exported };

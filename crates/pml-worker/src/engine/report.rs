@@ -19,7 +19,7 @@ const MAX_CAUSES: usize = 3;
 /// Names that programs expect from other places, and what to do here instead.
 const ABSENT: [(&[&str], &str); 5] = [
     (
-        &["callTool", "callToolsBatch", "progress", "ToolError", "ResultHandle"],
+        &["searchTools", "callTool", "callToolsBatch", "progress", "ToolError", "ResultHandle"],
         "is in the module \"pml\": import it from there, or write `pml.` in front",
     ),
     (

@@ -8,9 +8,10 @@ use std::{
 
 use pml_wire::{
     CallId, ErrorCode, ExecutionId, ToolId, json,
-    message::{CallError, ErrorReport, PreflightCall},
+    message::{CallError, ErrorReport, PreflightCall, Search},
 };
 use serde_json::value::RawValue;
+use tokio::{sync::Semaphore, time::Instant};
 
 use super::{
     handler::{Answer, CallHandler, HandlerFuture, ToolCall},
@@ -18,17 +19,15 @@ use super::{
     policy::Policy,
     rate::Bucket,
     record::{Record, Sinks, traceparent},
+    search::SLOW_SEARCHES,
     sharing::Sharing,
 };
 use crate::{
     audit::{Audit, Decision},
-    catalog::{Catalog, Snapshot, Source, Tool},
+    catalog::{Catalog, Finder, Snapshot, Source, Tool},
     events::Bus,
     upstream::{CallResult, Fleet, Invocation, Item, Settings, Upstream},
 };
-
-/// How long a program that lists `mcp` waits for servers that were never reached.
-const LEARN: Duration = Duration::from_secs(10);
 
 /// How long an unknown tool of a server that changes its tools is waited for.
 const NEWS: Duration = Duration::from_millis(250);
@@ -36,8 +35,11 @@ const NEWS: Duration = Duration::from_millis(250);
 /// The only door from programs to servers.
 #[derive(Debug)]
 pub struct Broker {
-    catalog: Catalog,
-    servers: Fleet,
+    pub(super) catalog: Catalog,
+    pub(super) finder: Finder,
+    pub(super) servers: Fleet,
+    pub(super) started: Instant,
+    pub(super) slow_searches: Semaphore,
     rules: RwLock<Arc<Rules>>,
     sinks: Sinks,
     sharing: Sharing,
@@ -55,6 +57,7 @@ pub(super) struct Rules {
 #[derive(Debug)]
 pub struct Parts {
     pub catalog: Catalog,
+    pub finder: Finder,
     pub servers: Fleet,
     pub policy: Policy,
     pub bus: Bus,
@@ -65,10 +68,13 @@ pub struct Parts {
 
 impl Broker {
     pub fn new(parts: Parts) -> Broker {
-        let Parts { catalog, servers, policy, bus, audit, who } = parts;
+        let Parts { catalog, finder, servers, policy, bus, audit, who } = parts;
         let broker = Broker {
             catalog,
+            finder,
             servers,
+            started: Instant::now(),
+            slow_searches: Semaphore::new(SLOW_SEARCHES),
             rules: RwLock::new(Arc::new(Rules { policy: Policy::default(), rates: HashMap::new() })),
             sinks: Sinks { bus, audit, who },
             sharing: Sharing::default(),
@@ -86,6 +92,10 @@ impl Broker {
             let known = before.rates.get(&name).filter(|bucket| bucket.per_minute() == limit.get()).cloned();
             Some((name, known.unwrap_or_else(|| Arc::new(Bucket::new(limit)))))
         });
+        if policy != before.policy {
+            let policy = policy.clone();
+            self.finder.set_filter(Arc::new(move |tool| policy.allows(tool)));
+        }
         let rules = Arc::new(Rules { policy, rates: rates.collect() });
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
     }
@@ -195,17 +205,13 @@ impl Broker {
         };
         match snapshot.tool(id) {
             Some(tool) => Ok(Arc::clone(tool)),
-            None => Err(CallError::new(ErrorCode::ToolNotFound, snapshot.explain_missing(id))),
+            None => Err(CallError::new(ErrorCode::ToolNotFound, self.explain_missing(&snapshot, id).await)),
         }
     }
 
     /// All names, of which those that may not be called are left out.
     async fn all_names(&self) -> Arc<str> {
-        // A list that is asked for is waited for, the first time; but not for ever for one server.
-        let snapshot = self.snapshot();
-        let unknown = snapshot.servers().filter(|server| snapshot.listing(server).is_none());
-        let learn = futures_util::future::join_all(unknown.map(|server| self.discover(server)));
-        let _ = tokio::time::timeout(LEARN, learn).await;
+        self.learn(None).await;
         let snapshot = self.snapshot();
         let rules = self.rules();
         if rules.policy.is_trivial() {
@@ -239,6 +245,10 @@ impl CallHandler for Broker {
 
     fn names(&self) -> HandlerFuture<'_, Arc<str>> {
         Box::pin(self.all_names())
+    }
+
+    fn search(&self, search: Search) -> HandlerFuture<'_, Result<Answer, CallError>> {
+        Box::pin(self.answer_search(search))
     }
 
     fn canonical(&self, tool: ToolId) -> ToolId {

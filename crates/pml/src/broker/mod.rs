@@ -18,6 +18,7 @@ mod policy;
 mod preflight;
 mod rate;
 mod record;
+mod search;
 mod sharing;
 
 pub use self::{
@@ -26,4 +27,5 @@ pub use self::{
     passthrough::Passthrough,
     policy::Policy,
     rate::Bucket,
+    search::{Findings, Question, rounded},
 };

@@ -27,20 +27,30 @@ impl Verdict {
 
 impl Policy {
     pub(super) fn judge(&self, tool: &ToolId) -> Verdict {
-        let matching = |patterns: &[String]| patterns.iter().find(|pattern| matches(pattern, tool.as_str())).cloned();
-        if let Some(pattern) = matching(&self.deny) {
-            return Verdict { is_allowed: false, rule: format!("deny {pattern}") };
+        let (is_allowed, list, pattern) = self.decide(tool);
+        let rule = match pattern {
+            Some(pattern) => format!("{list} {pattern}"),
+            None => list.to_owned(),
+        };
+        Verdict { is_allowed, rule }
+    }
+
+    /// The decision, and what made it.
+    fn decide(&self, tool: &ToolId) -> (bool, &'static str, Option<&str>) {
+        let matching = |patterns: &'_ [String]| patterns.iter().position(|pattern| matches(pattern, tool.as_str()));
+        if let Some(at) = matching(&self.deny) {
+            return (false, "deny", Some(&self.deny[at]));
         }
         match matching(&self.allow) {
-            Some(pattern) => Verdict { is_allowed: true, rule: format!("allow {pattern}") },
-            None if self.allow.is_empty() => Verdict { is_allowed: true, rule: "default".to_owned() },
-            None => Verdict { is_allowed: false, rule: "not in allow".to_owned() },
+            Some(at) => (true, "allow", Some(&self.allow[at])),
+            None if self.allow.is_empty() => (true, "default", None),
+            None => (false, "not in allow", None),
         }
     }
 
     /// May the tool be called?
     pub fn allows(&self, tool: &ToolId) -> bool {
-        self.judge(tool).is_allowed
+        self.decide(tool).0
     }
 
     /// Is nothing denied?

@@ -10,8 +10,15 @@ use pml_wire::{
 use super::door::Broker;
 use crate::catalog::{Snapshot, Source, Tool, nearest};
 
-/// Mistakes that one report names.
+/// Mistakes that one report names, and missing tools that others are suggested for.
 const MAX_MISTAKES: usize = 10;
+
+/// What is wrong with a call.
+enum Mistake {
+    /// There is no such tool. What may have been meant takes time to find out.
+    Missing(ToolId),
+    Other(String),
+}
 
 impl Broker {
     /// Warnings, or why the program must not run: a call that is bound to be made is bound to fail.
@@ -39,15 +46,30 @@ impl Broker {
         futures_util::future::join_all(doubtful.iter().map(|server| self.discover(server))).await;
 
         let snapshot = self.snapshot();
-        let mut fatal: Vec<(&PreflightCall, String)> = Vec::new();
-        let mut warnings = Vec::new();
-        for (index, call) in calls.iter().enumerate() {
-            let Some(mistake) = self.mistake(&snapshot, call) else { continue };
-            match call.is_certain && !self.may_appear(&snapshot, call, &calls[..index]) {
-                true => fatal.push((call, mistake)),
-                false => warnings.push(format!("line {}: {mistake}", call.line)),
+        let mut mistakes: Vec<(&PreflightCall, Mistake, bool)> = Vec::new();
+        for (place, call) in calls.iter().enumerate() {
+            if let Some(mistake) = self.mistake(&snapshot, call) {
+                let is_fatal = call.is_certain && !self.may_appear(&snapshot, call, &calls[..place]);
+                mistakes.push((call, mistake, is_fatal));
             }
         }
+        let index = match mistakes.iter().any(|(_, mistake, _)| matches!(mistake, Mistake::Missing(_))) {
+            true => self.suggesting().await,
+            false => None,
+        };
+        let mut explained = 0;
+        let mut tell = |mistake: Mistake| match mistake {
+            Mistake::Other(text) => text,
+            Mistake::Missing(id) if explained < MAX_MISTAKES => {
+                explained += 1;
+                self.explain_missing_with(&snapshot, &id, index.as_ref())
+            }
+            Mistake::Missing(id) => format!("there is no tool `{id}`"),
+        };
+        let (fatal, harmless): (Vec<_>, Vec<_>) = mistakes.into_iter().partition(|(_, _, is_fatal)| *is_fatal);
+        let fatal: Vec<_> = fatal.into_iter().map(|(call, mistake, _)| (call, tell(mistake))).collect();
+        let warnings: Vec<_> =
+            harmless.into_iter().map(|(call, mistake, _)| format!("line {}: {}", call.line, tell(mistake))).collect();
         let Some((first, _)) = fatal.first() else { return Ok(warnings) };
         for tool in fatal.iter().filter_map(|(call, _)| snapshot.tool(&call.target.parse().ok()?)) {
             let verdict = self.rules().policy.judge(&tool.id);
@@ -68,18 +90,18 @@ impl Broker {
     }
 
     /// What is wrong with one call, as far as that can be known.
-    fn mistake(&self, snapshot: &Snapshot, call: &PreflightCall) -> Option<String> {
+    fn mistake(&self, snapshot: &Snapshot, call: &PreflightCall) -> Option<Mistake> {
         let id: ToolId = call.target.parse().ok()?;
         let Some(tool) = snapshot.tool(&id) else {
             // A server that has never been reached may have any tool.
             let is_known = snapshot.server_name(id.server()).is_none_or(|server| snapshot.listing(server).is_some());
-            return is_known.then(|| snapshot.explain_missing(&id));
+            return is_known.then_some(Mistake::Missing(id));
         };
         let verdict = self.rules().policy.judge(&tool.id);
         if !verdict.is_allowed {
-            return Some(verdict.explain(&tool.id));
+            return Some(Mistake::Other(verdict.explain(&tool.id)));
         }
-        wrong_arguments(tool, call)
+        wrong_arguments(tool, call).map(Mistake::Other)
     }
 
     /// May the tool be there when it is called? A server that says when its tools change may do so while

@@ -5,9 +5,7 @@
 //! as none.
 
 use std::{
-    fs,
-    io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
+    io,
     path::{Path, PathBuf},
 };
 
@@ -15,12 +13,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
 use super::{
+    files,
     listing::{Listing, Source},
-    tool::hash,
 };
 
 /// Format of the files. Others are not read.
 const FORMAT: u32 = 1;
+/// More than any server lists.
+const MAX_BYTES: u64 = 512 * 1024 * 1024;
 
 /// The folder of listings.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ impl Cache {
     /// What `server` listed the last time, if it is the same server: `identity` says what it is.
     pub fn load(&self, server: &str, identity: &str) -> Option<Cached> {
         let path = self.path(server, identity)?;
-        let bytes = fs::read(&path).ok()?;
+        let bytes = files::read(&path, MAX_BYTES).ok()?;
         let file: File = match serde_json::from_slice(&bytes) {
             Ok(file) => file,
             Err(err) => {
@@ -112,28 +112,18 @@ impl Cache {
             declared: declared.cloned(),
             tools: listing.tools.values().map(|tool| tool.raw().to_owned()).collect(),
         };
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        let partial = path.with_extension(format!("{}.tmp", std::process::id()));
-        let mut out = fs::File::options().create(true).write(true).truncate(true).mode(0o600).open(&partial)?;
-        let written = out.write_all(&serde_json::to_vec(&file)?).and_then(|()| fs::rename(&partial, &path));
-        if written.is_err() {
-            let _ = fs::remove_file(&partial);
-        }
-        written
+        files::write(&path, &serde_json::to_vec(&file)?)
     }
 
     fn path(&self, server: &str, identity: &str) -> Option<PathBuf> {
-        // A name may hold anything; the digest makes the file's own.
-        let readable: String = server.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(40).collect();
-        let digest = hash(&format!("{server}\0{identity}"));
-        Some(self.folder.as_ref()?.join(format!("{readable}-{}.json", &digest[..16])))
+        Some(self.folder.as_ref()?.join(files::name(server, identity, "json")))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn listing(description: &str) -> Listing {

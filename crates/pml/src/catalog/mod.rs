@@ -1,19 +1,25 @@
 //! What tools there are: an immutable snapshot, swapped whole.
 
+mod builder;
 mod cache;
+mod files;
+mod finder;
 mod header_arguments;
 mod listing;
+mod model;
 mod schema;
-mod search;
 mod snapshot;
 mod tool;
 pub mod typescript;
+mod vectors;
 
 pub use self::{
+    builder::{Filter, LoadModel},
     cache::{Cache, Cached, Declared},
+    finder::{Finder, Found, Searchable, Wish},
     listing::{Difference, Listing, Source},
+    model::load_model,
     schema::nearest,
-    search::{Found, search},
     snapshot::{Catalog, Snapshot},
     tool::{Hints, Tool, hash},
 };

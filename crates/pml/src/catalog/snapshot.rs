@@ -10,10 +10,14 @@ use pml_wire::ToolId;
 use tokio::{sync::watch, time::timeout};
 
 use super::{
+    finder::Found,
     listing::{Listing, unique_aliases},
     schema::nearest,
     tool::Tool,
 };
+
+/// Servers that a message names.
+const SOME_SERVERS: usize = 10;
 
 /// All tools at one moment. Never changes.
 #[derive(Debug)]
@@ -39,6 +43,11 @@ impl Catalog {
 
     pub fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.current.borrow())
+    }
+
+    /// Snapshots, as they follow.
+    pub(super) fn subscribe(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.current.subscribe()
     }
 
     /// The first snapshot that is as wanted, or the last one when the time is up.
@@ -135,46 +144,66 @@ impl Snapshot {
         self.listings().flat_map(|listing| listing.tools.values())
     }
 
-    /// Why a tool is not found, with the nearest names.
-    pub fn explain_missing(&self, id: &ToolId) -> String {
+    /// Why a tool is not found, with the nearest names of those that may be shown. `similar` finds tools that do what
+    /// the name says, of one server or of all.
+    pub fn explain_missing(
+        &self,
+        id: &ToolId,
+        is_shown: impl Fn(&Tool) -> bool,
+        similar: impl Fn(Option<&str>) -> Vec<Found>,
+    ) -> String {
         let quote = |names: Vec<&str>, server: &str| {
             names.iter().map(|name| format!("`{server}{name}`")).collect::<Vec<_>>().join(", ")
+        };
+        let alike = |server: Option<&str>| {
+            similar(server).iter().map(|found| format!("`{}`", found.tool.id)).collect::<Vec<_>>().join(", ")
         };
         let Some(server) = self.server_name(id.server()) else {
             if self.servers.is_empty() {
                 return format!("there is no tool `{id}`: no MCP server is configured");
             }
             // The right tool under the wrong server, or a server that is called nearly so.
-            let holders: Vec<_> = self.listings().filter(|listing| listing.get(id.tool()).is_some()).collect();
-            let near = match holders.as_slice() {
+            let namesakes: Vec<_> = self
+                .listings()
+                .filter_map(|listing| listing.get(id.tool()).filter(|tool| is_shown(tool)))
+                .take(3)
+                .map(|tool| tool.id.as_str())
+                .collect();
+            let near = match namesakes.as_slice() {
                 [] => quote(nearest(id.server(), self.servers()), ""),
-                holders => {
-                    let names: Vec<_> =
-                        holders.iter().take(3).map(|listing| format!("`{}:{}`", listing.server, id.tool())).collect();
-                    names.join(", ")
-                }
+                _ => quote(namesakes, ""),
             };
-            let hint = if near.is_empty() { self.some_servers() } else { format!("did you mean {near}?") };
-            return format!("there is no server `{}`; {hint}", id.server());
+            if !near.is_empty() {
+                return format!("there is no server `{}`; did you mean {near}?", id.server());
+            }
+            let alike = alike(None);
+            let hint = if alike.is_empty() { String::new() } else { format!("; nearest in meaning: {alike}") };
+            return format!("there is no server `{}`; {}{hint}", id.server(), self.some_servers());
         };
         let Some(listing) = self.listing(server) else {
             return format!("there is no tool `{id}`: server `{server}` has not listed its tools");
         };
-        let near = quote(nearest(id.tool(), listing.tools.keys().map(String::as_str)), &format!("{server}:"));
+        let shown: Vec<_> = listing.tools.values().filter(|tool| is_shown(tool)).map(|tool| tool.id.tool()).collect();
+        let near = quote(nearest(id.tool(), shown.iter().copied()), &format!("{server}:"));
         let hint = match near.is_empty() {
             false => format!("did you mean {near}?"),
             true if listing.tools.is_empty() => "it has none at all".to_owned(),
-            true => {
-                let some: Vec<_> = listing.tools.keys().take(5).map(String::as_str).collect();
-                format!("it has {} tools, such as {}", listing.tools.len(), quote(some, ""))
-            }
+            true if shown.is_empty() => "it has none that may be called".to_owned(),
+            true => match alike(Some(server)) {
+                alike if alike.is_empty() => {
+                    let some: Vec<_> = shown.iter().copied().take(5).collect();
+                    format!("it has {} tools, such as {}", shown.len(), quote(some, ""))
+                }
+                alike => format!("nearest in meaning: {alike}"),
+            },
         };
         format!("server `{server}` has no tool `{}`; {hint}", id.tool())
     }
 
     fn some_servers(&self) -> String {
-        let some: Vec<_> = self.servers().take(10).map(|server| format!("`{server}`")).collect();
-        format!("there are {}", some.join(", "))
+        let some: Vec<_> = self.servers().take(SOME_SERVERS).map(|server| format!("`{server}`")).collect();
+        let more = if self.servers.len() > SOME_SERVERS { ", …" } else { "" };
+        format!("there are {}{more}", some.join(", "))
     }
 }
 
@@ -220,10 +249,11 @@ mod tests {
         ];
         let snapshot = catalog().snapshot();
         for (id, expected) in table {
-            let actual = snapshot.explain_missing(&id.parse().unwrap());
+            let actual = snapshot.explain_missing(&id.parse().unwrap(), |_| true, |_| Vec::new());
             assert!(actual.contains(expected), "{id}: {actual}");
         }
-        let empty = Catalog::new([]).snapshot().explain_missing(&"a:b".parse().unwrap());
+        let empty = Catalog::new([]).snapshot();
+        let empty = empty.explain_missing(&"a:b".parse().unwrap(), |_| true, |_| Vec::new());
         assert_eq!(empty, "there is no tool `a:b`: no MCP server is configured");
     }
 

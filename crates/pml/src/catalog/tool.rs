@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::{
     header_arguments::{HeaderArgument, header_arguments},
     schema::Checker,
-    typescript::{Declared, Returned},
+    typescript::{self, Declared, Returned},
 };
 
 /// A tool that can be called.
@@ -29,6 +29,7 @@ pub struct Tool {
     input: OnceLock<Checker>,
     output: OnceLock<Checker>,
     headers: OnceLock<Result<Vec<HeaderArgument>, String>>,
+    signature: OnceLock<String>,
 }
 
 /// What the server claims. Believed of trusted servers only.
@@ -71,6 +72,7 @@ impl Tool {
             input: OnceLock::new(),
             output: OnceLock::new(),
             headers: OnceLock::new(),
+            signature: OnceLock::new(),
         })
     }
 
@@ -121,6 +123,11 @@ impl Tool {
 
     fn headers(&self) -> &Result<Vec<HeaderArgument>, String> {
         self.headers.get_or_init(|| header_arguments(&self.input_schema))
+    }
+
+    /// How programs call it, in one line of TypeScript.
+    pub fn signature(&self) -> &str {
+        self.signature.get_or_init(|| typescript::signature(&self.declared()))
     }
 
     /// What its TypeScript declaration needs.

@@ -1,3 +1,9 @@
+import { searchTools } from "pml";
+
+// Which tool finds something in files? Agents ask in plain words, programs can too.
+const [tool] = await searchTools("find the files that mention a word", 1);
+console.log(`${tool.name} scores ${tool.score}: ${tool.signature}`);
+
 // What do my files want me to do? Two servers know together: `files` and `notes`.
 const names = await mcp.files.search_files({ text: "TODO" });
 

@@ -12,7 +12,7 @@ use pml_wire::{ErrorCode, hardening::HardeningReport};
 use serde_json::{Value, json};
 
 use super::{USAGE, clients, fail, login, print, starting, with_pool, with_servers};
-use crate::{config::Config, error::Error, sandbox::Mode, upstream::Failure};
+use crate::{catalog::load_model, config::Config, error::Error, sandbox::Mode, upstream::Failure};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -30,6 +30,8 @@ enum What {
     Sandbox,
     /// Start every server and show how far it came
     Servers,
+    /// Show what tools are found with, and load it
+    Search,
     /// Show which clients are here, and whether they use pml
     Clients,
 }
@@ -60,6 +62,11 @@ pub(super) async fn run(args: Args, config: Config, own_file: Option<&Path>) -> 
             Err(err) => return fail(&err, USAGE),
         }
     }
+    if wants(What::Search) {
+        let (row, all_well) = search(args.json, &config);
+        is_well &= all_well;
+        parts.insert("search".to_owned(), row);
+    }
     if wants(What::Clients) {
         let (rows, all_well) = clients::check(args.json, own_file);
         is_well &= all_well;
@@ -74,6 +81,31 @@ pub(super) async fn run(args: Args, config: Config, own_file: Option<&Path>) -> 
         is_well &= writeln!(io::stdout(), "{whole}").is_ok();
     }
     if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Loads what gives tools their meaning, and shows what it is. The same as JSON, and whether it is what was asked for.
+fn search(as_json: bool, config: &Config) -> (Value, bool) {
+    let loaded = match &config.search.model_dir {
+        None => Ok("the built-in table".to_owned()),
+        Some(Ok(folder)) => load_model(folder).map(|_| format!("the model in `{}`", folder.display())),
+        Some(Err(why)) => Err(Error::new(ErrorCode::ConfigInvalid, why.clone())),
+    };
+    if !as_json {
+        let mut stdout = io::stdout();
+        let _ = match &loaded {
+            Ok(what) => writeln!(stdout, "search: tools are found with {what}"),
+            Err(err) => writeln!(stdout, "search: tools are found with the built-in table, since {err}"),
+        };
+        if let Err(Error { hint: Some(hint), .. }) = &loaded {
+            let _ = writeln!(stdout, "  hint: {hint}");
+        }
+    }
+    let row = json!({
+        "with": if config.search.model_dir.is_some() && loaded.is_ok() { "model" } else { "table" },
+        "table": pml_search::MODEL_VERSION,
+        "error": loaded.as_ref().err().map(ToString::to_string),
+    });
+    (row, loaded.is_ok())
 }
 
 /// Starts every server and shows how far it came. The same as JSON, and whether all are well.

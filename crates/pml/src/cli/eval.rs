@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{USAGE, fail};
-use crate::error::Error;
+use crate::{catalog::load_model, error::Error};
 
 /// Ranks that `--run` writes and that MRR looks at; what is found later is as good as not found.
 const RANKS: usize = 100;
@@ -44,6 +44,10 @@ pub(super) struct SearchArgs {
     #[arg(long, value_name = "MODE", default_value = "hybrid")]
     mode: ModeArg,
 
+    /// A directory with all-MiniLM-L6-v2, to be used in place of the built-in table
+    #[arg(long, value_name = "DIR")]
+    model_dir: Option<PathBuf>,
+
     /// Where to write what was found, a JSON object per line: query, ranked (ids, best first)
     #[arg(long, value_name = "FILE")]
     run: Option<PathBuf>,
@@ -65,7 +69,7 @@ enum ModeArg {
 struct ToolLine {
     id: String,
     #[serde(default)]
-    server: String,
+    server: Option<String>,
     name: String,
     #[serde(default)]
     description: Option<String>,
@@ -93,17 +97,20 @@ pub(super) fn run(what: &What) -> ExitCode {
 fn search(args: &SearchArgs) -> Result<Report, Error> {
     let tools: Vec<ToolLine> = read_lines(&args.tools)?;
     let queries: Vec<QueryLine> = read_lines(&args.queries)?;
-    if let Some(line) = queries.iter().position(|query| query.relevant.is_empty()) {
-        let message = format!("query {} of `{}` has no relevant tool", line + 1, args.queries.display());
+    if tools.is_empty() {
+        return Err(Error::new(ErrorCode::ConfigInvalid, format!("`{}` has no tools", args.tools.display())));
+    }
+    if queries.iter().all(|query| query.relevant.is_empty()) {
+        let message = format!("`{}` has no query with a relevant tool: nothing to measure", args.queries.display());
         return Err(Error::new(ErrorCode::ConfigInvalid, message).with_hint("name at least one id in `relevant`"));
     }
-    if tools.is_empty() || queries.is_empty() {
-        return Err(Error::new(ErrorCode::ConfigInvalid, "there are no tools or no queries, so nothing to measure"));
-    }
-    let mut index = Index::new();
+    let mut index = match &args.model_dir {
+        Some(folder) => Index::with(load_model(folder)?),
+        None => Index::new(),
+    };
     for tool in &tools {
-        let description = tool.description.as_deref().unwrap_or_default();
-        index.insert(&tool.id, &ToolText::new(&tool.server, &tool.name, description, &tool.input_schema));
+        let [server, description] = [&tool.server, &tool.description].map(|text| text.as_deref().unwrap_or_default());
+        index.insert(&tool.id, &ToolText::new(server, &tool.name, description, &tool.input_schema));
     }
     warn_about(&tools, &queries, &index);
     let snapshot = index.snapshot();
@@ -123,8 +130,10 @@ fn search(args: &SearchArgs) -> Result<Report, Error> {
         latencies_us.push(started.elapsed().as_secs_f64() * 1e6);
         let hits = snapshot.search(query, RANKS, mode);
         let ranked: Vec<&str> = hits.iter().map(|hit| &*hit.id).collect();
-        for (name, value) in judge(&ranked, relevant) {
-            measured.entry(name).or_default().push(value);
+        if !relevant.is_empty() {
+            for (name, value) in judge(&ranked, relevant) {
+                measured.entry(name).or_default().push(value);
+            }
         }
         run += &json!({ "query": query, "ranked": ranked }).to_string();
         run.push('\n');
@@ -134,7 +143,7 @@ fn search(args: &SearchArgs) -> Result<Report, Error> {
     }
     latencies_us.sort_by(f64::total_cmp);
     Ok(Report {
-        queries: queries.len(),
+        queries: queries.iter().filter(|query| !query.relevant.is_empty()).count(),
         tools: index.len(),
         metrics: METRICS.map(|name| (name, Interval::of(measured.get(name).map_or(&[], Vec::as_slice)))),
         latency_p50_us: percentile(&latencies_us, 0.5),
@@ -149,6 +158,10 @@ fn warn_about(tools: &[ToolLine], queries: &[QueryLine], index: &Index) {
     if twice > 0 {
         let _ = writeln!(stderr, "warning: {twice} ids occur more than once; the last tool of each counts");
     }
+    let aimless = queries.iter().filter(|query| query.relevant.is_empty()).count();
+    if aimless > 0 {
+        let _ = writeln!(stderr, "warning: {aimless} queries have no relevant tool; they are not judged");
+    }
     let known: HashSet<_> = index.ids().collect();
     let unknown = queries.iter().flat_map(|query| &query.relevant).filter(|id| !known.contains(id.as_str())).count();
     if unknown > 0 {
@@ -158,6 +171,7 @@ fn warn_about(tools: &[ToolLine], queries: &[QueryLine], index: &Index) {
 
 fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Error> {
     let text = fs::read_to_string(path).map_err(|err| unusable(path, "read", &err))?;
+    let text = text.trim_start_matches('\u{feff}');
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let parse = |(number, line): (usize, &str)| {
         serde_json::from_str(line).map_err(|err| {
@@ -181,7 +195,13 @@ fn judge(ranked: &[&str], relevant: &[String]) -> [(&'static str, f64); 7] {
     let good_among = |count: usize| is_good.iter().take(count).filter(|good| **good).count();
     let recall = |count: usize| good_among(count) as f64 / relevant.len() as f64;
     let discount = |rank: usize| 1.0 / (rank as f64 + 2.0).log2();
-    let gain: f64 = is_good.iter().take(SHOWN).enumerate().filter(|(_, good)| **good).map(|(i, _)| discount(i)).sum();
+    let gain: f64 = is_good
+        .iter()
+        .take(SHOWN)
+        .enumerate()
+        .filter(|(_, good)| **good)
+        .map(|(i, _)| discount(i))
+        .fold(0.0, |sum, gain| sum + gain);
     let ideal: f64 = (0..relevant.len().min(SHOWN)).map(discount).sum();
     let first = is_good.iter().position(|good| *good);
     [

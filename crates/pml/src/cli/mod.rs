@@ -14,6 +14,7 @@ mod install;
 mod login;
 mod print;
 mod run;
+mod search;
 mod serve;
 mod server;
 mod starting;
@@ -85,6 +86,8 @@ enum Command {
     Demo,
     /// Be the MCP server that a client (Claude Code, Codex, Cursor, …) talks to
     Serve(serve::Args),
+    /// Find tools by what they do
+    Search(search::Args),
     /// List the tools of all servers, or of one
     Tools(tools::Args),
     /// Write TypeScript declarations of all tools, for editors
@@ -105,6 +108,8 @@ enum Command {
     },
     /// Check that pml, its servers and its clients can work on this machine
     Doctor(doctor::Args),
+    /// Print the licences of pml and of the search table inside it
+    Licenses,
 }
 
 /// The host's entry point.
@@ -130,6 +135,7 @@ pub fn main() -> ExitCode {
         Command::Import(import) => return import::run(import, common),
         Command::Install(install) => return install::run(install, common, &args.mcp_config),
         Command::Eval { what } => return eval::run(what),
+        Command::Licenses => return licenses(),
         _ => {}
     }
     let own_file = args.config.clone();
@@ -160,14 +166,23 @@ pub fn main() -> ExitCode {
             Command::Run(args) => run::run(args, config).await,
             Command::Demo => demo::run(config).await,
             Command::Serve(args) => serve::run(args, config, sources).await,
+            Command::Search(args) => search::run(args, config).await,
             Command::Tools(args) => tools::list(args, config).await,
             Command::Types(args) => tools::types(args, config).await,
             Command::Server { what } => server::run(what, config).await,
             Command::Doctor(args) => doctor::run(args, config, own_file.as_deref()).await,
             // Done before the configuration was read.
-            Command::Import(_) | Command::Install(_) | Command::Eval { .. } => ExitCode::SUCCESS,
+            Command::Import(_) | Command::Install(_) | Command::Eval { .. } | Command::Licenses => ExitCode::SUCCESS,
         }
     })
+}
+
+fn licenses() -> ExitCode {
+    let pml = concat!("pml ", env!("CARGO_PKG_VERSION"), ": ", env!("CARGO_PKG_LICENSE"));
+    match writeln!(io::stdout(), "{pml}\n\n{}", pml_search::notice().trim_end()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
 }
 
 fn start_log(level: Option<&str>) -> Result<(), Error> {
@@ -295,6 +310,7 @@ fn service_options(config: &Config, who: &str) -> ServiceOptions {
         servers: config.servers.clone(),
         policy: config.policy.clone(),
         data_dir: config.data_dir.clone(),
+        model_dir: config.search.model_dir.clone(),
         who: who.to_owned(),
     }
 }

@@ -94,6 +94,9 @@ pub(super) async fn run(args: Args, mut config: Config, sources: Sources) -> Exi
             concurrent_runs: config.gateway.concurrent_runs,
         });
         frontend.learn_unknown();
+        if expose != Expose::Passthrough {
+            services.broker.prepare_search();
+        }
         let stop = CancellationToken::new();
         let serving = async {
             match door {
@@ -167,8 +170,9 @@ async fn follow(
             continue;
         }
         let fixed = |config: &Config| Gateway { output_tokens: 0, ..config.gateway.clone() };
-        if config.sandbox != current.sandbox || fixed(&config) != fixed(&current) {
-            tracing::warn!("[sandbox], and [gateway] but for output_tokens, count when pml is started again");
+        let unchanged = |config: &Config| (config.sandbox.clone(), config.search.clone(), fixed(config));
+        if unchanged(&config) != unchanged(&current) {
+            tracing::warn!("[sandbox], [search], and [gateway] but for output_tokens, count when pml is started again");
         }
         match services.reload(config.servers.clone(), config.policy.clone()) {
             Ok(changes) => tracing::info!(?changes, "the configuration has changed"),

@@ -125,20 +125,27 @@ struct Known {
 /// Learns the tools of all servers; from earlier where that is enough.
 async fn know(config: &Config, refresh: bool) -> Result<Known, Error> {
     with_servers(config, async |services: Arc<Services>, interrupt: CancellationToken| {
-        let snapshot = services.catalog.snapshot();
-        let mut wanted = services.servers.all();
-        wanted.retain(|server| refresh || snapshot.listing(&server.settings().name).is_none());
-        let started = starting::all(wanted, &interrupt).await;
-        if interrupt.is_cancelled() {
-            return Err(Error::new(ErrorCode::Cancelled, "interrupted before every server was asked"));
-        }
-        let failures = started.into_iter().filter_map(|started| started.result.err()).collect();
+        let failures = learn(&services, refresh, &interrupt).await?;
         Ok(Known { failures, snapshot: services.catalog.snapshot() })
     })
     .await?
 }
 
-fn complain(failures: &[Failure]) {
+/// Asks the servers of which nothing is known, or all. Why some did not answer.
+pub(super) async fn learn(
+    services: &Services,
+    refresh: bool,
+    interrupt: &CancellationToken,
+) -> Result<Vec<Failure>, Error> {
+    let wanted = if refresh { services.servers.all() } else { services.broker.unknown() };
+    let started = starting::all(wanted, interrupt).await;
+    if interrupt.is_cancelled() {
+        return Err(Error::new(ErrorCode::Cancelled, "interrupted before every server was asked"));
+    }
+    Ok(started.into_iter().filter_map(|started| started.result.err()).collect())
+}
+
+pub(super) fn complain(failures: &[Failure]) {
     let mut stderr = io::stderr();
     for failure in failures {
         let _ = writeln!(stderr, "error[{}]: {}", failure.code, print::visible(&failure.message));
@@ -158,7 +165,7 @@ fn print_json(snapshot: &Snapshot, policy: &Policy) -> io::Result<()> {
                 "server": tool.id.server(),
                 "name": tool.id.tool(),
                 "description": tool.description,
-                "signature": typescript::signature(&tool.declared()),
+                "signature": tool.signature(),
                 "inputSchema": tool.input_schema,
                 "outputSchema": tool.output_schema,
                 "hash": tool.hash,
@@ -180,7 +187,7 @@ fn print_text(snapshot: &Snapshot, policy: &Policy, signatures: bool) -> io::Res
             let summary = summary(tool.description.as_deref().unwrap_or_default());
             writeln!(stdout, "  {:<width$}  {}", print::visible(name), print::visible(&summary))?;
             if signatures {
-                writeln!(stdout, "      {}", print::visible(&typescript::signature(&tool.declared())))?;
+                writeln!(stdout, "      {}", print::visible(tool.signature()))?;
             }
         }
         if denied > 0 {
@@ -194,7 +201,7 @@ fn print_text(snapshot: &Snapshot, policy: &Policy, signatures: bool) -> io::Res
 }
 
 /// The first sentence or line of a description, shortened.
-fn summary(description: &str) -> String {
+pub(super) fn summary(description: &str) -> String {
     let line = description.trim().lines().next().unwrap_or_default();
     let sentence = line.split_inclusive(". ").next().unwrap_or_default().trim_end();
     match sentence.char_indices().nth(SUMMARY) {

@@ -38,6 +38,7 @@ pub struct Config {
     pub limits: Budget,
     pub policy: Policy,
     pub gateway: Gateway,
+    pub search: Search,
     /// Servers that are switched on, by name.
     pub servers: Vec<Settings>,
     /// Where lists of tools, logins and the audit log are kept; `None` if there is no place for them.
@@ -74,6 +75,14 @@ pub struct Gateway {
     pub requests_per_minute: NonZeroU32,
 }
 
+/// The `[search]` table, checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Search {
+    /// Where a model is that gives tools their meaning, in place of the built-in table. The error is why that cannot be
+    /// known, as with servers: it is the model's trouble alone.
+    pub model_dir: Option<Result<PathBuf, String>>,
+}
+
 /// `pml.toml`, as written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -82,6 +91,7 @@ pub struct File {
     pub limits: LimitsFile,
     pub policy: PolicyFile,
     pub gateway: GatewayFile,
+    pub search: SearchFile,
     pub servers: BTreeMap<String, ServerFile>,
 }
 
@@ -111,6 +121,25 @@ pub struct GatewayFile {
     pub allowed_origins: Vec<String>,
     /// HTTP requests that one address may make. Default: 30 000. At most 10 000 000.
     pub requests_per_minute: Option<u64>,
+}
+
+/// The `[search]` table, as written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SearchFile {
+    /// A directory with all-MiniLM-L6-v2, relative to the configuration file. Default: none, the built-in table is used.
+    pub model_dir: Option<String>,
+}
+
+impl SearchFile {
+    fn check(self, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Search, String> {
+        let Some(text) = self.model_dir else { return Ok(Search::default()) };
+        if text.is_empty() {
+            return Err("`search.model_dir` is empty; leave it out to use the built-in table".to_owned());
+        }
+        let unset = |name: String| format!("`search.model_dir` needs the variable `{name}`, which is not set");
+        Ok(Search { model_dir: Some(expand::expand(&text, lookup).map(PathBuf::from).map_err(unset)) })
+    }
 }
 
 /// The `[sandbox]` table, as written.
@@ -172,8 +201,9 @@ impl Config {
         let invalid = |path: &Path, message: String| {
             Error::new(ErrorCode::ConfigInvalid, format!("in `{}`: {message}", path.display()))
         };
-        let mut file = match find(sources.file.as_deref())? {
-            Some(path) => File::parse(&read(&path)?).map_err(|message| invalid(&path, message))?,
+        let own = find(sources.file.as_deref())?;
+        let mut file = match &own {
+            Some(path) => File::parse(&read(path)?).map_err(|message| invalid(path, message))?,
             None => File::default(),
         };
         for path in &sources.client_files {
@@ -186,6 +216,11 @@ impl Config {
         let checked = Config::check(file, &variable);
         let mut config = checked.map_err(|message| Error::new(ErrorCode::ConfigInvalid, message))?;
         config.data_dir = sources.data_dir.clone().or_else(data_dir);
+        if let (Some(Ok(model_dir)), Some(folder)) =
+            (&mut config.search.model_dir, own.as_deref().and_then(Path::parent))
+        {
+            *model_dir = folder.join(&*model_dir);
+        }
         Ok(config)
     }
 
@@ -289,6 +324,7 @@ impl Config {
         Ok(Config {
             policy: Policy { allow: file.policy.allow, deny },
             gateway,
+            search: file.search.check(lookup)?,
             servers,
             data_dir: None,
             sandbox: Sandbox {
@@ -471,6 +507,22 @@ mod tests {
     }
 
     #[test]
+    fn a_model_is_looked_for_beside_the_file_that_names_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pml.toml");
+        let check = |written: &str| {
+            fs::write(&path, format!("[search]\nmodel_dir = \"{written}\"")).unwrap();
+            let sources = Sources { file: Some(path.clone()), ..Sources::default() };
+            Config::load(&sources).unwrap().search.model_dir.unwrap()
+        };
+        assert_eq!(check("models/minilm"), Ok(folder.path().join("models/minilm")));
+        assert_eq!(check("/models"), Ok(PathBuf::from("/models")));
+        assert_eq!(check("${PML_NO_SUCH_VARIABLE:-x}/y"), Ok(folder.path().join("x/y")));
+        assert!(check("${PML_NO_SUCH_VARIABLE}").unwrap_err().contains("`PML_NO_SUCH_VARIABLE`, which is not set"));
+        assert_eq!(Config::parse("[search]").unwrap().search, Search::default());
+    }
+
+    #[test]
     fn what_is_secret_is_known() {
         let config = Config::parse(
             r#"
@@ -531,6 +583,8 @@ mod tests {
             ("[servers.a]\nurl = \"https://x\"\noauth = { callback_port = 70000 }", &["between 1 and 65535"]),
             ("[servers.a]\nurl = \"https://x\"\noauth = { client_metadata_url = \"http://x/y\" }", &["https://"]),
             ("[servers.a]\nurl = \"https://x\"\noauth = {}\nheaders = { authorization = \"x\" }", &["remove one"]),
+            ("[search]\nmodel = \"x\"", &["line 2", "did you mean `model_dir`?"]),
+            ("[search]\nmodel_dir = \"\"", &["`search.model_dir` is empty"]),
             ("[policy]\ndeny = [\"github\"]", &["`github:*`"]),
             ("[policy]\nask = []", &["unknown field `ask`"]),
         ];

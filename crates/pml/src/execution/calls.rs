@@ -6,7 +6,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use pml_wire::{
     CallId, ErrorCode, ExecutionId, Kind, ToolId,
     id::MAX_NAME_BYTES,
-    message::{CallError, ErrorReport, PreflightCall, Read},
+    message::{CallError, ErrorReport, MAX_QUESTION_BYTES, PreflightCall, Read, Search},
 };
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -25,8 +25,6 @@ const WAITING_BYTES: usize = 32 * 1024 * 1024;
 /// Arguments of calls that are going on, with the values that handles stand for. Above this no call is
 /// started.
 const OPEN_BYTES: usize = 64 * 1024 * 1024;
-/// What a read that waits is counted as.
-const READ_BYTES: usize = 8 * 1024;
 /// Answers that may wait for the worker to read them. Above this no call is started.
 const UNSENT_BYTES: usize = 32 * 1024 * 1024;
 
@@ -36,7 +34,7 @@ const MAX_TARGET_BYTES: usize = 2 * MAX_NAME_BYTES + 2;
 /// A call or a read that is over, and what the program gets for it.
 pub(super) struct Ended {
     pub(super) id: u32,
-    /// Reads leave no record.
+    /// Only calls leave one.
     pub(super) record: Option<CallRecord>,
     kind: Kind,
     body: Box<str>,
@@ -61,7 +59,7 @@ pub(super) struct Calls<'a> {
     handler: &'a dyn CallHandler,
     rate: Option<Bucket>,
     last_id: u32,
-    /// Calls that were made; reads are not counted.
+    /// Calls and searches that were made; reads are not counted.
     made: u32,
     waiting: VecDeque<Waiting>,
     waiting_bytes: usize,
@@ -95,12 +93,18 @@ enum Waiting {
         id: u32,
         read: Read,
     },
+    Search {
+        id: u32,
+        search: Search,
+        refusal: Option<CallError>,
+    },
 }
 
-/// A call whose handler has answered, or a read.
+/// A call or a search that the handler has answered, or a read.
 enum Finished {
     Call { id: CallId, target: String, duration: Duration, outcome: Result<Answer, CallError> },
     Read { id: u32, read: Read },
+    Search { id: u32, outcome: Result<Answer, CallError> },
 }
 
 impl<'a> Calls<'a> {
@@ -142,14 +146,22 @@ impl<'a> Calls<'a> {
     /// Takes a request to read what the host keeps.
     pub(super) fn accept_read(&mut self, id: u32, read: Read) -> Result<(), Refused> {
         self.next_id(id)?;
-        self.waiting_bytes += READ_BYTES;
+        self.waiting_bytes += MAX_QUESTION_BYTES;
         self.waiting.push_back(Waiting::Read { id, read });
         Ok(())
     }
 
-    /// Takes a call from the worker.
-    pub(super) fn accept(&mut self, id: u32, mut target: String, args: Box<RawValue>) -> Result<(), Refused> {
+    /// Takes a search from the worker.
+    pub(super) fn accept_search(&mut self, id: u32, search: Search) -> Result<(), Refused> {
         self.next_id(id)?;
+        let refusal = self.count()?;
+        self.waiting_bytes += MAX_QUESTION_BYTES;
+        self.waiting.push_back(Waiting::Search { id, search, refusal });
+        Ok(())
+    }
+
+    /// Counts a call. Why it cannot be made, if the budget is spent or calls come too fast.
+    fn count(&mut self) -> Result<Option<CallError>, Refused> {
         self.made += 1;
         let Budget { calls, .. } = self.budget;
         if self.made > calls.saturating_add(FLOOD) {
@@ -157,12 +169,17 @@ impl<'a> Calls<'a> {
             let report = ErrorReport::new(ErrorCode::CallBudgetSpent, message).with_hint(BUDGET_HINT);
             return Err(Refused::Flood(Box::new(report)));
         }
-        let refusal = (self.made > calls)
-            .then(|| {
-                let message = format!("this run has spent its budget of {calls} tool calls");
-                CallError::new(ErrorCode::CallBudgetSpent, message)
-            })
-            .or_else(|| self.rate.as_ref()?.admit("this run calls tools").err());
+        let spent = (self.made > calls).then(|| {
+            let message = format!("this run has spent its budget of {calls} tool calls");
+            CallError::new(ErrorCode::CallBudgetSpent, message)
+        });
+        Ok(spent.or_else(|| self.rate.as_ref()?.admit("this run calls tools").err()))
+    }
+
+    /// Takes a call from the worker.
+    pub(super) fn accept(&mut self, id: u32, mut target: String, args: Box<RawValue>) -> Result<(), Refused> {
+        self.next_id(id)?;
+        let refusal = self.count()?;
         if target.len() > MAX_TARGET_BYTES {
             // No tool is called so. Cut, since every record keeps its target.
             target.truncate(target.floor_char_boundary(MAX_TARGET_BYTES));
@@ -209,8 +226,16 @@ impl<'a> Calls<'a> {
                     self.start(id, target, args, refusal, listener);
                 }
                 Waiting::Read { id, read } => {
-                    self.waiting_bytes -= READ_BYTES;
+                    self.waiting_bytes -= MAX_QUESTION_BYTES;
                     self.in_flight.push(Box::pin(std::future::ready(Finished::Read { id, read })));
+                }
+                Waiting::Search { id, search, refusal } => {
+                    self.waiting_bytes -= MAX_QUESTION_BYTES;
+                    let work = match refusal {
+                        None => self.handler.search(search),
+                        Some(refusal) => Box::pin(std::future::ready(Err(refusal))),
+                    };
+                    self.in_flight.push(Box::pin(async move { Finished::Search { id, outcome: work.await } }));
                 }
             }
         }
@@ -258,6 +283,10 @@ impl<'a> Calls<'a> {
                 let (kind, body) = frame(self.vault.read(&read));
                 Ended { id, record: None, kind, body }
             }
+            Some(Finished::Search { id, outcome }) => {
+                let (kind, body) = frame(outcome.and_then(|answer| self.vault.answer(answer)));
+                Ended { id, record: None, kind, body }
+            }
             Some(Finished::Call { id, target, duration, outcome }) => {
                 if let Some(index) = self.open.iter().position(|open| open.id == id) {
                     self.open_bytes -= self.open.remove(index).bytes;
@@ -282,7 +311,7 @@ impl<'a> Calls<'a> {
                 self.handler.refused(self.execution, id, &target, &unfinished_error());
                 Some(Open { id, target, started: Instant::now(), bytes: 0 })
             }
-            Waiting::Read { .. } => None,
+            Waiting::Read { .. } | Waiting::Search { .. } => None,
         });
         self.open.extend(never_started);
         let unfinished = self.open.iter().map(|open| open.target.clone()).collect();

@@ -374,7 +374,11 @@ impl Run<'_> {
                 }
                 self.preflight = Asked::Pending(self.calls.preflight(preflight.calls));
             }
+            Kind::Read | Kind::Search if frame.body.len() > message::MAX_QUESTION_BYTES => {
+                return Err(Stop::Violation(format!("a {:?} frame of {} bytes", frame.kind, frame.body.len())));
+            }
             Kind::Read => self.calls.accept_read(frame.id, parse(&frame)?)?,
+            Kind::Search => self.calls.accept_search(frame.id, parse(&frame)?)?,
             Kind::Value => {
                 let value: Box<RawValue> = parse(&frame)?;
                 if json::depth(value.get()) > json::MAX_DEPTH || value.get().len() > self.budget.result_bytes {

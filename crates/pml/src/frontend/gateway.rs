@@ -11,10 +11,7 @@ use std::{
 use futures_util::{StreamExt as _, stream};
 use pml_wire::ErrorCode;
 use serde_json::{Value, json};
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, timeout},
-};
+use tokio::{sync::Semaphore, time::timeout};
 use tokio_util::{
     sync::CancellationToken,
     task::{TaskTracker, task_tracker::TaskTrackerToken},
@@ -98,7 +95,6 @@ pub struct Frontend {
     pub(super) turns: Semaphore,
     pub(super) tasks: TaskTracker,
     pub(super) metrics: Metrics,
-    pub(super) started: Instant,
 }
 
 impl Frontend {
@@ -121,7 +117,6 @@ impl Frontend {
             turns: Semaphore::new(concurrent_runs),
             tasks: TaskTracker::new(),
             metrics: Metrics::default(),
-            started: Instant::now(),
         });
         if frontend.passes_through() {
             frontend.follow_lists();
@@ -138,17 +133,9 @@ impl Frontend {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
     }
 
-    /// Servers of which nothing is known.
-    pub(super) fn unknown(&self) -> Vec<Upstream> {
-        let snapshot = self.catalog.snapshot();
-        let mut servers = self.servers.all();
-        servers.retain(|server| snapshot.listing(&server.settings().name).is_none());
-        servers
-    }
-
     /// Learns the tools of servers that were never reached, in the background.
     pub fn learn_unknown(&self) {
-        let (unknown, end) = (self.unknown(), self.runs.end.clone());
+        let (unknown, end) = (self.broker.unknown(), self.runs.end.clone());
         self.tasks.spawn(async move {
             // Why one did not start is said by whoever needs it.
             let starts =

@@ -1,24 +1,22 @@
 //! `search_tools` and `read_result`.
 
-use std::{fmt::Write as _, time::Duration};
+use std::fmt::Write as _;
 
 use pml_wire::ErrorCode;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use super::{
     gateway::{Frontend, text_result, tool_failure},
     results::{Caller, Text},
     tokens,
-    tools::{Detail, MAX_QUERY, Read, Search},
+    tools::{Detail, Read, Search},
 };
 use crate::{
-    catalog::{Found, Snapshot, nearest, search, typescript},
+    broker::{Findings, Question, rounded},
+    catalog::{Found, nearest},
     execution,
 };
 
-/// How long after the start of pml a search waits for servers of which nothing is known yet.
-const LEARN: Duration = Duration::from_secs(10);
 /// Longest description, unless everything is asked for.
 const SUMMARY: usize = 240;
 /// Servers that are named as not ready.
@@ -28,66 +26,57 @@ const OVERVIEW: usize = 8;
 
 impl Frontend {
     pub(super) async fn search(&self, arguments: Search) -> Value {
-        let invalid = |message: String| tool_failure(ErrorCode::InvalidArguments, &message, None);
-        let limit = match arguments.limit() {
-            Ok(limit) => limit,
-            Err(message) => return invalid(message),
+        let Search { query, limit, threshold, detail, server } = arguments;
+        let question = match Question::new(query, limit, threshold) {
+            Ok(question) => question,
+            Err(message) => return tool_failure(ErrorCode::InvalidArguments, &message, None),
         };
-        let size = arguments.query.chars().count();
-        if size > MAX_QUERY {
-            return invalid(format!("the query has {size} characters, more than {MAX_QUERY}"));
-        }
-        let waiting = self.learn().await;
-        let snapshot = self.catalog.snapshot();
-        let server = match &arguments.server {
-            Some(name) => match snapshot.server_name(name) {
-                Some(server) => Some(server),
-                None => {
-                    let near = nearest(name, snapshot.servers());
-                    let hint = match near.first() {
-                        Some(near) => format!("did you mean `{near}`?"),
-                        None => "an empty query lists the servers".to_owned(),
-                    };
-                    return tool_failure(
-                        ErrorCode::InvalidArguments,
-                        &format!("there is no server `{name}`"),
-                        Some(&hint),
-                    );
-                }
-            },
+        let server = match server {
             None => None,
+            Some(name) => match self.server_named(&name) {
+                Ok(server) => Some(server),
+                Err(failure) => return failure,
+            },
         };
-        if arguments.query.trim().is_empty() {
-            return self.overview(&snapshot, server, &waiting);
+        if question.query().trim().is_empty() {
+            return self.overview(server.as_deref()).await;
         }
-        let tools: Vec<_> = snapshot
-            .tools()
-            .filter(|tool| server.is_none_or(|server| tool.id.server() == server) && self.broker.allows(&tool.id))
-            .collect();
-        let found = search(tools.iter().copied(), &arguments.query, limit);
-        self.tell_found(&found, tools.len(), arguments.detail, &waiting)
+        let findings = self.broker.search(question.among(server)).await;
+        self.tell_found(&findings, detail)
+    }
+
+    /// The real name of a server.
+    fn server_named(&self, name: &str) -> Result<String, Value> {
+        let snapshot = self.catalog.snapshot();
+        snapshot.server_name(name).map(str::to_owned).ok_or_else(|| {
+            let hint = match nearest(name, snapshot.servers()).first() {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "an empty query lists the servers".to_owned(),
+            };
+            tool_failure(ErrorCode::InvalidArguments, &format!("there is no server `{name}`"), Some(&hint))
+        })
     }
 
     /// The tools that were found, as many as there is room for.
-    fn tell_found(&self, found: &[Found], of: usize, detail: Detail, waiting: &[String]) -> Value {
+    fn tell_found(&self, findings: &Findings, detail: Detail) -> Value {
+        let Findings { found, searched, not_ready: waiting } = findings;
         let room = self.settings().output_tokens;
         let (mut text, mut list, mut used) = (String::new(), Vec::new(), 0);
         for Found { tool, score } in found {
-            let signature = typescript::signature(&tool.declared());
+            let signature = tool.signature();
             let description = tool.description.as_deref().unwrap_or_default().trim();
             let description = match detail {
                 Detail::Full => tokens::prefix(description, room / 4).to_owned(),
                 Detail::Names | Detail::Signatures => summary(description),
             };
-            let mut entry =
-                json!({ "name": tool.id, "server": tool.id.server(), "score": (score * 1e3).round() / 1e3 });
+            let mut entry = json!({ "name": tool.id, "server": tool.id.server(), "score": rounded(*score) });
             let mut lines = String::new();
             // Writing to a String cannot fail.
             let _ = match detail {
                 Detail::Names => writeln!(lines, "{}", tool.id),
                 Detail::Signatures | Detail::Full => {
                     entry["description"] = description.clone().into();
-                    entry["signature"] = signature.clone().into();
+                    entry["signature"] = signature.into();
                     writeln!(lines, "{signature}\n  {}", description.replace('\n', "\n  "))
                 }
             };
@@ -112,8 +101,13 @@ impl Frontend {
             list.push(entry);
         }
         if found.is_empty() {
-            let _ =
-                writeln!(text, "nothing found among {of} tools; try other words, or an empty query for the servers");
+            let _ = match searched {
+                0 => writeln!(text, "there is no tool that may be called"),
+                _ => writeln!(
+                    text,
+                    "nothing found among {searched} tools; try other words, or an empty query for the servers"
+                ),
+            };
         }
         if list.len() < found.len() {
             let left = found.len() - list.len();
@@ -121,11 +115,14 @@ impl Frontend {
         }
         let waiting = &waiting[..waiting.len().min(MAX_NOT_READY)];
         not_ready(&mut text, waiting);
-        text_result(&text, json!({ "tools": list, "searched": of, "not_ready": waiting }))
+        text_result(&text, json!({ "tools": list, "searched": searched, "not_ready": waiting }))
     }
 
     /// The servers, and what they are about.
-    fn overview(&self, snapshot: &Snapshot, only: Option<&str>, waiting: &[String]) -> Value {
+    async fn overview(&self, only: Option<&str>) -> Value {
+        self.broker.learn(only).await;
+        let waiting = self.broker.not_ready();
+        let snapshot = self.catalog.snapshot();
         let room = self.settings().output_tokens;
         let (mut text, mut list, mut used) = (String::new(), Vec::new(), 0);
         for server in snapshot.servers().filter(|server| only.is_none_or(|only| only == *server)) {
@@ -158,18 +155,6 @@ impl Frontend {
         let waiting = &waiting[..waiting.len().min(MAX_NOT_READY)];
         not_ready(&mut text, waiting);
         text_result(tokens::prefix(&text, room), json!({ "servers": list, "not_ready": waiting }))
-    }
-
-    /// Waits for servers of which nothing is known, for a while after pml has started and not again: one that does not
-    /// come holds up nobody for ever. Those that have still said nothing.
-    pub(super) async fn learn(&self) -> Vec<String> {
-        let unknown = self.unknown();
-        let until = self.started + LEARN;
-        if !unknown.is_empty() && Instant::now() < until {
-            let starts = futures_util::future::join_all(unknown.iter().map(|server| server.init()));
-            let _ = tokio::time::timeout_at(until, starts).await;
-        }
-        self.unknown().iter().map(|server| server.settings().name.clone()).collect()
     }
 
     /// Reads on in a result that was kept.

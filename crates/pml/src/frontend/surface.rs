@@ -12,7 +12,10 @@ use super::{
     session::{LEVELS, Scope, Session, level},
     tools::{self, EXECUTE, READ, SEARCH},
 };
-use crate::upstream::{RpcError, Upstream};
+use crate::{
+    catalog::nearest,
+    upstream::{RpcError, Upstream},
+};
 
 /// What a cancelled request may take to end by itself.
 const CANCEL: Duration = Duration::from_millis(500);
@@ -114,10 +117,23 @@ impl Frontend {
         let mut list = if self.has_own_tools() { tools::all() } else { Vec::new() };
         if self.passes_through() {
             // Some clients ask only once.
-            self.learn().await;
+            self.broker.learn(None).await;
             list.extend(self.passed_tools());
         }
         Ok(json!({ "tools": list }))
+    }
+
+    /// What a client is told that calls a tool which is not there.
+    pub(super) fn unknown_tool(&self, name: &str) -> RpcError {
+        let own = self.has_own_tools().then_some(tools::NAMES).into_iter().flatten();
+        let passed = self.passed_names();
+        let near = nearest(name, own.chain(passed.iter().map(String::as_str)));
+        let hint = match near.as_slice() {
+            [] if !self.passes_through() => format!("; tools of servers are called in {EXECUTE}"),
+            [] => String::new(),
+            near => format!("; did you mean `{}`?", near.join("`, `")),
+        };
+        rpc::error(INVALID_PARAMS, format!("there is no tool `{name}`{hint}"))
     }
 
     async fn call_tool(self: &Arc<Self>, mut params: Map<String, Value>, scope: &Scope) -> Result<Value, RpcError> {
@@ -130,8 +146,7 @@ impl Frontend {
             return self.pass_call(&name, params, scope).await;
         }
         if !is_own {
-            let message = format!("there is no tool `{name}`; tools of servers are called in {EXECUTE}");
-            return Err(rpc::error(INVALID_PARAMS, message));
+            return Err(self.unknown_tool(&name));
         }
         let arguments = match params.remove("arguments") {
             Some(Value::Object(arguments)) => arguments,

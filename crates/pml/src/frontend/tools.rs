@@ -10,17 +10,11 @@ use serde_json::{Map, Value, json};
 pub(super) const SEARCH: &str = "search_tools";
 pub(super) const EXECUTE: &str = "execute_code";
 pub(super) const READ: &str = "read_result";
-
-/// Most tools of one search.
-pub(super) const MAX_FOUND: u64 = 50;
-/// Tools of a search that does not say how many.
-const FOUND: u64 = 10;
-/// Longest question.
-pub(super) const MAX_QUERY: usize = 500;
+pub(super) const NAMES: [&str; 3] = [EXECUTE, READ, SEARCH];
 
 /// Is this the name of one of them?
 pub(super) fn is_own(name: &str) -> bool {
-    [EXECUTE, READ, SEARCH].contains(&name)
+    NAMES.contains(&name)
 }
 
 /// All of them, sorted by name.
@@ -35,8 +29,8 @@ pub(super) fn all() -> Vec<Value> {
                 retryable). Find names and arguments with search_tools first.\n\
                 - Top-level await; `return value`, or end with an expression. Values are JSON; a returned image is \
                 shown as an image.\n\
-                - `import { callTool, callToolsBatch, progress } from \"pml\"`: callTool(\"server:tool\", {...}) gives \
-                {success, result?, error?} and does not throw.\n\
+                - `import { callTool, callToolsBatch, progress, searchTools } from \"pml\"`: callTool(\"server:tool\", {...}) \
+                gives {success, result?, error?} and does not throw.\n\
                 - Independent calls: Promise.all. There is no fetch, file system or process; state does not outlive \
                 the run.",
             "inputSchema": {
@@ -84,6 +78,7 @@ pub(super) fn all() -> Vec<Value> {
                 "properties": {
                     "query": { "type": "string", "description": "What the tool should do, in plain words" },
                     "limit": { "type": "number", "description": "1 to 50; default 10" },
+                    "threshold": { "type": "number", "description": "Least score, 0 to 1; default 0.1" },
                     "detail": {
                         "type": "string",
                         "enum": ["names", "signatures", "full"],
@@ -135,7 +130,9 @@ pub(super) struct Read {
 pub(super) struct Search {
     pub(super) query: String,
     #[serde(default)]
-    limit: Option<f64>,
+    pub(super) limit: Option<f64>,
+    #[serde(default)]
+    pub(super) threshold: Option<f64>,
     #[serde(default)]
     pub(super) detail: Detail,
     #[serde(default)]
@@ -161,12 +158,6 @@ impl Execute {
 impl Read {
     pub(super) fn offset(&self) -> Result<usize, String> {
         Ok(whole("offset", self.offset, 0, u64::from(u32::MAX))?.unwrap_or(0) as usize)
-    }
-}
-
-impl Search {
-    pub(super) fn limit(&self) -> Result<usize, String> {
-        Ok(whole("limit", self.limit, 1, MAX_FOUND)?.unwrap_or(FOUND) as usize)
     }
 }
 
@@ -204,17 +195,16 @@ mod tests {
     fn wrong_arguments_are_named() {
         let read = |json: Value| -> Result<usize, String> {
             let Value::Object(arguments) = json else { panic!("no object") };
-            parse::<Search>(SEARCH, arguments)?.limit()
+            parse::<Read>(READ, arguments)?.offset()
         };
-        assert_eq!(read(json!({ "query": "x" })), Ok(10));
-        assert_eq!(read(json!({ "query": "x", "limit": 5.0 })), Ok(5));
+        assert_eq!(read(json!({ "id": "x" })), Ok(0));
+        assert_eq!(read(json!({ "id": "x", "offset": 5.0 })), Ok(5));
         for (arguments, part) in [
-            (json!({}), "missing field `query`"),
-            (json!({ "query": 5 }), "expected a string"),
-            (json!({ "query": "x", "limits": 5 }), "unknown field `limits`"),
-            (json!({ "query": "x", "limit": 0 }), "between 1 and 50"),
-            (json!({ "query": "x", "limit": 1.5 }), "a whole number"),
-            (json!({ "query": "x", "detail": "all" }), "expected one of `names`, `signatures`, `full`"),
+            (json!({}), "missing field `id`"),
+            (json!({ "id": 5 }), "expected a string"),
+            (json!({ "id": "x", "offsets": 5 }), "unknown field `offsets`"),
+            (json!({ "id": "x", "offset": -1 }), "between 0 and"),
+            (json!({ "id": "x", "offset": 1.5 }), "a whole number"),
         ] {
             let message = read(arguments).unwrap_err();
             assert!(message.contains(part), "{message}");

@@ -20,7 +20,7 @@ pub use self::{
 use crate::{
     audit::Audit,
     broker::{Broker, Parts, Policy},
-    catalog::{Cache, Catalog},
+    catalog::{Cache, Catalog, Finder, LoadModel, load_model},
     error::Error,
     events::Bus,
     upstream::{
@@ -42,6 +42,8 @@ pub struct Options {
     pub policy: Policy,
     /// Where lists of tools, logins and the audit log are kept, if anywhere.
     pub data_dir: Option<PathBuf>,
+    /// A stronger model for the search, or why it cannot be known where it is.
+    pub model_dir: Option<Result<PathBuf, String>>,
     /// On whose behalf calls are made, for the audit log.
     pub who: String,
 }
@@ -62,7 +64,7 @@ pub struct Services {
 impl Services {
     /// Builds everything. No server is started yet.
     pub fn start(options: Options) -> Result<Services, Error> {
-        let Options { program, servers: settings, policy, data_dir, who } = options;
+        let Options { program, servers: settings, policy, data_dir, model_dir, who } = options;
         let bus = Bus::default();
         let logins = data_dir.as_deref().map(Logins::new);
         let catalog = Catalog::new(settings.iter().map(|server| server.name.clone()));
@@ -79,6 +81,7 @@ impl Services {
             tasks.spawn(actor);
             server
         }));
+        let finder = Finder::new(catalog.clone(), data_dir.as_deref(), model_dir.map(loader));
         let audit = match data_dir {
             Some(folder) => Audit::open(&folder).unwrap_or_else(|err| {
                 tracing::warn!(error = %err, "there is no audit log");
@@ -88,6 +91,7 @@ impl Services {
         };
         let broker = Broker::new(Parts {
             catalog: catalog.clone(),
+            finder,
             servers: servers.clone(),
             policy,
             bus: bus.clone(),
@@ -115,6 +119,7 @@ impl Services {
             .await;
         self.tasks.close();
         self.tasks.wait().await;
+        self.broker.stop_search().await;
         let remote = self.context.lock().unwrap_or_else(PoisonError::into_inner).remote.clone();
         if let Some(remote) = remote {
             remote.finish().await;
@@ -123,6 +128,11 @@ impl Services {
             broker.close();
         }
     }
+}
+
+/// How the stronger model is loaded.
+fn loader(model_dir: Result<PathBuf, String>) -> LoadModel {
+    Box::new(|| load_model(&model_dir.map_err(|why| Error::new(ErrorCode::ConfigInvalid, why))?))
 }
 
 /// The way to remote servers, if any of these is one: making it reads all certificates of the system, so not for

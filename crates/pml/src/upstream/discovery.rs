@@ -112,7 +112,10 @@ async fn pages(connection: &Connection, method: &str, key: &str, bound: Duration
             break;
         }
     }
-    pages.items.truncate(MAX_ITEMS);
+    if pages.items.len() > MAX_ITEMS {
+        pages.items.truncate(MAX_ITEMS);
+        pages.warning = Some(format!("there are more than {MAX_ITEMS} {key}; the others are left out"));
+    }
     Ok(pages)
 }
 

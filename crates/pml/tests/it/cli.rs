@@ -382,7 +382,7 @@ fn the_search_is_measured_on_any_data() {
         &[
             json!({ "id": "disk/read", "server": "disk", "name": "read_file", "description": "Reads a file", "inputSchema": {} }),
             json!({ "id": "mail/send", "server": "mail", "name": "send", "description": "Sends a mail", "inputSchema": {} }),
-            json!({ "id": "bare", "name": "bare", "description": null }),
+            json!({ "id": "bare", "name": "bare", "description": null, "server": null }),
         ],
     );
     write(
@@ -412,12 +412,17 @@ fn the_search_is_measured_on_any_data() {
 
     write("broken.jsonl", &[json!({ "query": "x" })]);
     write("none.jsonl", &[json!({ "query": "x", "relevant": [] })]);
+    write(
+        "some.jsonl",
+        &[json!({ "query": "x", "relevant": [] }), json!({ "query": "mail", "relevant": ["mail/send"] })],
+    );
     write("unknown.jsonl", &[json!({ "query": "x", "relevant": ["no/such"] })]);
     #[rustfmt::skip]
     let table = [
         // queries          exit  said
         ("broken.jsonl",    2,    "line 1 of `broken.jsonl`"),
-        ("none.jsonl",      2,    "no relevant tool"),
+        ("none.jsonl",      2,    "nothing to measure"),
+        ("some.jsonl",      0,    "1 queries have no relevant tool"),
         ("missing.jsonl",   2,    "cannot be read"),
         ("unknown.jsonl",   0,    "1 relevant ids are of no tool"),
     ];
@@ -425,5 +430,12 @@ fn the_search_is_measured_on_any_data() {
         let output = pml_in(folder.path(), &["eval", "search", "--tools", "tools.jsonl", "--queries", queries], b"");
         assert_eq!(output.status.code(), Some(code), "{queries}");
         assert!(stderr(&output).contains(said), "{queries}: {}", stderr(&output));
+    }
+
+    let output = pml_in(folder.path(), &[&args[..], &["--model-dir", "no-such"]].concat(), b"");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let why = if cfg!(feature = "minilm") { "`config.json` cannot be read" } else { "was built without `minilm`" };
+    for part in ["the model in `no-such` cannot be used", why, "hint: "] {
+        assert!(stderr(&output).contains(part), "{part}: {}", stderr(&output));
     }
 }

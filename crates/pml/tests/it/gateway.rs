@@ -137,6 +137,7 @@ impl Gateway {
             servers: settings,
             policy,
             data_dir: Some(path.to_owned()),
+            model_dir: None,
             who: "test".to_owned(),
         })
         .unwrap();

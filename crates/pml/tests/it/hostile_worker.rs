@@ -28,6 +28,9 @@ async fn what_ours_never_sends_ends_the_run() {
         ("id-zero", ErrorCode::SandboxViolation),
         ("id-twice", ErrorCode::SandboxViolation),
         ("id-ahead", ErrorCode::SandboxViolation),
+        ("bad-search", ErrorCode::SandboxViolation),
+        ("large-search", ErrorCode::SandboxViolation),
+        ("search-out-of-turn", ErrorCode::SandboxViolation),
         ("names-twice", ErrorCode::SandboxViolation),
         ("large-value", ErrorCode::SandboxViolation),
         ("complete-without-value", ErrorCode::SandboxViolation),
@@ -69,6 +72,8 @@ async fn floods_are_bounded() {
     assert!(turns.load(Ordering::SeqCst) >= 10, "{turns:?} turns in {:?}", outcome.duration);
     assert!(outcome.logs.iter().map(|log| log.text.len()).sum::<usize>() <= 10_000);
     let outcome = sandbox.run("flood-calls").await;
+    assert_eq!(code(&outcome), Some(ErrorCode::CallBudgetSpent), "{outcome:?}");
+    let outcome = sandbox.run("flood-searches").await;
     assert_eq!(code(&outcome), Some(ErrorCode::CallBudgetSpent), "{outcome:?}");
     let outcome = sandbox.run("many-decisions").await;
     assert_eq!(outcome.decisions.len(), 200);

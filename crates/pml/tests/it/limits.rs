@@ -161,3 +161,14 @@ async fn too_many_timers_are_refused() {
     assert!(error.message.contains("too many timers"), "{error:?}");
     sandbox.stop().await;
 }
+
+#[tokio::test]
+async fn answers_that_do_not_fit_into_memory_are_no_deadlock() {
+    let mut sandbox = Sandbox::start();
+    sandbox.budget.memory_bytes = 16 << 20;
+    // Each answer is kept, until there is no room for one more.
+    let program = "return (await Promise.all(Array.from({ length: 900 }, () => mcp.test.text({ text: JSON.stringify('x'.repeat(40e3)) })))).length";
+    let outcome = sandbox.run(program).await;
+    assert!(matches!(code(&outcome), Some(ErrorCode::MemoryLimit | ErrorCode::ToolError)), "{:?}", outcome.result);
+    sandbox.stop().await;
+}

@@ -328,6 +328,7 @@ async fn tools_are_found_described_and_kept_from_those_who_may_not_call_them() {
         (json!({}), "missing field `query`"),
         (json!({"query": "x", "limit": 0}), "between 1 and 50"),
         (json!({"query": "x", "limit": 51}), "between 1 and 50"),
+        (json!({"query": "x", "threshold": 2}), "between 0 and 1"),
         (json!({"query": "x", "detail": "all"}), "expected one of"),
         (json!({"query": "x", "server": "fox"}), "did you mean `fix`?"),
         (json!({"query": "x".repeat(501)}), "more than 500"),
@@ -338,7 +339,9 @@ async fn tools_are_found_described_and_kept_from_those_who_may_not_call_them() {
         assert_eq!(result["isError"], true, "{arguments}");
         assert!(text(&result, 0).contains(part), "{arguments}: {result}");
     }
-    let nothing = peer.call("search_tools", json!({"query": "zzzzqqqq"})).await;
+    let strict = peer.call("search_tools", json!({"query": "add two numbers", "threshold": 0.6})).await;
+    assert_eq!(names(&strict), ["fix:add"], "{strict}");
+    let nothing = peer.call("search_tools", json!({"query": "?! 🦓"})).await;
     assert!(names(&nothing).is_empty() && text(&nothing, 0).contains("nothing found among"), "{nothing}");
     peer.end().await;
 }

@@ -14,16 +14,16 @@ use serde_json::{Value, json};
 use super::cli::{json_of, stderr, stdout};
 
 /// A folder of a user: a home, a configuration, data.
-struct Home(tempfile::TempDir);
+pub(crate) struct Home(tempfile::TempDir);
 
 impl Home {
-    fn new(config: &str) -> Home {
+    pub(crate) fn new(config: &str) -> Home {
         let home = Home(tempfile::tempdir().unwrap());
         fs::write(home.path().join("pml.toml"), config).unwrap();
         home
     }
 
-    fn with_fixture(more: &str) -> Home {
+    pub(crate) fn with_fixture(more: &str) -> Home {
         Home::new(&format!("[servers.fix]\ncommand = {:?}\n{more}", fixture_path().to_str().unwrap()))
     }
 
@@ -31,7 +31,7 @@ impl Home {
         self.0.path()
     }
 
-    fn pml(&self, args: &[&str]) -> Output {
+    pub(crate) fn pml(&self, args: &[&str]) -> Output {
         Command::new(env!("CARGO_BIN_EXE_pml"))
             .args(args)
             .current_dir(self.path())

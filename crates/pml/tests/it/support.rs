@@ -15,7 +15,10 @@ use pml::{
     execution::{self, Budget, Event, Outcome, Request},
     sandbox::{Mode, Options, Pool, WorkerLimits},
 };
-use pml_wire::{ErrorCode, message::CallError};
+use pml_wire::{
+    ErrorCode,
+    message::{CallError, Search},
+};
 use serde_json::{Value, value::RawValue};
 use tokio_util::sync::CancellationToken;
 
@@ -150,6 +153,12 @@ impl CallHandler for Tools {
             guard.1 = true;
             result.map(Answer::Value)
         })
+    }
+
+    /// What was asked for.
+    fn search(&self, search: Search) -> HandlerFuture<'_, Result<Answer, CallError>> {
+        let asked = serde_json::value::to_raw_value(&search).unwrap();
+        Box::pin(std::future::ready(Ok(asked.into())))
     }
 
     fn names(&self) -> HandlerFuture<'_, Arc<str>> {

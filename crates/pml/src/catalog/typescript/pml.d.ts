@@ -10,6 +10,27 @@ declare module "pml" {
     | { success: true; result: any }
     | { success: false; error: { code: string; message: string; tool: string; retryable: boolean; data?: any } };
 
+  /** A tool that was found. */
+  export interface FoundTool {
+    /** `server:tool`, for `callTool`. */
+    name: string;
+    description: string | null;
+    /** Null if it is very large. */
+    inputSchema: any;
+    /** How it is called. */
+    signature: string;
+    /** How well it fits, from 0 to 1. */
+    score: number;
+  }
+
+  /**
+   * Finds tools by what they do, best first.
+   * @param query At most 500 characters.
+   * @param limit How many at most, 1 to 50; default 10.
+   * @param threshold Least score, 0 to 1; default 0.1.
+   */
+  export function searchTools(query: string, limit?: number, threshold?: number): Promise<FoundTool[]>;
+
   /** Calls a tool by its name, `server:tool`. Does not throw if the tool fails. */
   export function callTool(name: string, args?: object): Promise<CallAnswer>;
 
@@ -46,6 +67,7 @@ declare module "pml" {
   }
 
   const pml: {
+    readonly searchTools: typeof searchTools;
     readonly callTool: typeof callTool;
     readonly callToolsBatch: typeof callToolsBatch;
     readonly progress: typeof progress;

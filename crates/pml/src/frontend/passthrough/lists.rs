@@ -141,7 +141,7 @@ impl Frontend {
     /// The tool of that name, once the servers that have never listed their tools have done so. A client may
     /// know it from earlier, and call it before its server has started.
     pub(super) async fn first_listed(&self, name: &str) -> Option<Arc<Tool>> {
-        let mut unknown = self.unknown();
+        let mut unknown = self.broker.unknown();
         let is_named = |server: &Upstream| {
             name.strip_prefix(server.settings().name.as_str()).is_some_and(|rest| rest.starts_with(BETWEEN))
         };

@@ -53,7 +53,7 @@ impl Frontend {
             tool => tool,
         };
         let Some(tool) = tool else {
-            return Err(rpc::error(INVALID_PARAMS, format!("there is no tool `{name}`")));
+            return Err(self.unknown_tool(name));
         };
         let about = tool.id.as_str();
         let Some(_running) = self.runs.begin() else { return Ok(ending()) };

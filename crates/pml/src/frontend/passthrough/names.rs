@@ -83,6 +83,14 @@ impl Frontend {
         named
     }
 
+    /// The names of tools that clients see, of servers.
+    pub(in super::super) fn passed_names(&self) -> Vec<String> {
+        match self.passes_through() {
+            true => self.named_tools().into_iter().map(|(name, _)| name).collect(),
+            false => Vec::new(),
+        }
+    }
+
     /// The tools of all servers as they describe them, under the names that clients see.
     pub(in super::super) fn passed_tools(&self) -> Vec<Value> {
         let describe = |(name, tool): (String, Arc<Tool>)| {

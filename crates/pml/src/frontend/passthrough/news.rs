@@ -69,7 +69,7 @@ impl Frontend {
     }
 
     fn unknown_names(&self) -> HashSet<String> {
-        self.unknown().iter().map(|server| server.settings().name.clone()).collect()
+        self.broker.not_ready().into_iter().collect()
     }
 
     /// Tells a client of the new era what changes, for as long as its request goes on.

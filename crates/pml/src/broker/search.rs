@@ -1,0 +1,258 @@
+//! Tools by what they are for, as far as they may be called.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use pml_wire::{
+    ErrorCode, ToolId,
+    message::{self, CallError},
+};
+use serde_json::{json, value::to_raw_value};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::{door::Broker, handler::Answer};
+use crate::{
+    catalog::{Found, Searchable, Snapshot, Tool, Wish},
+    upstream::Upstream,
+};
+
+/// Most tools of one search.
+const MAX_FOUND: u64 = 50;
+/// Tools of a search that does not say how many.
+const FOUND: usize = 10;
+/// Least score of what is found, unless the question says otherwise. Of the tools that development queries mean and find, 99 of
+/// 100 score 0.12 or more; random words mostly find nothing that does.
+const THRESHOLD: f64 = 0.1;
+/// Longest question, in characters.
+const MAX_QUERY: usize = 500;
+
+/// What a program is told of one tool at most, in bytes: fifty of them are a result that fits. The signature has the types of
+/// a schema that is left out.
+const MAX_DESCRIPTION: usize = 16 * 1024;
+const MAX_SCHEMA: usize = 64 * 1024;
+
+/// How long after the start of pml a search, or a list of all names, waits for servers of which nothing is known.
+const LEARN: Duration = Duration::from_secs(10);
+/// The same if something is known by then.
+const LEARN_MORE: Duration = Duration::from_secs(3);
+/// How long a suggestion may take.
+const SUGGEST: Duration = Duration::from_millis(500);
+/// Searches of milliseconds that go on at the same time.
+pub(super) const SLOW_SEARCHES: usize = 2;
+
+/// What is looked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    query: String,
+    limit: usize,
+    threshold: f32,
+    server: Option<String>,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// Best first.
+    pub found: Vec<Found>,
+    /// The tools that were searched.
+    pub searched: usize,
+    /// Servers of which nothing is known yet.
+    pub not_ready: Vec<String>,
+}
+
+impl Question {
+    /// Checks a question. The message says what is wrong with it.
+    pub fn new(query: String, limit: Option<f64>, threshold: Option<f64>) -> Result<Question, String> {
+        if query.chars().nth(MAX_QUERY).is_some() {
+            return Err(format!("the query has more than {MAX_QUERY} characters"));
+        }
+        let limit = match limit {
+            None => FOUND,
+            Some(limit) if limit.fract() == 0.0 && (1.0..=MAX_FOUND as f64).contains(&limit) => limit as usize,
+            Some(limit) => {
+                let limit = shown(limit);
+                return Err(format!("`limit` is {limit}, but must be a whole number between 1 and {MAX_FOUND}"));
+            }
+        };
+        let threshold = match threshold.unwrap_or(THRESHOLD) {
+            threshold if (0.0..=1.0).contains(&threshold) => threshold as f32,
+            threshold => return Err(format!("`threshold` is {}, but must be between 0 and 1", shown(threshold))),
+        };
+        Ok(Question { query, limit, threshold, server: None })
+    }
+
+    /// The same among the tools of one server, by its real name.
+    #[must_use]
+    pub fn among(self, server: Option<String>) -> Question {
+        Question { server, ..self }
+    }
+
+    pub fn query(&self) -> &str {
+        &self.query
+    }
+}
+
+impl Broker {
+    /// The tools that fit a question and may be called. Servers that were never reached are waited for, for a while.
+    pub async fn search(&self, question: Question) -> Findings {
+        self.learn(question.server.as_deref()).await;
+        let index = self.finder.searchable().await;
+        self.search_in(index, question).await
+    }
+
+    /// The same in an index of the tools that are known.
+    pub async fn search_in(&self, index: Searchable, question: Question) -> Findings {
+        let (snapshot, rules) = (self.snapshot(), self.rules());
+        let is_slow = index.is_slow();
+        let work = move || {
+            let Question { query, limit, threshold, server } = question;
+            let is_wanted = |tool: &Tool| rules.policy.allows(&tool.id);
+            let wish = Wish { query: &query, limit, threshold, server: server.as_deref() };
+            (index.search(&snapshot, wish, is_wanted), index.count(server.as_deref()))
+        };
+        let (found, searched) = match is_slow {
+            false => work(),
+            true => self.work_slowly(work).await,
+        };
+        Findings { found, searched, not_ready: self.not_ready() }
+    }
+
+    /// Does what takes milliseconds elsewhere, so that others have their turn; a few at a time.
+    async fn work_slowly<T: Default + Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let Ok(_turn) = self.slow_searches.acquire().await else { return T::default() };
+        tokio::task::spawn_blocking(work).await.unwrap_or_else(|err| {
+            tracing::error!(error = %err, "a search has failed");
+            T::default()
+        })
+    }
+
+    /// What can be searched, when nothing better is to come.
+    pub async fn settled_search(&self) -> Searchable {
+        self.finder.settled().await
+    }
+
+    /// Ends what works in the background.
+    pub async fn stop_search(&self) {
+        self.finder.stop().await;
+    }
+
+    /// Gets the search ready, in the background.
+    pub fn prepare_search(&self) {
+        self.finder.prepare();
+    }
+
+    /// Servers of which nothing is known.
+    pub fn unknown(&self) -> Vec<Upstream> {
+        let snapshot = self.snapshot();
+        let mut servers = self.servers.all();
+        servers.retain(|server| snapshot.listing(&server.settings().name).is_none());
+        servers
+    }
+
+    /// The names of servers of which nothing is known.
+    pub fn not_ready(&self) -> Vec<String> {
+        self.unknown().iter().map(|server| server.settings().name.clone()).collect()
+    }
+
+    /// Waits for servers of which nothing is known, for a while after pml has started and not again: one that does not
+    /// come holds up nobody for ever. Not long once something is known, and for no other than `only`.
+    pub async fn learn(&self, only: Option<&str>) {
+        let is_meant = |server: &str| only.is_none_or(|only| only == server);
+        let mut unknown = self.unknown();
+        unknown.retain(|server| is_meant(&server.settings().name));
+        let until = self.started + LEARN;
+        if unknown.is_empty() || Instant::now() >= until {
+            return;
+        }
+        let enough = async {
+            sleep_until(self.started + LEARN_MORE).await;
+            let left = until.duration_since(Instant::now());
+            let is_any_known = |snapshot: &Snapshot| snapshot.listings().any(|listing| is_meant(&listing.server));
+            self.catalog.wait_for(left, is_any_known).await;
+        };
+        tokio::select! {
+            _ = join_all(unknown.iter().map(Upstream::init)) => {}
+            () = enough => {}
+        }
+    }
+
+    /// Answers a program's `searchTools`.
+    pub(super) async fn answer_search(&self, search: message::Search) -> Result<Answer, CallError> {
+        let invalid = |message: String| CallError::new(ErrorCode::InvalidArguments, message);
+        let message::Search { query, limit, threshold } = search;
+        let question = Question::new(query, limit, threshold).map_err(invalid)?;
+        let findings = self.search(question).await;
+        let tools: Vec<_> = findings
+            .found
+            .iter()
+            .map(|Found { tool, score }| {
+                let schema = &tool.input_schema;
+                let is_shown = schema.to_string().len() <= MAX_SCHEMA;
+                let description = tool.description.as_deref();
+                json!({
+                    "name": tool.id,
+                    "description": description.map(|text| &text[..text.floor_char_boundary(MAX_DESCRIPTION)]),
+                    "inputSchema": is_shown.then_some(schema),
+                    "signature": tool.signature(),
+                    "score": rounded(*score),
+                })
+            })
+            .collect();
+        to_raw_value(&tools).map(Answer::Value).map_err(|err| invalid(err.to_string()))
+    }
+
+    /// Why a tool is not found, with what may have been meant.
+    pub(super) async fn explain_missing(&self, snapshot: &Snapshot, id: &ToolId) -> String {
+        let index = self.suggesting().await;
+        self.explain_missing_with(snapshot, id, index.as_ref())
+    }
+
+    /// What suggestions are taken from, if it is there soon.
+    pub(super) async fn suggesting(&self) -> Option<Searchable> {
+        timeout(SUGGEST, self.finder.searchable()).await.ok()
+    }
+
+    pub(super) fn explain_missing_with(&self, snapshot: &Snapshot, id: &ToolId, index: Option<&Searchable>) -> String {
+        let rules = self.rules();
+        let is_shown = |tool: &Tool| rules.policy.allows(&tool.id);
+        snapshot.explain_missing(id, is_shown, |server| {
+            index.map(|index| index.suggest(snapshot, id.tool(), server, is_shown)).unwrap_or_default()
+        })
+    }
+}
+
+/// A number that is wrong, without its hundred digits.
+fn shown(number: f64) -> String {
+    if number.abs() < 1e9 { number.to_string() } else { format!("{number:e}") }
+}
+
+/// A score as it is shown: with what is certain about it.
+pub fn rounded(score: f32) -> f64 {
+    (f64::from(score) * 1e3).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_are_checked() {
+        let ask = |query: &str, limit, threshold| Question::new(query.to_owned(), limit, threshold);
+        assert_eq!(ask("x", None, None).map(|question| question.limit), Ok(10));
+        assert_eq!(ask("x", Some(5.0), Some(0.5)).map(|question| (question.limit, question.threshold)), Ok((5, 0.5)));
+        assert!(ask(&"é".repeat(MAX_QUERY), None, None).is_ok());
+        for (query, limit, threshold, part) in [
+            ("é".repeat(MAX_QUERY + 1), None, None, "more than 500 characters"),
+            ("x".to_owned(), Some(0.0), None, "`limit` is 0, but must be a whole number between 1 and 50"),
+            ("x".to_owned(), Some(51.0), None, "between 1 and 50"),
+            ("x".to_owned(), Some(1e300), None, "`limit` is 1e300"),
+            ("x".to_owned(), Some(1.5), None, "a whole number"),
+            ("x".to_owned(), Some(f64::NAN), None, "`limit` is NaN"),
+            ("x".to_owned(), None, Some(1.5), "`threshold` is 1.5, but must be between 0 and 1"),
+            ("x".to_owned(), None, Some(f64::NAN), "`threshold` is NaN"),
+        ] {
+            let message = ask(&query, limit, threshold).unwrap_err();
+            assert!(message.contains(part), "{message}");
+        }
+    }
+}
