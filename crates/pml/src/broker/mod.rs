@@ -27,5 +27,5 @@ pub use self::{
     passthrough::Passthrough,
     policy::Policy,
     rate::Bucket,
-    search::{Findings, Question, rounded},
+    search::{Findings, Question, rounded, whole},
 };

@@ -19,7 +19,7 @@ use crate::{
 /// Most tools of one search.
 const MAX_FOUND: u64 = 50;
 /// Tools of a search that does not say how many.
-const FOUND: usize = 10;
+const FOUND: u64 = 10;
 /// Least score of what is found, unless the question says otherwise. Of the tools that development queries mean and find, 99 of
 /// 100 score 0.12 or more; random words mostly find nothing that does.
 const THRESHOLD: f64 = 0.1;
@@ -66,14 +66,7 @@ impl Question {
         if query.chars().nth(MAX_QUERY).is_some() {
             return Err(format!("the query has more than {MAX_QUERY} characters"));
         }
-        let limit = match limit {
-            None => FOUND,
-            Some(limit) if limit.fract() == 0.0 && (1.0..=MAX_FOUND as f64).contains(&limit) => limit as usize,
-            Some(limit) => {
-                let limit = shown(limit);
-                return Err(format!("`limit` is {limit}, but must be a whole number between 1 and {MAX_FOUND}"));
-            }
-        };
+        let limit = whole("limit", limit, 1, MAX_FOUND)?.unwrap_or(FOUND) as usize;
         let threshold = match threshold.unwrap_or(THRESHOLD) {
             threshold if (0.0..=1.0).contains(&threshold) => threshold as f32,
             threshold => return Err(format!("`threshold` is {}, but must be between 0 and 1", shown(threshold))),
@@ -218,6 +211,18 @@ impl Broker {
         snapshot.explain_missing(id, is_shown, |server| {
             index.map(|index| index.suggest(snapshot, id.tool(), server, is_shown)).unwrap_or_default()
         })
+    }
+}
+
+/// A whole number within bounds. Models write `10.0` as well as `10`.
+pub fn whole(name: &str, number: Option<f64>, least: u64, most: u64) -> Result<Option<u64>, String> {
+    let Some(number) = number else { return Ok(None) };
+    match number.fract() == 0.0 && number >= least as f64 && number <= most as f64 {
+        true => Ok(Some(number as u64)),
+        false => {
+            let number = shown(number);
+            Err(format!("`{name}` is {number}, but must be a whole number between {least} and {most}"))
+        }
     }
 }
 

@@ -143,10 +143,10 @@ impl Builder {
         Ok(())
     }
 
-    fn publish(&self, catalog: &Snapshot, stage: Stage) {
-        let table = Arc::new(self.table.index.snapshot());
-        let snapshot = match (&self.model, stage) {
-            (Some(model), Stage::Model) => Arc::new(model.index.snapshot()),
+    fn publish(&mut self, catalog: &Snapshot, stage: Stage) {
+        let table = self.table.packed();
+        let snapshot = match (&mut self.model, stage) {
+            (Some(model), Stage::Model) => model.packed(),
             _ => Arc::clone(&table),
         };
         let servers = catalog.listings().map(|listing| listing.server.clone()).collect();
@@ -168,11 +168,18 @@ struct Indexer {
     hashes: HashMap<ToolId, String>,
     /// Servers of whose tools more is known than is on disk.
     unsaved: BTreeSet<String>,
+    /// The index as queries are put to it, until it changes: a server that lists the same tools again changes nothing.
+    packed: Option<Arc<pml_search::Snapshot>>,
 }
 
 impl Indexer {
     fn new(embedder: Arc<dyn Embedder>, vectors: Vectors) -> Indexer {
-        Indexer { index: Index::with(embedder), vectors, hashes: HashMap::new(), unsaved: BTreeSet::new() }
+        let (hashes, unsaved) = (HashMap::new(), BTreeSet::new());
+        Indexer { index: Index::with(embedder), vectors, hashes, unsaved, packed: None }
+    }
+
+    fn packed(&mut self) -> Arc<pml_search::Snapshot> {
+        Arc::clone(self.packed.get_or_insert_with(|| Arc::new(self.index.snapshot())))
     }
 
     fn is_known(&self, tool: &Tool) -> bool {
@@ -189,6 +196,7 @@ impl Indexer {
         let wanted: HashSet<&ToolId> = catalog.tools().map(|tool| &tool.id).filter(|id| filter(id)).collect();
         for id in self.hashes.extract_if(|id, _| !wanted.contains(id)) {
             self.index.remove(id.0.as_str());
+            self.packed = None;
         }
         for listing in catalog.listings() {
             let is_new = |tool: &&Arc<Tool>| wanted.contains(&tool.id) && !self.is_known(tool);
@@ -201,6 +209,7 @@ impl Indexer {
                 if is_interrupted() {
                     return false;
                 }
+                self.packed = None;
                 let id = tool.id.as_str();
                 match kept.get(tool) {
                     Some(vector) => self.index.insert_with_vector(id, &text(tool), vector.clone()),

@@ -7,6 +7,8 @@
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
+use crate::broker::whole;
+
 pub(super) const SEARCH: &str = "search_tools";
 pub(super) const EXECUTE: &str = "execute_code";
 pub(super) const READ: &str = "read_result";
@@ -158,15 +160,6 @@ impl Execute {
 impl Read {
     pub(super) fn offset(&self) -> Result<usize, String> {
         Ok(whole("offset", self.offset, 0, u64::from(u32::MAX))?.unwrap_or(0) as usize)
-    }
-}
-
-/// A whole number within bounds. Models write `10.0` as well as `10`.
-fn whole(name: &str, number: Option<f64>, least: u64, most: u64) -> Result<Option<u64>, String> {
-    let Some(number) = number else { return Ok(None) };
-    match number.fract() == 0.0 && number >= least as f64 && number <= most as f64 {
-        true => Ok(Some(number as u64)),
-        false => Err(format!("`{name}` is {number}, but must be a whole number between {least} and {most}")),
     }
 }
 

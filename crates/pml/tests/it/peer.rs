@@ -5,7 +5,7 @@ use std::{
     fs,
     net::SocketAddr,
     path::Path,
-    process::{ExitStatus, Stdio},
+    process::{ExitStatus, Output, Stdio},
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
@@ -38,8 +38,13 @@ pub(crate) enum Era {
 pub(crate) struct Home(tempfile::TempDir);
 
 impl Home {
+    /// Without a configuration.
+    pub(crate) fn empty() -> Home {
+        Home(tempfile::tempdir().unwrap())
+    }
+
     pub(crate) fn new(config: &str) -> Home {
-        let home = Home(tempfile::tempdir().unwrap());
+        let home = Home::empty();
         fs::write(home.path().join("pml.toml"), config).unwrap();
         home
     }
@@ -63,6 +68,12 @@ impl Home {
         let search = std::env::vars_os().find(|(name, _)| name == "PATH").map(|(_, path)| path).unwrap_or_default();
         command.current_dir(self.path()).env_clear().env("PATH", search).env("HOME", self.path()).kill_on_drop(true);
         command
+    }
+
+    /// Runs pml to its end, as a shell would.
+    pub(crate) fn pml(&self, args: &[&str]) -> Output {
+        let mut command = self.command(env!("CARGO_BIN_EXE_pml")).into_std();
+        command.args(args).env("SECRET_TOKEN", "hunter2hunter2").output().unwrap()
     }
 
     fn serve(&self, args: &[&str]) -> Command {

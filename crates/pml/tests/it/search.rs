@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{
     cli::{json_of, stderr, stdout},
     gateway::{Gateway, Way, fixture, stdio},
-    servers_cli::Home,
+    peer::Home,
     support::{Sandbox, code},
 };
 

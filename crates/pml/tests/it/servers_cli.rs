@@ -1,52 +1,14 @@
 //! Servers on the command line: configured, listed, checked, called.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start pml as a shell would")]
-
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Output},
-};
+use std::fs;
 
 use pml_testkit::fixture_path;
 use serde_json::{Value, json};
 
-use super::cli::{json_of, stderr, stdout};
-
-/// A folder of a user: a home, a configuration, data.
-pub(crate) struct Home(tempfile::TempDir);
-
-impl Home {
-    pub(crate) fn new(config: &str) -> Home {
-        let home = Home(tempfile::tempdir().unwrap());
-        fs::write(home.path().join("pml.toml"), config).unwrap();
-        home
-    }
-
-    pub(crate) fn with_fixture(more: &str) -> Home {
-        Home::new(&format!("[servers.fix]\ncommand = {:?}\n{more}", fixture_path().to_str().unwrap()))
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    pub(crate) fn pml(&self, args: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_pml"))
-            .args(args)
-            .current_dir(self.path())
-            .env_remove("PML_CONFIG")
-            .env_remove("PML_LOG")
-            .env_remove("RUST_LOG")
-            .env_remove("XDG_CONFIG_HOME")
-            .env_remove("XDG_DATA_HOME")
-            .env_remove("PML_DATA_DIR")
-            .env("HOME", self.path())
-            .env("SECRET_TOKEN", "hunter2hunter2")
-            .output()
-            .unwrap()
-    }
-}
+use super::{
+    cli::{json_of, stderr, stdout},
+    peer::Home,
+};
 
 #[test]
 fn a_program_calls_a_configured_server_and_the_call_is_written_down() {
@@ -218,7 +180,7 @@ fn a_server_that_hangs_costs_nothing_where_it_is_not_used() {
 
 #[test]
 fn files_with_tokens_are_for_their_owner_only() {
-    let home = Home(tempfile::tempdir().unwrap());
+    let home = Home::empty();
     assert!(home.pml(&["server", "add", "a", "--env", "TOKEN=sk-12345", "--", "x"]).status.success());
     let file = home.path().join(".config/pml/pml.toml");
     let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(file).unwrap().permissions());
