@@ -6,6 +6,7 @@
 //! * [`error`]: the codes an agent can see.
 //! * [`hardening`]: what a worker reports about its jail.
 //! * [`json`]: checks on JSON text that is passed on unparsed.
+//! * [`line`]: JSON text for transports that frame messages by lines.
 //!
 //! **Invariant:** this crate does no I/O and knows no clock, so jailed code may depend on it.
 
@@ -14,8 +15,10 @@ pub mod frame;
 pub mod hardening;
 pub mod id;
 pub mod json;
+pub mod line;
 pub mod message;
 
 pub use error::ErrorCode;
 pub use frame::{Decoder, Frame, FrameError, Kind};
 pub use id::{CallId, ExecutionId, ToolId};
+pub use line::Line;

@@ -18,6 +18,7 @@ use std::{
     time::Duration,
 };
 
+use pml_wire::Line;
 use serde::Serialize;
 
 /// The file that is written to; older ones end in `.1`, `.2`, …
@@ -86,7 +87,7 @@ impl Audit {
 
     pub fn record(&self, entry: &Entry<'_>) {
         let Some(queue) = &self.queue else { return };
-        let mut line = serde_json::to_vec(entry).expect("plain data serializes");
+        let mut line = Line::of(entry).into_string().into_bytes();
         line.push(b'\n');
         if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = queue.try_send(line) {
             self.lost.fetch_add(1, Ordering::Relaxed);

@@ -22,6 +22,15 @@ fn frame(kind: u8, id: u32, body: &[u8]) -> Vec<u8> {
     [&length.to_le_bytes()[..], &[kind], &id.to_le_bytes(), body].concat()
 }
 
+/// The body of the next frame from the host.
+fn answer(socket: &mut UnixStream) -> io::Result<Vec<u8>> {
+    let mut header = [0; 9];
+    socket.read_exact(&mut header)?;
+    let mut body = vec![0; u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize];
+    socket.read_exact(&mut body)?;
+    Ok(body)
+}
+
 fn main() -> ExitCode {
     let name = env::current_exe().unwrap_or_default().to_string_lossy().into_owned();
     match play(&name) {
@@ -44,10 +53,7 @@ fn play(name: &str) -> io::Result<u8> {
     let ready = format!(r#"{{"version":{version},"hardening":[{{"layer":"seccomp",{seccomp}}}]}}"#);
     socket.write_all(&frame(16, 0, ready.as_bytes()))?;
 
-    let mut header = [0; 9];
-    socket.read_exact(&mut header)?;
-    let mut body = vec![0; u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize];
-    socket.read_exact(&mut body)?;
+    let body = answer(&mut socket)?;
     let body = String::from_utf8_lossy(&body).into_owned();
     let does = |behaviour: &str| body.contains(&format!(r#""code":"{behaviour}""#));
 
@@ -137,6 +143,17 @@ fn play(name: &str) -> io::Result<u8> {
         for id in 1.. {
             socket.write_all(&frame(SEARCH, id, b"{\"query\":\"x\"}"))?;
         }
+    }
+    if does("smuggle-call") {
+        let params = r#"{"name":"count","arguments":{"key":"smuggled"}}"#;
+        let message = format!(r#"{{"jsonrpc":"2.0","id":999999,"method":"tools/call","params":{params}}}"#);
+        let args = format!("{{\"target\":\"fix:any\",\"args\":{{\"value\":[\r\n{message}\r\n]}}}}");
+        socket.write_all(&frame(RPC_CALL, 1, args.as_bytes()))?;
+        answer(&mut socket)?;
+        socket.write_all(&frame(RPC_CALL, 2, br#"{"target":"fix:count","args":{"key":"smuggled"}}"#))?;
+        let counted = answer(&mut socket)?;
+        socket.write_all(&[frame(VALUE, 0, &counted), frame(COMPLETE, 0, b"{}")].concat())?;
+        thread::sleep(Duration::from_secs(60));
     }
     if does("many-decisions") {
         let decision = r#"{"nodeId":"d1","outcome":"true","condition":"x"}"#;

@@ -159,7 +159,7 @@ mod tests {
         let listen = async {
             let mut heard = Vec::new();
             while heard.len() < 3 {
-                let note: Value = serde_json::from_str(&told.recv().await.unwrap()).unwrap();
+                let note: Value = serde_json::from_str(told.recv().await.unwrap().as_str()).unwrap();
                 heard.push((begun.elapsed().as_secs(), note["params"]["progress"].as_u64().unwrap()));
             }
             heard

@@ -1,5 +1,6 @@
 //! Messages as clients send them, and what both eras of the protocol want around an answer.
 
+use pml_wire::Line;
 use serde_json::{Map, Value, json};
 
 use crate::upstream::RpcError;
@@ -230,22 +231,22 @@ pub(super) fn finish(era: Era, method: &str, result: &mut Value) {
     }
 }
 
-/// The answer to a request, as text.
-pub(super) fn answer(id: &Value, outcome: Result<Value, RpcError>) -> String {
+/// The answer to a request.
+pub(super) fn answer(id: &Value, outcome: Result<Value, RpcError>) -> Line {
     match outcome {
-        Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string(),
+        Ok(result) => Line::of(&json!({ "jsonrpc": "2.0", "id": id, "result": result })),
         Err(RpcError { code, message, data }) => {
             let mut error = json!({ "code": code, "message": message });
             if let Some(data) = data {
                 error["data"] = data;
             }
-            json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string()
+            Line::of(&json!({ "jsonrpc": "2.0", "id": id, "error": error }))
         }
     }
 }
 
-pub(super) fn notification(method: &str, params: Value) -> String {
-    json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string()
+pub(super) fn notification(method: &str, params: Value) -> Line {
+    Line::of(&json!({ "jsonrpc": "2.0", "method": method, "params": params }))
 }
 
 #[cfg(test)]

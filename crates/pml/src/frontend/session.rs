@@ -8,6 +8,7 @@ use std::{
     },
 };
 
+use pml_wire::Line;
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -86,7 +87,7 @@ pub(super) struct Scope {
     pub(super) capabilities: Value,
     pub(super) meta: Map<String, Value>,
     /// Where messages about this request go.
-    pub(super) outlet: mpsc::Sender<String>,
+    pub(super) outlet: mpsc::Sender<Line>,
     /// Does the client take anything but the answer?
     pub(super) streams: bool,
     /// Cancelled when nobody waits for the answer any more.
@@ -204,7 +205,7 @@ impl Scope {
     /// Tells the client something about this request, if there is room. Nobody waits for it.
     pub(super) fn notify(&self, method: &str, params: Value) -> bool {
         let message = rpc::notification(method, params);
-        message.len() <= MAX_NOTE_BYTES && self.outlet.try_send(message).is_ok()
+        message.as_str().len() <= MAX_NOTE_BYTES && self.outlet.try_send(message).is_ok()
     }
 
     /// The token that progress of this request is to carry, if it is wanted.
@@ -239,7 +240,7 @@ impl Scope {
             }
             asked.insert(id.clone(), sender);
         }
-        let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string();
+        let message = Line::of(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
         let outcome = async {
             self.outlet.send(message).await.ok()?;
             answer.await.ok()
@@ -292,7 +293,7 @@ mod tests {
             cancel: session.gone.child_token(),
         };
         let client = async {
-            let asked: Value = serde_json::from_str(&sent.recv().await.unwrap()).unwrap();
+            let asked: Value = serde_json::from_str(sent.recv().await.unwrap().as_str()).unwrap();
             assert_eq!(asked["method"], "roots/list");
             session.answered(&json!("other"), Ok(json!(0)));
             session.answered(&asked["id"], Ok(json!({ "roots": [] })));

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use pml_wire::Line as OneLine;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::FileType,
@@ -114,7 +115,7 @@ impl Frontend {
         self: &Arc<Self>,
         bytes: &[u8],
         session: &Arc<Session>,
-        outlet: &mpsc::Sender<String>,
+        outlet: &mpsc::Sender<OneLine>,
         requests: &TaskTracker,
     ) {
         let mut request = match rpc::parse(bytes) {
@@ -226,13 +227,13 @@ async fn read_from(input: Box<dyn AsyncRead + Send + Unpin>, lines: mpsc::Sender
 }
 
 /// Writes messages until there will be no more. Those that wait are written together.
-fn write_lines(mut messages: mpsc::Receiver<String>) -> io::Result<()> {
+fn write_lines(mut messages: mpsc::Receiver<OneLine>) -> io::Result<()> {
     let mut output = io::stdout().lock();
     let mut bytes = Vec::new();
     while let Some(message) = messages.blocking_recv() {
         let mut next = Some(message);
         while let Some(message) = next {
-            bytes.extend_from_slice(message.as_bytes());
+            bytes.extend_from_slice(message.as_str().as_bytes());
             bytes.push(b'\n');
             next = if bytes.len() < 64 * 1024 { messages.try_recv().ok() } else { None };
         }

@@ -1,10 +1,11 @@
 //! One leased worker: frames to it, frames from it, and its end.
 
-use std::{io, time::Duration};
+use std::{borrow::Cow, io, time::Duration};
 
 use pml_wire::{
     Decoder, ErrorCode, Frame, FrameError, Kind, frame,
     hardening::HardeningReport,
+    line::unbroken,
     message::{PROTOCOL_VERSION, Ready},
 };
 use tokio::{
@@ -162,10 +163,13 @@ impl Worker {
         self.out.drain(..written);
     }
 
-    /// A frame that has already arrived whole.
+    /// A frame that has already arrived whole. Its JSON has no line breaks: parts of it go into messages to servers.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
-        let frame = self.decoder.next_frame()?;
-        if let Some(frame) = &frame {
+        let mut frame = self.decoder.next_frame()?;
+        if let Some(frame) = &mut frame {
+            if let Cow::Owned(body) = unbroken(&frame.body) {
+                frame.body = body;
+            }
             frame_log::log("from worker", frame);
         }
         Ok(frame)

@@ -5,11 +5,12 @@
 //! messages is counted, ids may be numbers in quotes, `"error": null` is no error, and one bad
 //! tool in a list hides no other.
 //!
-//! **Invariant:** a result is scanned once. Its parts stay JSON text; a large text goes to the
+//! **Invariant:** a result is scanned once. Its parts stay JSON text, without line breaks; a large text goes to the
 //! program as the server wrote it.
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
+use pml_wire::line::unbroken;
 use serde::{
     Deserialize, Serialize, Serializer,
     de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor},
@@ -174,13 +175,15 @@ impl Serialize for Fields {
 
 /// Reads the messages of one line; a list of messages counts as several. `None` if it is noise.
 pub(super) fn parse(line: &[u8], keep: Keep) -> Option<Vec<Message>> {
+    // What is kept as text goes into messages to others, so it must not bring line breaks along.
+    let line = unbroken(line);
     match keep {
-        Keep::Parts => parse_as::<Payload>(line),
-        Keep::Whole => parse_as::<Whole>(line),
+        Keep::Parts => parse_as::<Payload>(&line),
+        Keep::Whole => parse_as::<Whole>(&line),
     }
 }
 
-fn parse_as<'a, R: Deserialize<'a> + Into<Payload>>(line: &'a [u8]) -> Option<Vec<Message>> {
+fn parse_as<R: for<'a> Deserialize<'a> + Into<Payload>>(line: &[u8]) -> Option<Vec<Message>> {
     let first = line.iter().find(|byte| !byte.is_ascii_whitespace())?;
     match first {
         b'{' => serde_json::from_slice::<Envelope<'_, R>>(line).ok()?.into_message().map(|message| vec![message]),

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use pml_wire::ErrorCode;
+use pml_wire::{ErrorCode, Line};
 use serde_json::{Map, Value, value::RawValue};
 use tokio::{
     sync::{Mutex, mpsc, watch},
@@ -385,7 +385,7 @@ pub(super) async fn ask(link: &Link, era: Era, id: u64, request: &Request<'_>) -
     let last = begun + request.total;
     let mut until = (begun + request.idle).min(last);
     let message = Outgoing {
-        body: request_body(era, id, request).into_bytes(),
+        body: request_body(era, id, request),
         id: Some(id),
         headers: Headers { arguments: request.headers.clone(), ..headers(era, request.method, request.name) },
     };
@@ -425,17 +425,14 @@ fn timed_out(message: String) -> Failure {
 /// Says that the session has begun, and waits until that is said: what comes next must not overtake it.
 pub(super) async fn initialized(link: &Link, era: Era) {
     let method = "notifications/initialized";
-    let message = Outgoing {
-        body: body(era, None, method, &[], None, None).into_bytes(),
-        id: None,
-        headers: headers(era, method, None),
-    };
+    let message =
+        Outgoing { body: body(era, None, method, &[], None, None), id: None, headers: headers(era, method, None) };
     link.deliver(message).await;
 }
 
 /// Sends a notification, if there is room for it.
 fn tell(link: &Link, era: Era, method: &'static str, params: &[(&str, Cow<'_, str>)]) {
-    link.tell(body(era, None, method, params, None, None).into_bytes(), headers(era, method, None));
+    link.tell(body(era, None, method, params, None, None), headers(era, method, None));
 }
 
 fn headers(era: Era, method: &str, name: Option<&str>) -> Headers {
@@ -456,12 +453,12 @@ pub(super) fn client_info() -> String {
     format!(r#"{{"name":"pml","version":"{}"}}"#, env!("CARGO_PKG_VERSION"))
 }
 
-fn request_body(era: Era, id: u64, request: &Request<'_>) -> String {
+fn request_body(era: Era, id: u64, request: &Request<'_>) -> Line {
     let Request { method, params, traceparent, passing, .. } = request;
     body(era, Some(id), method, params, traceparent.as_deref(), passing.as_deref())
 }
 
-/// The text of a message. Parameters are put in as they are: they may be large.
+/// The text of a message. Parameters are not parsed, since they may be large, and may be text of another server.
 fn body(
     era: Era,
     id: Option<u64>,
@@ -469,7 +466,7 @@ fn body(
     params: &[(&str, Cow<'_, str>)],
     traceparent: Option<&str>,
     passing: Option<&Passing>,
-) -> String {
+) -> Line {
     let size: usize = params.iter().map(|(key, value)| key.len() + value.len() + 4).sum();
     let size = size + passing.map_or(0, |passing| passing.params.len() + passing.meta.len());
     let mut text = String::with_capacity(size + 400);
@@ -504,7 +501,7 @@ fn body(
         text.pop();
     }
     text.push_str("}}}");
-    text
+    Line::new(text)
 }
 
 /// What a JSON-RPC error means for a call.
@@ -528,14 +525,15 @@ mod tests {
     fn messages_are_written_for_their_era() {
         let params = [("name", Cow::Borrowed("\"echo\"")), ("arguments", Cow::Borrowed("{\"a\":1}"))];
         let legacy = body(Era::Legacy(LEGACY[0]), Some(7), "tools/call", &params, Some("00-a-b-01"), None);
-        let value: serde_json::Value = serde_json::from_str(&legacy).unwrap();
+        let value: serde_json::Value = serde_json::from_str(legacy.as_str()).unwrap();
         assert_eq!(value["params"]["arguments"]["a"], 1);
         assert_eq!(value["params"]["_meta"], serde_json::json!({"progressToken": 7, "traceparent": "00-a-b-01"}));
-        let modern: serde_json::Value = serde_json::from_str(&body(Era::Modern, None, "x", &[], None, None)).unwrap();
+        let modern: serde_json::Value =
+            serde_json::from_str(body(Era::Modern, None, "x", &[], None, None).as_str()).unwrap();
         assert_eq!(modern.get("id"), None);
         assert_eq!(modern["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"], MODERN);
         let empty: serde_json::Value =
-            serde_json::from_str(&body(Era::Legacy(""), None, "x", &[], None, None)).unwrap();
+            serde_json::from_str(body(Era::Legacy(""), None, "x", &[], None, None).as_str()).unwrap();
         assert_eq!(empty["params"]["_meta"], serde_json::json!({}));
     }
 
@@ -556,14 +554,14 @@ mod tests {
             passing: Some(Box::new(Passing::new(&params, meta, None, None))),
             ..Request::new("x/y", Duration::ZERO)
         };
-        let legacy: Value = serde_json::from_str(&request_body(Era::Legacy(LEGACY[0]), 7, &request)).unwrap();
+        let legacy: Value = serde_json::from_str(request_body(Era::Legacy(LEGACY[0]), 7, &request).as_str()).unwrap();
         let expected = serde_json::json!({
             "a\"b": [1],
             "name": "x",
             "_meta": {"progressToken": 7, "traceparent": "00-a-b-01", "vendor/key": {"x": null}},
         });
         assert_eq!((&legacy["method"], &legacy["params"]), (&"x/y".into(), &expected));
-        let modern: Value = serde_json::from_str(&request_body(Era::Modern, 7, &request)).unwrap();
+        let modern: Value = serde_json::from_str(request_body(Era::Modern, 7, &request).as_str()).unwrap();
         let meta = &modern["params"]["_meta"];
         assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"], serde_json::json!({"roots": {}}));
         assert_eq!(meta["io.modelcontextprotocol/logLevel"], "debug");

@@ -13,7 +13,7 @@ use std::{
 };
 
 use futures_util::future::{AbortHandle, Abortable};
-use pml_wire::ErrorCode;
+use pml_wire::{ErrorCode, Line};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::{
@@ -51,7 +51,7 @@ pub(super) struct Inbox {
     why: Mutex<Option<Failure>>,
     news: Arc<News>,
     /// Answers to the server's own requests go out here.
-    replies: mpsc::Sender<Vec<u8>>,
+    replies: mpsc::Sender<Line>,
     /// The server's own requests that a client is asked, by their ids.
     asks: Mutex<HashMap<String, Open>>,
     /// How many requests are passed on. While there are any, results are kept whole.
@@ -111,7 +111,7 @@ impl Drop for Waiting {
 }
 
 impl Inbox {
-    pub(super) fn new(news: Arc<News>, replies: mpsc::Sender<Vec<u8>>, words: Arc<LastWords>) -> Arc<Inbox> {
+    pub(super) fn new(news: Arc<News>, replies: mpsc::Sender<Line>, words: Arc<LastWords>) -> Arc<Inbox> {
         Arc::new(Inbox {
             pending: Mutex::default(),
             closed: CancellationToken::new(),
@@ -379,18 +379,18 @@ impl Inbox {
     /// pml itself offers servers nothing but a sign of life.
     fn offer_nothing(&self, id: &RawValue, method: &str) {
         match method {
-            "ping" => self.reply(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)),
+            "ping" => self.reply(reply_line(id, Ok(serde_json::json!({})))),
             _ => self.refuse(id, METHOD_NOT_FOUND, &format!("pml does not offer `{method}`")),
         }
     }
 
     fn refuse(&self, id: &RawValue, code: i64, message: &str) {
         let error = RpcError { code, message: message.to_owned(), data: None };
-        self.reply(reply_text(id, Err(error)));
+        self.reply(reply_line(id, Err(error)));
     }
 
-    fn reply(&self, text: String) {
-        if self.replies.try_send(text.into_bytes()).is_err() {
+    fn reply(&self, line: Line) {
+        if self.replies.try_send(line).is_err() {
             tracing::debug!("a server asks faster than it reads; a request stays unanswered");
         }
     }
@@ -398,7 +398,7 @@ impl Inbox {
     /// Sends a client's answer, and returns when it is on its way.
     pub(super) async fn answer_ask(&self, id: &RawValue, answer: Result<serde_json::Value, RpcError>) {
         if self.asks().remove(id.get()).is_some() {
-            let _ = self.replies.send(reply_text(id, answer).into_bytes()).await;
+            let _ = self.replies.send(reply_line(id, answer)).await;
         }
     }
 
@@ -586,15 +586,15 @@ fn no_params() -> Box<RawValue> {
 }
 
 /// The answer to a request of the server.
-fn reply_text(id: &RawValue, answer: Result<serde_json::Value, RpcError>) -> String {
-    match answer {
+fn reply_line(id: &RawValue, answer: Result<serde_json::Value, RpcError>) -> Line {
+    Line::new(match answer {
         Ok(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#),
         Err(RpcError { code, message, data }) => {
             let message = serde_json::Value::from(message);
             let data = data.map(|data| format!(r#","data":{data}"#)).unwrap_or_default();
             format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message}{data}}}}}"#)
         }
-    }
+    })
 }
 
 /// What a closed connection means for the calls on it.
@@ -606,7 +606,7 @@ pub(super) fn stopped() -> Failure {
 mod tests {
     use super::*;
 
-    fn inbox() -> (Arc<Inbox>, Arc<News>, mpsc::Receiver<Vec<u8>>) {
+    fn inbox() -> (Arc<Inbox>, Arc<News>, mpsc::Receiver<Line>) {
         let news = Arc::new(News::default());
         let (replies, replied) = mpsc::channel(4);
         (Inbox::new(Arc::clone(&news), replies, Arc::default()), news, replied)
@@ -686,8 +686,8 @@ mod tests {
         inbox.receive(br#"{"id":"a\"b","method":"ping"}"#, None);
         inbox.receive(br#"{"id":7,"method":"roots/list"}"#, None);
         inbox.receive(br#"{"method":"notifications/tools/list_changed"}"#, None);
-        assert_eq!(replied.recv().await.unwrap(), br#"{"jsonrpc":"2.0","id":"a\"b","result":{}}"#);
-        let refusal: serde_json::Value = serde_json::from_slice(&replied.recv().await.unwrap()).unwrap();
+        assert_eq!(replied.recv().await.unwrap().as_str(), r#"{"jsonrpc":"2.0","id":"a\"b","result":{}}"#);
+        let refusal: serde_json::Value = serde_json::from_str(replied.recv().await.unwrap().as_str()).unwrap();
         assert_eq!((&refusal["id"], &refusal["error"]["code"]), (&7.into(), &(-32601).into()));
         assert!(heard.next().await.tools_changed);
     }
@@ -701,7 +701,7 @@ mod tests {
         inbox.receive(format!(r#"{{"id":"{long}","method":"roots/list"}}"#).as_bytes(), None);
         inbox.receive(format!(r#"{{"id":8,"method":"roots/list","params":{{"a":"{long}"}}}}"#).as_bytes(), None);
         for _ in 0..2 {
-            assert!(replied.recv().await.unwrap().ends_with(b"at the moment\"}}"));
+            assert!(replied.recv().await.unwrap().as_str().ends_with("at the moment\"}}"));
         }
         inbox.receive(format!(r#"{{"method":"notifications/message","params":{{"data":"{long}"}}}}"#).as_bytes(), None);
         assert_eq!((inbox.dropped(), client.try_recv().is_err()), (1, true));
@@ -709,7 +709,7 @@ mod tests {
         inbox.receive(br#"{"method":"notifications/message","params":{"level":"info"}}"#, Some(7));
         assert_eq!(heard.next().await.logs.len(), 1);
         inbox.receive(br#"{"id":9,"method":"roots/list"}"#, Some(7));
-        assert!(replied.recv().await.unwrap().ends_with(b"does not offer `roots/list`\"}}"));
+        assert!(replied.recv().await.unwrap().as_str().ends_with("does not offer `roots/list`\"}}"));
         inbox.receive(br#"{"id":10,"method":"roots/list"}"#, Some(1));
         assert!(matches!(client.try_recv(), Ok(Said::Ask { .. })));
     }
@@ -728,7 +728,7 @@ mod tests {
         inbox.receive(log, None);
         assert_eq!((heard.next().await.logs.len(), client.try_recv().is_err()), (1, true));
         inbox.receive(question, None);
-        let refusal: serde_json::Value = serde_json::from_slice(&replied.recv().await.unwrap()).unwrap();
+        let refusal: serde_json::Value = serde_json::from_str(replied.recv().await.unwrap().as_str()).unwrap();
         assert_eq!((&refusal["id"], &refusal["error"]["code"]), (&9.into(), &INTERNAL_ERROR.into()));
         inbox.receive(log, Some(1));
         assert!(matches!(client.try_recv(), Ok(Said::Log(_))), "a stream of its own says whose it is");

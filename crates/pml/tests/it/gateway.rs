@@ -6,7 +6,7 @@ use pml::{
     broker::Policy,
     events::{Body, Event as BusEvent, Listener},
     execution::{self, Budget, Outcome, Request},
-    sandbox::{Mode, Pool},
+    sandbox::{Mode, Options, Pool},
     serve::{self, Services},
     upstream::{Backoff, HttpWire, Secret, Settings, Target, Upstream},
 };
@@ -129,11 +129,22 @@ impl Gateway {
         data_dir: tempfile::TempDir,
         path: &std::path::Path,
     ) -> Gateway {
+        let workers = support::options(env!("CARGO_BIN_EXE_pml"), Mode::Subprocess);
+        Gateway::with_workers(servers, policy, data_dir, path, workers)
+    }
+
+    /// With programs run by these workers.
+    pub(crate) fn with_workers(
+        servers: Vec<Server>,
+        policy: Policy,
+        data_dir: tempfile::TempDir,
+        path: &std::path::Path,
+        workers: Options,
+    ) -> Gateway {
         let (settings, fixtures): (Vec<_>, Vec<_>) =
             servers.into_iter().map(|server| (server.settings, server.fixture)).unzip();
-        let program = PathBuf::from(env!("CARGO_BIN_EXE_pml"));
         let services = Services::start(serve::Options {
-            program: program.clone(),
+            program: PathBuf::from(env!("CARGO_BIN_EXE_pml")),
             servers: settings,
             policy,
             data_dir: Some(path.to_owned()),
@@ -142,7 +153,7 @@ impl Gateway {
         })
         .unwrap();
         let shutdown = CancellationToken::new();
-        let (pool, keeper) = Pool::start(support::options(program, Mode::Subprocess), shutdown.clone());
+        let (pool, keeper) = Pool::start(workers, shutdown.clone());
         Gateway {
             events: Mutex::new(services.bus.listen()),
             servers: services.servers.all(),

@@ -13,6 +13,7 @@ mod handles;
 mod hostile_worker;
 mod language;
 mod limits;
+mod lines;
 mod oauth;
 mod passthrough;
 mod peer;

@@ -14,6 +14,7 @@ use axum::{
 };
 use futures_util::{Stream, StreamExt};
 use http_body_util::LengthLimitError;
+use pml_wire::Line;
 use serde_json::Value;
 use tokio::{
     sync::{SemaphorePermit, mpsc},
@@ -231,7 +232,7 @@ impl Web {
             // What was said before it, and was not sent because the client takes no stream, is lost.
             First::Answer((status, answer)) => match messages.try_recv() {
                 Ok(message) if streams => stream(Some(message), messages, Some(answer), None, guard),
-                _ => typed(status, "application/json", answer),
+                _ => typed(status, "application/json", answer.into_string()),
             },
             First::Message(message) => stream(Some(message), messages, None, Some(serving), guard),
             First::Later => stream(None, messages, None, Some(serving), guard),
@@ -281,36 +282,36 @@ struct Admitted {
     request: Request,
     scope: Scope,
     in_flight: InFlight,
-    messages: mpsc::Receiver<String>,
+    messages: mpsc::Receiver<Line>,
     /// The session that begins with it.
     begun: Option<String>,
 }
 
 /// What comes first.
 enum First {
-    Answer((StatusCode, String)),
+    Answer((StatusCode, Line)),
     /// Something to tell before the answer.
-    Message(String),
+    Message(Line),
     Later,
 }
 
-type Serving = tokio::task::JoinHandle<Option<(StatusCode, String)>>;
+type Serving = tokio::task::JoinHandle<Option<(StatusCode, Line)>>;
 
 /// What a stream still has to give.
 struct Rest {
-    first: Option<String>,
-    messages: mpsc::Receiver<String>,
+    first: Option<Line>,
+    messages: mpsc::Receiver<Line>,
     serving: Option<Serving>,
     /// The answer, when it is known and what was said before it has not been given yet.
-    answer: Option<String>,
+    answer: Option<Line>,
     _guard: DropGuard,
 }
 
 /// A stream of messages, of which the answer is the last. Dropped, it cancels what it is about.
 fn stream(
-    first: Option<String>,
-    messages: mpsc::Receiver<String>,
-    answer: Option<String>,
+    first: Option<Line>,
+    messages: mpsc::Receiver<Line>,
+    answer: Option<Line>,
     serving: Option<Serving>,
     guard: DropGuard,
 ) -> Response {
@@ -351,8 +352,8 @@ impl Rest {
     }
 }
 
-fn event(message: &str) -> String {
-    format!("event: message\ndata: {message}\n\n")
+fn event(message: &Line) -> String {
+    format!("event: message\ndata: {}\n\n", message.as_str())
 }
 
 /// The status of an answer that is sent as a whole. In the earlier era, only the body says what went wrong.
@@ -368,5 +369,5 @@ fn status(era: Era, outcome: &Result<Value, RpcError>) -> StatusCode {
 }
 
 fn failure(status: StatusCode, id: &Value, error: RpcError) -> Response {
-    typed(status, "application/json", rpc::answer(id, Err(error)))
+    typed(status, "application/json", rpc::answer(id, Err(error)).into_string())
 }

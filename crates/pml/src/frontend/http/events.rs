@@ -8,6 +8,7 @@ use axum::{
     http::StatusCode,
     response::Response,
 };
+use pml_wire::Line;
 use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
@@ -59,7 +60,7 @@ async fn next(listener: &mut Listener, filter: &Filter, told: u64) -> Option<Str
         let lost = listener.lost() - told;
         let missed = if lost > 0 { format!("event: lost\ndata: {{\"count\":{lost}}}\n\n") } else { String::new() };
         if filter.is_wanted(&event, topic) {
-            return Some(format!("{missed}event: {topic}\ndata: {json}\n\n"));
+            return Some(format!("{missed}event: {topic}\ndata: {}\n\n", Line::of(&json).as_str()));
         }
         if lost > 0 {
             return Some(missed);

@@ -6,6 +6,7 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, stream};
+use pml_wire::Line;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::DropGuard;
@@ -39,7 +40,7 @@ struct Wanted {
 impl Frontend {
     /// Tells a client of the earlier era what changes, once its session has begun, until what is returned is dropped or
     /// another stream takes its place.
-    pub(in super::super) fn follow_news(&self, session: &Arc<Session>, outlet: mpsc::Sender<String>) -> DropGuard {
+    pub(in super::super) fn follow_news(&self, session: &Arc<Session>, outlet: mpsc::Sender<Line>) -> DropGuard {
         let end = session.replace_stream();
         if self.passes_through() {
             let (mut news, session, end) = (self.bus.listen(), Arc::clone(session), end.clone());

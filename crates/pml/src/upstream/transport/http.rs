@@ -142,7 +142,7 @@ impl Http {
             request = request.header(SESSION, session);
         }
         // Last: what is configured takes the place of ours.
-        let request = request.headers(self.headers.clone()).body(body);
+        let request = request.headers(self.headers.clone()).body(body.into_string());
         let response = self.sender.send(request).await?;
         let status = response.status();
         if !status.is_success() {

@@ -11,6 +11,7 @@ mod stdio;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
+use pml_wire::Line;
 use tokio::{
     sync::{mpsc, oneshot},
     task::AbortHandle,
@@ -71,7 +72,7 @@ const SHORT: Duration = Duration::from_secs(5);
 /// A message on its way out.
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    pub(super) body: Vec<u8>,
+    pub(super) body: Line,
     /// The request it is, if it is one.
     pub(super) id: Option<u64>,
     /// What HTTP wants to know about it, besides.
@@ -157,7 +158,7 @@ impl Link {
     }
 
     /// A link whose messages are posted one by one, also the replies to what the server asks.
-    fn posting(poster: Poster, inbox: Arc<Inbox>, mut outgoing: mpsc::Receiver<Vec<u8>>) -> Link {
+    fn posting(poster: Poster, inbox: Arc<Inbox>, mut outgoing: mpsc::Receiver<Line>) -> Link {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let poster = Arc::new(poster);
         let (replying, answering, stopping) = (Arc::clone(&poster), Arc::clone(&inbox), stop.clone());
@@ -209,7 +210,7 @@ impl Link {
     }
 
     /// Sends a message that nothing answers, if there is room for it.
-    pub(super) fn tell(&self, body: Vec<u8>, headers: Headers) {
+    pub(super) fn tell(&self, body: Line, headers: Headers) {
         let message = Outgoing { body, id: None, headers };
         match &self.way {
             Way::Stdio(stdio) => stdio.tell(message.body),

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use pml_wire::ErrorCode;
+use pml_wire::{ErrorCode, Line};
 use reqwest::{
     Response, Url,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap},
@@ -66,9 +66,10 @@ impl Sse {
         Ok((Sse { sender: sender.clone(), endpoint, headers }, incoming))
     }
 
-    pub(super) async fn post(&self, body: Vec<u8>) -> Result<(), Failure> {
+    pub(super) async fn post(&self, body: Line) -> Result<(), Failure> {
         let request = self.sender.client.post(self.endpoint.clone()).headers(self.headers.clone());
-        let response = self.sender.send(request.header(CONTENT_TYPE, "application/json").body(body)).await?;
+        let response =
+            self.sender.send(request.header(CONTENT_TYPE, "application/json").body(body.into_string())).await?;
         match response.status().is_success() {
             true => Ok(()),
             false => Err(refusal(response).await),

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use pml_wire::ErrorCode;
+use pml_wire::{ErrorCode, Line as OneLine};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     process::{ChildStdin, ChildStdout},
@@ -31,16 +31,16 @@ const READ_BYTES: usize = 64 * 1024;
 /// The writing end.
 #[derive(Debug)]
 pub(super) struct Stdio {
-    outbox: mpsc::Sender<Vec<u8>>,
+    outbox: mpsc::Sender<OneLine>,
 }
 
 impl Stdio {
-    pub(super) async fn send(&self, body: Vec<u8>) {
+    pub(super) async fn send(&self, body: OneLine) {
         // An error means that the writer has ended, and then the inbox is closed or about to be.
         let _ = self.outbox.send(body).await;
     }
 
-    pub(super) fn tell(&self, body: Vec<u8>) {
+    pub(super) fn tell(&self, body: OneLine) {
         let _ = self.outbox.try_send(body);
     }
 }
@@ -67,15 +67,16 @@ pub(super) fn open(
 /// Writes messages as they come, several in one go. Its end closes the server's input.
 async fn write(
     mut stdin: ChildStdin,
-    mut to_write: mpsc::Receiver<Vec<u8>>,
+    mut to_write: mpsc::Receiver<OneLine>,
     inbox: Arc<Inbox>,
     stop: CancellationToken,
 ) {
     let write = async {
-        while let Some(mut bytes) = to_write.recv().await {
+        while let Some(line) = to_write.recv().await {
+            let mut bytes = line.into_string().into_bytes();
             bytes.push(b'\n');
             while let Ok(more) = to_write.try_recv() {
-                bytes.extend_from_slice(&more);
+                bytes.extend_from_slice(more.as_str().as_bytes());
                 bytes.push(b'\n');
             }
             if stdin.write_all(&bytes).await.is_err() {
