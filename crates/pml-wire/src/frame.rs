@@ -121,7 +121,8 @@ impl Decoder {
 
     /// Where the next bytes of the stream are to be appended.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
-        if self.start > 0 {
+        // Half of it at least, so that bytes are moved seldom.
+        if self.start > self.buffer.len() / 2 {
             self.buffer.drain(..self.start);
             self.start = 0;
         }

@@ -72,6 +72,9 @@ impl CallError {
     }
 }
 
+/// The exit code of a worker that ran out of memory where it could not send a frame.
+pub const EXIT_OUT_OF_MEMORY: i32 = 102;
+
 /// Most calls that one [`Preflight`] names.
 pub const MAX_PREFLIGHT_CALLS: usize = 200;
 
@@ -263,6 +266,12 @@ pub struct ErrorReport {
 impl ErrorReport {
     pub fn new(code: ErrorCode, message: impl Into<String>) -> ErrorReport {
         ErrorReport { code, message: message.into(), hint: None, stack: None, frame: None, tool: None }
+    }
+
+    /// The one wording of exhausted memory.
+    pub fn out_of_memory() -> ErrorReport {
+        ErrorReport::new(ErrorCode::MemoryLimit, "the program ran out of memory")
+            .with_hint("process the data in smaller pieces, or raise the limit with --memory or limits.memory_mb")
     }
 
     #[must_use]

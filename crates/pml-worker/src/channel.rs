@@ -1,8 +1,12 @@
-//! The socket to the host: blocking, buffered, one per worker, on standard input.
+//! The socket to the host: non-blocking, buffered, one per worker, on standard input.
 //!
 //! What is sent stays in a buffer until [`Channel::flush`], so a thousand calls made in one turn
-//! leave in a few writes. The buffer is flushed early when it grows, so it stays small, and when it
-//! gets old, so that the console of a program that never pauses can be followed.
+//! leave in a few writes. The buffer is flushed early when it grows, and when it gets old, so that the console of a
+//! program that never pauses can be followed.
+//!
+//! **Invariant:** the worker never waits to write without also reading. The host stops reading when too many calls wait,
+//! and starts no call while too many answers are unread; if the worker did not read either, both would wait for ever.
+//! What waits on this side, in either direction, is bounded by the memory limit of the run.
 //!
 //! A socket that fails means that the host is gone, and then there is nobody to tell: the worker
 //! leaves.
@@ -36,25 +40,43 @@ pub(crate) enum Wait {
 #[derive(Debug)]
 pub(crate) struct Channel {
     out: Vec<u8>,
+    /// How much of `out` is written already.
+    written: usize,
     flushed: Moment,
     decoder: Decoder,
+    /// Most bytes that may wait to be written. Twice as many may be read while waiting to write.
+    room: usize,
 }
 
 impl Channel {
     pub(crate) fn new() -> Channel {
         Channel {
             out: Vec::new(),
+            written: 0,
             flushed: Moment::now(),
             // The host is trusted; what it sends is bounded by its own limits.
             decoder: Decoder::new(u32::MAX),
+            room: FLUSH_BYTES,
         }
+    }
+
+    /// Sets how many bytes may wait to be written.
+    pub(crate) fn set_room(&mut self, bytes: usize) {
+        self.room = bytes.max(FLUSH_BYTES);
     }
 
     /// Puts a frame into the buffer.
     pub(crate) fn send(&mut self, kind: Kind, id: u32, body: &[u8]) {
         frame::encode(&mut self.out, kind, id, body);
-        if self.out.len() >= FLUSH_BYTES || Moment::now().since(self.flushed) > FLUSH_AFTER {
+        if self.unwritten() >= FLUSH_BYTES || Moment::now().since(self.flushed) > FLUSH_AFTER {
             self.flush();
+        }
+        while self.unwritten() > self.room {
+            if poll(libc::POLLIN | libc::POLLOUT, None) & libc::POLLOUT != 0 {
+                self.flush();
+            } else if self.read() > 2 * self.room {
+                last_words::leave_out_of_memory();
+            }
         }
     }
 
@@ -64,20 +86,42 @@ impl Channel {
         self.send(kind, 0, &body);
     }
 
-    /// Writes the buffer out. Blocks while the host does not read; the host ends that.
+    fn unwritten(&self) -> usize {
+        self.out.len() - self.written
+    }
+
+    /// Writes as much of the buffer as the host takes now.
     pub(crate) fn flush(&mut self) {
-        let mut rest = &self.out[..];
-        while !rest.is_empty() {
+        while self.written < self.out.len() {
+            let rest = &self.out[self.written..];
             // SAFETY: `rest` is valid for reads of its length, and `write` only reads it.
             #[expect(unsafe_code, reason = "std has no write for a borrowed descriptor")]
             let written = unsafe { libc::write(SOCKET, rest.as_ptr().cast(), rest.len()) };
             match usize::try_from(written) {
-                Ok(written) => rest = &rest[written..],
+                Ok(written) => self.written += written,
+                Err(_) if would_block() => break,
                 Err(_) => leave_unless_interrupted(),
             }
         }
-        self.out.clear();
+        // Half of it at least, so that bytes are moved seldom.
+        if self.written > self.out.len() / 2 {
+            self.out.drain(..self.written);
+            self.written = 0;
+        }
         self.flushed = Moment::now();
+    }
+
+    /// Writes the whole buffer. What the host still sends is of no use to anybody.
+    pub(crate) fn finish(&mut self) {
+        self.flush();
+        while self.unwritten() > 0 {
+            if poll(libc::POLLIN | libc::POLLOUT, None) & libc::POLLOUT != 0 {
+                self.flush();
+            } else {
+                self.read();
+                self.decoder.buffer().clear();
+            }
+        }
     }
 
     /// A frame that has already arrived whole.
@@ -88,13 +132,29 @@ impl Channel {
         }
     }
 
-    /// Waits for bytes.
+    /// Waits for bytes from the host, and writes the buffer meanwhile.
     pub(crate) fn wait(&mut self, limit: Option<Duration>) -> Wait {
-        if let Some(limit) = limit
-            && !poll(limit)
-        {
-            return Wait::TimedOut;
+        let started = Moment::now();
+        self.flush();
+        loop {
+            let events = if self.unwritten() > 0 { libc::POLLIN | libc::POLLOUT } else { libc::POLLIN };
+            let left = limit.map(|limit| limit.saturating_sub(Moment::now().since(started)));
+            let ready = poll(events, left);
+            if ready & libc::POLLOUT != 0 {
+                self.flush();
+            }
+            if ready & !libc::POLLOUT != 0 {
+                self.read();
+                return Wait::Data;
+            }
+            if ready == 0 {
+                return Wait::TimedOut;
+            }
         }
+    }
+
+    /// Reads what has arrived. How much is in the buffer now.
+    fn read(&mut self) -> usize {
         let buffer = self.decoder.buffer();
         buffer.reserve(READ_BYTES);
         let room = buffer.spare_capacity_mut();
@@ -111,8 +171,9 @@ impl Channel {
                     unsafe {
                         buffer.set_len(filled);
                     }
-                    return Wait::Data;
+                    return filled;
                 }
+                Err(_) if would_block() => return buffer.len(),
                 Err(_) => leave_unless_interrupted(),
             }
         }
@@ -149,22 +210,26 @@ pub(crate) fn host_is_gone() -> bool {
     ready == 1 && fd.revents & (libc::POLLHUP | libc::POLLERR) != 0
 }
 
-/// Waits until there is something to read. `false` when the time was up first.
-fn poll(limit: Duration) -> bool {
+/// Waits until the socket is ready for one of these events. Which ones, or 0 when the time was up first.
+fn poll(events: libc::c_short, limit: Option<Duration>) -> libc::c_short {
     // Rounded up: a timer that fires a millisecond early would spin.
-    let millis = limit.as_micros().div_ceil(1000);
-    let millis = i32::try_from(millis).unwrap_or(i32::MAX);
-    let mut fd = libc::pollfd { fd: SOCKET, events: libc::POLLIN, revents: 0 };
+    let millis = limit.map_or(-1, |limit| i32::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(i32::MAX));
+    let mut fd = libc::pollfd { fd: SOCKET, events, revents: 0 };
     loop {
         // SAFETY: `fd` is one valid `pollfd`, and the count says so.
         #[expect(unsafe_code, reason = "std has no poll")]
         let ready = unsafe { libc::poll(&raw mut fd, 1, millis) };
         match ready {
-            0 => return false,
-            1 => return true,
+            0 => return 0,
+            1 => return fd.revents,
             _ => leave_unless_interrupted(),
         }
     }
+}
+
+/// Did the last system call fail because it would have had to wait?
+fn would_block() -> bool {
+    io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock
 }
 
 /// A system call that a signal interrupted is simply made again.

@@ -17,7 +17,7 @@ use std::{
 
 use pml_wire::{
     ErrorCode, Kind, frame,
-    message::{ErrorReport, ExecutionComplete},
+    message::{EXIT_OUT_OF_MEMORY, ErrorReport, ExecutionComplete},
 };
 
 use crate::{channel::SOCKET, memory};
@@ -41,6 +41,12 @@ pub(crate) fn leave() -> ! {
     unsafe { libc::_exit(0) }
 }
 
+/// Ends the process where a frame cannot be sent, because another one is half written. The host knows the exit code.
+pub(crate) fn leave_out_of_memory() -> ! {
+    // SAFETY: `_exit` has no requirements and does not return.
+    unsafe { libc::_exit(EXIT_OUT_OF_MEMORY) }
+}
+
 /// Ends the process with a reason on standard error, for the host to show.
 pub(crate) fn fail(reason: &str) -> ! {
     let line = format!("{reason}\n");
@@ -55,7 +61,10 @@ pub(crate) fn fail(reason: &str) -> ! {
 pub(crate) fn install() {
     std::panic::set_hook(Box::new(|panic| fail(&panic.to_string())));
 
-    PREPARED.get_or_init(|| Prepared { too_deep: prepare(too_deep()), out_of_memory: prepare(out_of_memory()) });
+    PREPARED.get_or_init(|| Prepared {
+        too_deep: prepare(too_deep()),
+        out_of_memory: prepare(ErrorReport::out_of_memory()),
+    });
 
     const STACK_BYTES: usize = 64 * 1024;
     let stack = Box::leak(vec![0_u8; STACK_BYTES].into_boxed_slice());
@@ -78,12 +87,6 @@ pub(crate) fn install() {
 pub(crate) fn too_deep() -> ErrorReport {
     ErrorReport::new(ErrorCode::CodeTooDeep, "the code is nested too deeply to compile")
         .with_hint("split the expression or the data over several statements")
-}
-
-/// The one wording of an exhausted heap.
-pub(crate) fn out_of_memory() -> ErrorReport {
-    ErrorReport::new(ErrorCode::MemoryLimit, "the program ran out of memory")
-        .with_hint("process the data in smaller pieces, or raise the limit with --memory or limits.memory_mb")
 }
 
 fn prepare(error: ErrorReport) -> Vec<u8> {

@@ -41,6 +41,7 @@ fn main() -> ExitCode {
 
 fn play(name: &str) -> io::Result<u8> {
     let mut socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    socket.set_nonblocking(false)?;
     if name.contains("mute-worker") {
         return Ok(7);
     }

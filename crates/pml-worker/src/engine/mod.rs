@@ -15,8 +15,7 @@ mod web;
 
 use std::{
     cell::{Cell, RefCell},
-    collections::HashMap,
-    iter,
+    collections::{HashMap, VecDeque},
     rc::Rc,
     time::Duration,
 };
@@ -48,6 +47,8 @@ const STACK_BYTES: usize = 4 * 1024 * 1024;
 const WARNING_BYTES: usize = 1000;
 /// Longest `Preflight`, well under the shortest frame that the host takes with any limits.
 const PREFLIGHT_BYTES: usize = 48 * 1024;
+/// Answers that are settled before the program goes on, about.
+const SETTLE_BYTES: usize = 1024 * 1024;
 /// How often a program that never pauses is asked whether its host still lives.
 const HOST_CHECK: Duration = Duration::from_millis(100);
 
@@ -74,7 +75,7 @@ struct State<'js> {
     /// Was an answer lost for lack of memory?
     has_lost_answers: Cell<bool>,
     /// Answers that arrived while the program waited for something else.
-    early: RefCell<Vec<Frame>>,
+    early: RefCell<VecDeque<Frame>>,
     random: Cell<u64>,
 }
 
@@ -216,6 +217,7 @@ impl<'js> Session<'js> {
         self.state.log_left.set(log_bytes);
         self.deadline.at.set(Some(started.after(Duration::from_millis(timeout_ms))));
         memory::set_limit(memory_bytes);
+        self.state.channel.borrow_mut().set_room(memory_bytes);
 
         let mut outcome = self.execute(&init.code, &init.name, init.args.get());
         // Also if the engine was stopped in something that we asked of it, and coped with.
@@ -247,7 +249,7 @@ impl<'js> Session<'js> {
             warning.truncate(warning.floor_char_boundary(WARNING_BYTES));
         }
         channel.send_json(Kind::ExecutionComplete, &complete);
-        channel.flush();
+        channel.finish();
     }
 
     fn execute(&self, code: &str, name: &str, args: &str) -> Result<Success, Box<ErrorReport>> {
@@ -332,7 +334,7 @@ impl<'js> Session<'js> {
             let waiting_for_host = !self.state.pending.borrow().is_empty();
             if next_timer.is_none() && !waiting_for_host {
                 return Err(match self.state.has_lost_answers.get() {
-                    true => Box::new(last_words::out_of_memory()),
+                    true => Box::new(ErrorReport::out_of_memory()),
                     false => reporter.deadlock(),
                 });
             }
@@ -360,22 +362,36 @@ impl<'js> Session<'js> {
         self.deadline.passed.get() || self.deadline.at.get().is_some_and(|at| Moment::now() > at)
     }
 
-    /// Sends what is waiting, then receives until something came or a timer or the deadline is due.
+    /// Sends what is waiting, and settles what the host has answered. If that is nothing, waits until bytes arrive, a
+    /// timer is due or the deadline is.
     fn exchange(&self, next_timer: Option<Moment>) {
-        let mut channel = self.state.channel.borrow_mut();
-        channel.flush();
-        let mut frames = self.state.early.take();
-        if frames.is_empty() {
-            let until = [next_timer, self.deadline.at.get()].into_iter().flatten().min();
-            if channel.wait(until.map(|until| until.since(Moment::now()))) == Wait::TimedOut {
-                return;
-            }
+        self.state.channel.borrow_mut().flush();
+        if self.settle_arrived() {
+            return;
         }
-        frames.extend(iter::from_fn(|| channel.next_frame()));
-        drop(channel); // settling a promise runs the program, which may send
-        for frame in frames {
+        let until = [next_timer, self.deadline.at.get()].into_iter().flatten().min();
+        let limit = until.map(|until| until.since(Moment::now()));
+        if self.state.channel.borrow_mut().wait(limit) == Wait::Data {
+            self.settle_arrived();
+        }
+    }
+
+    /// Settles calls whose answers have arrived. Not all of many large ones at once: what the program makes of the first
+    /// may need less memory than they do. Was there any?
+    fn settle_arrived(&self) -> bool {
+        let mut bytes = 0;
+        while bytes < SETTLE_BYTES
+            && let Some(frame) = self.next_answer()
+        {
+            bytes += frame.body.len().max(1);
             self.answer(frame);
         }
+        bytes > 0
+    }
+
+    fn next_answer(&self) -> Option<Frame> {
+        let early = self.state.early.borrow_mut().pop_front();
+        early.or_else(|| self.state.channel.borrow_mut().next_frame())
     }
 
     /// Settles the promise of a call.

@@ -175,7 +175,7 @@ fn bridge<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>, lat
                 drop(channel);
                 return ctx.json_parse(frame.body);
             }
-            shared.early.borrow_mut().push(frame);
+            shared.early.borrow_mut().push_back(frame);
         }
     };
     native.set("names", Function::new(ctx.clone(), names)?)?;

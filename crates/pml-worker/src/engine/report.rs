@@ -67,7 +67,7 @@ impl<'a, 'js> Reporter<'a, 'js> {
         }
         let message = self.message(&exception);
         if memory::is_exhausted() && (exception.is_null() || message == "out of memory") {
-            return Box::new(self.locate(last_words::out_of_memory(), &exception));
+            return Box::new(self.locate(ErrorReport::out_of_memory(), &exception));
         }
         if let Some(report) = self.tool_error(&exception, &message) {
             return Box::new(report);

@@ -275,10 +275,11 @@ impl Run<'_> {
             }
             Err(Stop::Closed) => {
                 let ended = worker.end().await;
-                Ok(Attempt::Lost(match ended.is_violation() {
-                    true => violation("a forbidden system call"),
-                    false => crashed(&ended),
-                }))
+                Ok(match () {
+                    () if ended.is_out_of_memory() => Attempt::Over(Err(Box::new(ErrorReport::out_of_memory()))),
+                    () if ended.is_violation() => Attempt::Lost(violation("a forbidden system call")),
+                    () => Attempt::Lost(crashed(&ended)),
+                })
             }
             Err(Stop::Violation(what)) => Err(violation(&what)),
             Err(Stop::Report(report)) => Err(report),

@@ -6,7 +6,7 @@ use pml_wire::{
     Decoder, ErrorCode, Frame, FrameError, Kind, frame,
     hardening::HardeningReport,
     line::unbroken,
-    message::{PROTOCOL_VERSION, Ready},
+    message::{EXIT_OUT_OF_MEMORY, PROTOCOL_VERSION, Ready},
 };
 use tokio::{
     io::Interest,
@@ -268,6 +268,11 @@ impl Ended {
     /// Killed by the kernel for a forbidden system call?
     pub fn is_violation(&self) -> bool {
         self.exit.as_ref().is_ok_and(|exit| exit.is_violation())
+    }
+
+    /// Did it end for lack of memory, where it could not say so?
+    pub fn is_out_of_memory(&self) -> bool {
+        self.exit.as_ref().is_ok_and(|exit| *exit == Exit::Code(EXIT_OUT_OF_MEMORY))
     }
 
     /// The exit status and the last lines of standard error.

@@ -26,6 +26,7 @@ mod search;
 mod serve;
 mod serve_http;
 mod servers_cli;
+mod standstill;
 mod support;
 mod tokens;
 mod upstream;

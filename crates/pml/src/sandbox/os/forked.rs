@@ -26,7 +26,7 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use super::{Exit, Process, Spawned, single, socket_pair, stderr_pipe};
+use super::{Exit, Process, Spawned, single, socket_pair, stderr_pipe, worker_socket_pair};
 
 /// How long the prepared process may take to fork, or to end.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -52,7 +52,7 @@ impl Nursery {
     }
 
     pub(super) async fn spawn(&self, limits: WorkerLimits) -> io::Result<Spawned> {
-        let (socket, worker_socket) = socket_pair()?;
+        let (socket, worker_socket) = worker_socket_pair()?;
         let (stderr, worker_stderr) = stderr_pipe()?;
         let mut slot = self.zygote.lock().await;
         let first = match &mut *slot {
@@ -90,7 +90,7 @@ impl Nursery {
 impl Zygote {
     fn start(program: &std::path::Path) -> io::Result<Zygote> {
         let (control, theirs) = socket_pair()?;
-        let process = single::command(program).stdin(theirs).spawn()?;
+        let process = single::command(program).stdin(OwnedFd::from(theirs)).spawn()?;
         debug!(pid = process.id(), "started the process that workers are forked from");
         Ok(Zygote { control, process })
     }

@@ -140,9 +140,16 @@ fn stderr_pipe() -> io::Result<(pipe::Receiver, OwnedFd)> {
     Ok((receiver, sender.into_nonblocking_fd()?))
 }
 
-/// A socket for the host and its other end, blocking, for the worker.
-fn socket_pair() -> io::Result<(UnixStream, OwnedFd)> {
-    let (host, worker) = std::os::unix::net::UnixStream::pair()?;
+/// A socket for the host and its other end, blocking, for another process.
+fn socket_pair() -> io::Result<(UnixStream, std::os::unix::net::UnixStream)> {
+    let (host, other) = std::os::unix::net::UnixStream::pair()?;
     host.set_nonblocking(true)?;
-    Ok((UnixStream::from_std(host)?, worker.into()))
+    Ok((UnixStream::from_std(host)?, other))
+}
+
+/// The same for a worker. Its end does not block either: a worker that waits to write must still read.
+fn worker_socket_pair() -> io::Result<(UnixStream, OwnedFd)> {
+    let (host, worker) = socket_pair()?;
+    worker.set_nonblocking(true)?;
+    Ok((host, worker.into()))
 }

@@ -7,10 +7,10 @@ use std::{io, path::Path, process::Stdio};
 use pml_worker::{COMMAND, SINGLE, WorkerLimits};
 use tokio::process::Command;
 
-use super::{Process, Spawned, socket_pair, stderr_pipe};
+use super::{Process, Spawned, stderr_pipe, worker_socket_pair};
 
 pub(super) fn spawn(program: &Path, limits: WorkerLimits) -> io::Result<Spawned> {
-    let (socket, worker_socket) = socket_pair()?;
+    let (socket, worker_socket) = worker_socket_pair()?;
     let (stderr, worker_stderr) = stderr_pipe()?;
     let child = command(program)
         .arg(SINGLE)
