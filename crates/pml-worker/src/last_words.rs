@@ -27,6 +27,7 @@ static PREPARED: OnceLock<Prepared> = OnceLock::new();
 
 struct Prepared {
     too_deep: Vec<u8>,
+    too_large: Vec<u8>,
     out_of_memory: Vec<u8>,
 }
 
@@ -47,6 +48,15 @@ pub(crate) fn leave_out_of_memory() -> ! {
     unsafe { libc::_exit(EXIT_OUT_OF_MEMORY) }
 }
 
+/// Ends the process when compiling needs too much memory. Nothing is being sent while a program is compiled.
+pub(crate) fn leave_compiling() -> ! {
+    if let Some(prepared) = PREPARED.get() {
+        // SAFETY: the words are valid for reads of their length. A failed write changes nothing here.
+        unsafe { libc::write(SOCKET, prepared.too_large.as_ptr().cast(), prepared.too_large.len()) };
+    }
+    leave()
+}
+
 /// Ends the process with a reason on standard error, for the host to show.
 pub(crate) fn fail(reason: &str) -> ! {
     let line = format!("{reason}\n");
@@ -59,10 +69,18 @@ pub(crate) fn fail(reason: &str) -> ! {
 
 /// Prepares the frames, and installs the handlers on a stack of their own.
 pub(crate) fn install() {
-    std::panic::set_hook(Box::new(|panic| fail(&panic.to_string())));
+    std::panic::set_hook(Box::new(|panic| {
+        // Without the folders: they are those of the machine that pml was built on.
+        let place = panic.location().map_or_else(String::new, |place| {
+            let file = place.file().rsplit(['/', '\\']).next().unwrap_or_default();
+            format!(" at {file}:{}", place.line())
+        });
+        fail(&format!("panicked{place}: {}", panic.payload_as_str().unwrap_or_default()));
+    }));
 
     PREPARED.get_or_init(|| Prepared {
         too_deep: prepare(too_deep()),
+        too_large: prepare(too_large()),
         out_of_memory: prepare(ErrorReport::out_of_memory()),
     });
 
@@ -87,6 +105,11 @@ pub(crate) fn install() {
 pub(crate) fn too_deep() -> ErrorReport {
     ErrorReport::new(ErrorCode::CodeTooDeep, "the code is nested too deeply to compile")
         .with_hint("split the expression or the data over several statements")
+}
+
+fn too_large() -> ErrorReport {
+    ErrorReport::new(ErrorCode::MemoryLimit, "compiling the code needs more memory than the limit of the run")
+        .with_hint("make the code shorter or nest it less; pass data through `args` or a tool")
 }
 
 fn prepare(error: ErrorReport) -> Vec<u8> {

@@ -12,6 +12,7 @@ mod channel;
 mod clock;
 mod engine;
 pub mod harden;
+mod heap;
 mod last_words;
 mod memory;
 mod transpile;
@@ -22,6 +23,7 @@ mod zygote;
 use std::ffi::OsString;
 
 pub use harden::WorkerLimits;
+pub use heap::Heap;
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 compile_error!("pml has no sandbox for this system; it runs on Linux, and untested on macOS");

@@ -5,6 +5,9 @@ use std::{env, process::ExitCode};
 
 use pml::{cli, upstream::keeper};
 
+#[global_allocator]
+static HEAP: pml_worker::Heap = pml_worker::Heap;
+
 fn main() -> ExitCode {
     let mut args = env::args_os();
     // Before anything of the user's is read: configuration, environment, terminal.

@@ -37,7 +37,7 @@ use self::{inspect::Helpers, report::Reporter, timers::Timers, to_json::Intrinsi
 use crate::{
     channel::{self, Channel, Wait},
     clock::Moment,
-    last_words, memory,
+    heap, last_words, memory,
     transpile::{self, Branch, ENGINE_FILE, MODULE_EXPORTS, Probes, Source},
 };
 
@@ -47,6 +47,8 @@ const STACK_BYTES: usize = 4 * 1024 * 1024;
 const WARNING_BYTES: usize = 1000;
 /// Longest `Preflight`, well under the shortest frame that the host takes with any limits.
 const PREFLIGHT_BYTES: usize = 48 * 1024;
+/// Memory that the compiler gets for each byte of a program, besides the limit of the run. Ordinary programs need less.
+const COMPILER_BYTES: usize = 64;
 /// Answers that are settled before the program goes on, about.
 const SETTLE_BYTES: usize = 1024 * 1024;
 /// How often a program that never pauses is asked whether its host still lives.
@@ -258,7 +260,8 @@ impl<'js> Session<'js> {
             _ => Probes::Insert,
         };
         last_words::compiling(true);
-        let compiled = transpile::compile(code, name, probes);
+        let memory_bytes = self.state.limits.get().memory_bytes + COMPILER_BYTES * code.len();
+        let compiled = heap::limited(memory_bytes, || transpile::compile(code, name, probes));
         last_words::compiling(false);
         let program = compiled?;
         let source = Rc::new(program.source);

@@ -23,6 +23,7 @@ pub(crate) fn die_with_parent() {
 /// not the process that makes it.
 pub fn prepare(with_pid_namespace: bool) -> HardeningReport {
     close_inherited_files();
+    be_killed_first();
     set_limit(libc::RLIMIT_STACK, STACK_BYTES);
     // Asks /etc for the time zone now rather than at the first `new Date()`, when there is no /etc.
     // The host sets TZ, so not even now is a file opened.
@@ -66,6 +67,12 @@ fn close_inherited_files() {
         libc::close(libc::STDOUT_FILENO);
         libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0);
     }
+}
+
+/// Has the kernel, when memory runs out, take this process before the host. Where that cannot be said, the kernel takes
+/// the largest process.
+fn be_killed_first() {
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
 }
 
 fn tzset() {

@@ -44,6 +44,8 @@ async fn the_kernel_agrees_with_the_report() {
         {
             assert!(status.contains(line), "{mode:?}: no {line:?} in {status}");
         }
+        let score = fs::read_to_string(format!("{proc}/oom_score_adj")).unwrap();
+        assert_eq!(score.trim(), "1000", "{mode:?}: when memory runs out, a worker goes before the host");
         let limits = fs::read_to_string(format!("{proc}/limits")).unwrap();
         for (name, value) in
             [("Max open files", "1"), ("Max processes", "0"), ("Max file size", "0"), ("Max core file size", "0")]

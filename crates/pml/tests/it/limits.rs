@@ -174,3 +174,42 @@ async fn answers_that_do_not_fit_into_memory_are_no_deadlock() {
     assert_eq!(code(&outcome), Some(ErrorCode::MemoryLimit), "{:?}", outcome.result);
     sandbox.stop().await;
 }
+
+/// A few kilobytes of code that make the compiler ask for a gigabyte, in the ways that its parser tries things out.
+#[test]
+fn compiling_stays_near_the_memory_limit() {
+    // The most that a process of this run has held, in kilobytes, behind what pml printed.
+    const MEASURE: &str = "import resource, subprocess, sys\n\
+        run = subprocess.run(sys.argv[1:], capture_output=True, text=True)\n\
+        print(run.stdout, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)";
+    let folder = tempfile::tempdir().unwrap();
+    let programs = [
+        format!("return {}1", "a<".repeat(8000)),
+        "async(a=".repeat(8000),
+        format!("return {}1", "f<a,".repeat(8000)),
+        "(a:(b:".repeat(8000),
+        format!("return {}1", "a?(b):".repeat(8000)),
+        format!("return {}1", "x as ".repeat(20_000)),
+    ];
+    for program in programs {
+        let path = folder.path().join("program.ts");
+        std::fs::write(&path, &program).unwrap();
+        #[expect(clippy::disallowed_methods, reason = "tests start programs directly")]
+        let measured = std::process::Command::new("python3")
+            .args(["-c", MEASURE, env!("CARGO_BIN_EXE_pml"), "run", "--json", "--memory", "64"])
+            .arg(&path)
+            .env("PML_DATA_DIR", folder.path())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&measured.stdout).into_owned();
+        let (json, kilobytes) = text.trim().rsplit_once(' ').expect("a result and a number");
+        let outcome: serde_json::Value = serde_json::from_str(json).unwrap();
+        let start = &program[..20];
+        let error = &outcome["error"];
+        let ends = ["MEMORY_LIMIT", "CODE_TOO_DEEP", "SYNTAX_ERROR", "EXCEPTION"];
+        assert!(ends.iter().any(|code| error["code"] == *code), "{start}: {error}");
+        assert!(!error["message"].as_str().unwrap().contains('/'), "{start}: {error}");
+        // The compiler's limit, the engine's, and the program itself.
+        assert!(kilobytes.parse::<usize>().unwrap() < 200 * 1024, "{start}: {kilobytes} kB");
+    }
+}
