@@ -45,11 +45,15 @@ pub enum Kind {
     Read = 24,
     /// Worker → host: search for tools.
     Search = 25,
+    /// Worker → host: the program has nothing to do until an answer comes or a timer is due.
+    Waiting = 26,
+    /// Worker → host: a timer was due, and the program goes on.
+    Awake = 27,
 }
 
 impl Kind {
     /// Every kind there is.
-    const ALL: [Kind; 15] = [
+    const ALL: [Kind; 17] = [
         Kind::Init,
         Kind::RpcResult,
         Kind::RpcError,
@@ -65,6 +69,8 @@ impl Kind {
         Kind::Preflight,
         Kind::Read,
         Kind::Search,
+        Kind::Waiting,
+        Kind::Awake,
     ];
 
     fn from_byte(byte: u8) -> Option<Kind> {

@@ -7,8 +7,20 @@ pub const MAX_DEPTH: usize = 100;
 ///
 /// Linear and without recursion, so it is safe on text of any depth.
 pub fn depth(text: &str) -> usize {
-    let mut depth = 0_usize;
-    let mut deepest = 0;
+    scan(text).0
+}
+
+/// About how much memory the JSON text takes once it is parsed into a tree of values.
+///
+/// Linear and without recursion, so it is safe on text of any depth.
+pub fn parsed_bytes(text: &str) -> usize {
+    const VALUE_BYTES: usize = 48;
+    text.len() + VALUE_BYTES * scan(text).1
+}
+
+/// How deeply `text` nests, and about how many values it has.
+fn scan(text: &str) -> (usize, usize) {
+    let (mut depth, mut deepest, mut values) = (0_usize, 0, 0);
     let mut in_string = false;
     let mut escaped = false;
     for byte in text.bytes() {
@@ -25,18 +37,20 @@ pub fn depth(text: &str) -> usize {
             b'"' => in_string = true,
             b'[' | b'{' => {
                 depth += 1;
+                values += 1;
                 deepest = deepest.max(depth);
             }
             b']' | b'}' => depth = depth.saturating_sub(1),
+            b',' | b':' => values += 1,
             _ => {}
         }
     }
-    deepest
+    (deepest, values)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::depth;
+    use super::{depth, parsed_bytes};
 
     #[test]
     fn depth_counts_brackets_outside_strings() {
@@ -52,5 +66,12 @@ mod tests {
             assert_eq!(depth(text), expected, "{text}");
         }
         assert_eq!(depth(&"[".repeat(1_000_000)), 1_000_000);
+    }
+
+    #[test]
+    fn parsed_text_takes_more_the_more_values_it_has() {
+        let (text, list) = (format!("\"{}\"", "a,b:[".repeat(1000)), format!("[{}1]", "1,".repeat(2500)));
+        assert!(parsed_bytes(&text) < 6000, "what is inside of a string is no value");
+        assert!(parsed_bytes(&list) > 40 * 2500);
     }
 }

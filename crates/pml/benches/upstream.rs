@@ -21,7 +21,7 @@ use std::{
 };
 
 use pml::{
-    broker::{Answer, CallHandler, Policy, ToolCall},
+    broker::{AnswerBody, Arguments, CallHandler, Policy, ToolCall},
     execution::{self, Budget, Request},
     sandbox::{Mode, Options, Pool, WorkerLimits},
     serve::{self, Services},
@@ -177,6 +177,7 @@ impl Gateway {
             data_dir: Some(data_dir.path().to_owned()),
             model_dir: None,
             who: "bench".to_owned(),
+            results_bytes: 512 * MIB,
         })
         .expect("services start");
         services.servers.all()[0].init().await.expect("the server starts");
@@ -213,12 +214,13 @@ impl Gateway {
                 execution: ExecutionId::mint(),
                 id: CallId(1),
                 tool: format!("{}:{tool}", self.name).parse().expect("a tool"),
-                args: args.clone(),
+                args: Arguments::new(args.clone(), None),
+                suggests: true,
             };
             let started = Instant::now();
             let answer = self.services.broker.call(call).await.expect("an answer");
             let took = started.elapsed().as_secs_f64();
-            assert!(matches!(answer, Answer::Value(_)));
+            assert!(matches!(answer.body, AnswerBody::Value(_)));
             // The first ones warm caches.
             if round >= rounds / 10 {
                 direct.push(plain);

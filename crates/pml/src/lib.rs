@@ -15,6 +15,8 @@
 //! * [`catalog`]: what tools there are, and how they look in TypeScript.
 //! * [`events`]: what happens, told to whoever listens.
 //! * [`audit`]: one line for every call.
+//! * [`room`]: memory for large texts of servers, shared by everything that holds one.
+//! * [`work`]: work whose cost somebody else controls, done where it holds up nobody.
 //! * [`error`]: an error as it crosses a boundary.
 
 pub mod audit;
@@ -27,6 +29,8 @@ pub mod error;
 pub mod events;
 pub mod execution;
 pub mod frontend;
+pub mod room;
 pub mod sandbox;
 pub mod serve;
 pub mod upstream;
+pub mod work;

@@ -49,6 +49,8 @@ const WARNING_BYTES: usize = 1000;
 const PREFLIGHT_BYTES: usize = 48 * 1024;
 /// Memory that the compiler gets for each byte of a program, besides the limit of the run. Ordinary programs need less.
 const COMPILER_BYTES: usize = 64;
+/// How long a program waits before the host is told that it does.
+const MOMENT: Duration = Duration::from_millis(5);
 /// Answers that are settled before the program goes on, about.
 const SETTLE_BYTES: usize = 1024 * 1024;
 /// How often a program that never pauses is asked whether its host still lives.
@@ -374,9 +376,30 @@ impl<'js> Session<'js> {
         }
         let until = [next_timer, self.deadline.at.get()].into_iter().flatten().min();
         let limit = until.map(|until| until.since(Moment::now()));
-        if self.state.channel.borrow_mut().wait(limit) == Wait::Data {
+        if self.wait(limit) == Wait::Data {
             self.settle_arrived();
         }
+    }
+
+    /// Waits for bytes. If that takes longer than a moment, the host is told: a program that waits needs no processor.
+    fn wait(&self, limit: Option<Duration>) -> Wait {
+        let mut channel = self.state.channel.borrow_mut();
+        let moment = limit.map_or(MOMENT, |limit| limit.min(MOMENT));
+        if channel.wait(Some(moment)) == Wait::Data {
+            return Wait::Data;
+        }
+        let rest = limit.map(|limit| limit - moment);
+        if rest.is_some_and(|rest| rest.is_zero()) {
+            return Wait::TimedOut;
+        }
+        channel.send(Kind::Waiting, 0, b"");
+        let waited = channel.wait(rest);
+        if waited == Wait::TimedOut {
+            // The host has sent nothing that would tell it.
+            channel.send(Kind::Awake, 0, b"");
+            channel.flush();
+        }
+        waited
     }
 
     /// Settles calls whose answers have arrived. Not all of many large ones at once: what the program makes of the first

@@ -11,26 +11,32 @@ use pml_wire::{
     message::{CallError, ErrorReport, PreflightCall, Search},
 };
 use serde_json::value::RawValue;
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::time::Instant;
 
 use super::{
-    handler::{Answer, CallHandler, HandlerFuture, ToolCall},
+    activity::Activity,
+    handler::{Answer, Arguments, CallHandler, HandlerFuture, ToolCall},
     normalise,
     policy::Policy,
     rate::Bucket,
     record::{Record, Sinks, traceparent},
-    search::SLOW_SEARCHES,
     sharing::Sharing,
 };
 use crate::{
     audit::{Audit, Decision},
-    catalog::{Catalog, Finder, Snapshot, Source, Tool},
+    catalog::{Catalog, Finder, Pace, Snapshot, Source, TooSlow, Tool, hash},
     events::Bus,
+    room::{Charge, Room},
     upstream::{CallResult, Fleet, Invocation, Item, Settings, Upstream},
+    work::{self, AT_ONCE_BYTES, Wanted},
 };
 
-/// How long an unknown tool of a server that changes its tools is waited for.
+/// How long a call to an unknown tool waits for a list that may be on its way.
 const NEWS: Duration = Duration::from_millis(250);
+
+/// Most memory that arguments or a result may take while they are checked. Larger ones are the server's and the program's
+/// own business.
+const MAX_PARSED_BYTES: usize = 32 * 1024 * 1024;
 
 /// The only door from programs to servers.
 #[derive(Debug)]
@@ -39,10 +45,11 @@ pub struct Broker {
     pub(super) finder: Finder,
     pub(super) servers: Fleet,
     pub(super) started: Instant,
-    pub(super) slow_searches: Semaphore,
     rules: RwLock<Arc<Rules>>,
     sinks: Sinks,
     sharing: Sharing,
+    room: Room,
+    activity: Activity,
 }
 
 /// What calls are held to.
@@ -64,20 +71,22 @@ pub struct Parts {
     pub audit: Audit,
     /// On whose behalf calls are made.
     pub who: String,
+    pub room: Room,
 }
 
 impl Broker {
     pub fn new(parts: Parts) -> Broker {
-        let Parts { catalog, finder, servers, policy, bus, audit, who } = parts;
+        let Parts { catalog, finder, servers, policy, bus, audit, who, room } = parts;
         let broker = Broker {
             catalog,
             finder,
             servers,
             started: Instant::now(),
-            slow_searches: Semaphore::new(SLOW_SEARCHES),
             rules: RwLock::new(Arc::new(Rules { policy: Policy::default(), rates: HashMap::new() })),
             sinks: Sinks { bus, audit, who },
             sharing: Sharing::default(),
+            room,
+            activity: Activity::default(),
         };
         broker.set_rules(policy, broker.servers.all().iter().map(Upstream::settings));
         broker
@@ -126,7 +135,7 @@ impl Broker {
     }
 
     fn record_refusal(&self, execution: ExecutionId, id: CallId, tool: &str, rule: &str, error: CallError) {
-        let mut record = Record::new(&self.sinks, execution, id, tool, "");
+        let mut record = Record::new(&self.sinks, execution, id, tool);
         record.decision = Decision::Deny;
         rule.clone_into(&mut record.rule);
         record.end(&Err(error));
@@ -144,9 +153,15 @@ impl Broker {
         &self.sinks
     }
 
-    /// Finds a tool that may be called now, and its server.
-    pub(super) async fn admit(&self, id: &ToolId, record: &mut Record<'_>) -> Result<(Arc<Tool>, Upstream), CallError> {
-        let tool = self.find(id).await?;
+    /// Finds a tool that may be called now, and its server. `suggests`: say which tools may have been meant if there is
+    /// none.
+    pub(super) async fn admit(
+        &self,
+        id: &ToolId,
+        suggests: bool,
+        record: &mut Record<'_>,
+    ) -> Result<(Arc<Tool>, Upstream), CallError> {
+        let tool = self.find(id, suggests).await?;
         tool.id.as_str().clone_into(&mut record.tool);
 
         let rules = self.rules();
@@ -170,23 +185,28 @@ impl Broker {
         Ok((tool, upstream))
     }
 
-    async fn checked_call(&self, call: &ToolCall, record: &mut Record<'_>) -> Result<Answer, CallError> {
-        let (tool, upstream) = self.admit(&call.tool, record).await?;
-        let headers = check_arguments(&tool, &call.args)?;
+    async fn checked_call(&self, call: ToolCall, record: &mut Record<'_>) -> Result<Answer, CallError> {
+        let ToolCall { execution, id, tool, args, suggests } = call;
+        let (tool, upstream) = self.admit(&tool, suggests, record).await?;
+        // Only now are values put in for handles: a call that is refused costs nothing.
+        let prepared = prepare(&tool, args, &self.room, record).await?;
         let settings = upstream.settings();
-        let work = Work { traceparent: traceparent(call.execution, call.id), headers };
-        if !(settings.is_trusted && tool.hints.is_read_only) {
-            return execute(&upstream, &tool, &call.args, work).await;
-        }
+        let is_shared = settings.is_trusted && tool.hints.is_read_only;
         let ttl = settings.cache_ttl.filter(|_| tool.hints.is_idempotent);
-        let key = (tool.id.as_str().to_owned(), call.args.get().to_owned());
-        let (upstream, tool, args) = (upstream.clone(), Arc::clone(&tool), call.args.clone());
-        let begin = || Box::pin(async move { execute(&upstream, &tool, &args, work).await }) as _;
-        self.sharing.call(key, ttl, begin).await
+        let key = (tool.id.as_str().to_owned(), record.args_sha256.clone());
+        let traceparent = traceparent(execution, id);
+        let server = tool.id.server().to_owned();
+        let work = execute(upstream, tool, prepared, traceparent, self.room.clone());
+        let answer = match is_shared {
+            false => work.await,
+            true => self.sharing.call(key, ttl, || Box::pin(work)).await,
+        };
+        self.activity.called(&server);
+        answer
     }
 
     /// The tool that is meant. A server whose tools are not known for sure is asked first.
-    async fn find(&self, id: &ToolId) -> Result<Arc<Tool>, CallError> {
+    async fn find(&self, id: &ToolId, suggests: bool) -> Result<Arc<Tool>, CallError> {
         let snapshot = self.snapshot();
         if let Some(tool) = snapshot.tool(id) {
             return Ok(Arc::clone(tool));
@@ -197,34 +217,30 @@ impl Broker {
         {
             upstream.init().await?;
         }
-        // A server may have just said that it has new tools.
-        let may_appear = snapshot.server_name(id.server()).is_some_and(|server| self.may_change(server));
-        let snapshot = match may_appear {
-            true => self.catalog.wait_for(NEWS, |snapshot| snapshot.tool(id).is_some()).await,
-            false => self.snapshot(),
+        // A call may have made a server say that it has new tools, and their list may be on its way.
+        let server = snapshot.server_name(id.server()).filter(|server| self.may_change(server));
+        let snapshot = match server.and_then(|server| self.activity.since_last_wait(server)) {
+            Some(waiting) => {
+                let snapshot = self.catalog.wait_for(NEWS, |snapshot| snapshot.tool(id).is_some()).await;
+                if snapshot.tool(id).is_none() {
+                    self.activity.waited(waiting);
+                }
+                snapshot
+            }
+            None => self.snapshot(),
         };
         match snapshot.tool(id) {
             Some(tool) => Ok(Arc::clone(tool)),
-            None => Err(CallError::new(ErrorCode::ToolNotFound, self.explain_missing(&snapshot, id).await)),
+            None if suggests => Err(CallError::new(ErrorCode::ToolNotFound, self.explain_missing(&snapshot, id).await)),
+            None => Err(CallError::new(ErrorCode::ToolNotFound, format!("there is no tool `{id}`"))),
         }
     }
 
     /// All names, of which those that may not be called are left out.
     async fn all_names(&self) -> Arc<str> {
         self.learn(None).await;
-        let snapshot = self.snapshot();
-        let rules = self.rules();
-        if rules.policy.is_trivial() {
-            return snapshot.names();
-        }
-        let mut names: serde_json::Map<_, _> =
-            snapshot.servers().map(|server| (server.to_owned(), serde_json::Value::Array(Vec::new()))).collect();
-        for tool in snapshot.tools().filter(|tool| rules.policy.allows(&tool.id)) {
-            if let Some(list) = names.get_mut(tool.id.server()).and_then(serde_json::Value::as_array_mut) {
-                list.push(tool.id.tool().into());
-            }
-        }
-        serde_json::Value::Object(names).to_string().into()
+        let (snapshot, rules) = (self.snapshot(), self.rules());
+        work::elsewhere(move |_| allowed_names(&snapshot, &rules)).await
     }
 
     /// Writes what is waiting to be written. No call may be made any more.
@@ -235,9 +251,10 @@ impl Broker {
 
 impl CallHandler for Broker {
     fn call(&self, call: ToolCall) -> HandlerFuture<'_, Result<Answer, CallError>> {
-        let mut record = Record::begin(&self.sinks, &call);
+        let mut record = Record::new(&self.sinks, call.execution, call.id, call.tool.as_str());
         Box::pin(async move {
-            let outcome = self.checked_call(&call, &mut record).await;
+            record.args_sha256 = digest(call.args.written()).await;
+            let outcome = self.checked_call(call, &mut record).await;
             record.end(&outcome);
             outcome
         })
@@ -245,6 +262,10 @@ impl CallHandler for Broker {
 
     fn names(&self) -> HandlerFuture<'_, Arc<str>> {
         Box::pin(self.all_names())
+    }
+
+    fn room(&self) -> Room {
+        self.room.clone()
     }
 
     fn search(&self, search: Search) -> HandlerFuture<'_, Result<Answer, CallError>> {
@@ -268,36 +289,135 @@ impl CallHandler for Broker {
     }
 }
 
-/// What goes along with the arguments of a call.
-struct Work {
-    traceparent: String,
+/// Every tool that may be called, by server, as JSON.
+fn allowed_names(snapshot: &Snapshot, rules: &Rules) -> Arc<str> {
+    if rules.policy.is_trivial() {
+        return snapshot.names();
+    }
+    let mut names: serde_json::Map<_, _> =
+        snapshot.servers().map(|server| (server.to_owned(), serde_json::Value::Array(Vec::new()))).collect();
+    for tool in snapshot.tools().filter(|tool| rules.policy.allows(&tool.id)) {
+        if let Some(list) = names.get_mut(tool.id.server()).and_then(serde_json::Value::as_array_mut) {
+            list.push(tool.id.tool().into());
+        }
+    }
+    serde_json::Value::Object(names).to_string().into()
+}
+
+/// Arguments that may be sent.
+struct Prepared {
+    args: Box<RawValue>,
+    /// Those that also go into headers.
     headers: Vec<(String, String)>,
+    /// The room that they take.
+    _held: Charge,
+}
+
+/// A hash of JSON text. A long one is worked out elsewhere.
+async fn digest(text: &RawValue) -> String {
+    match text.get().len() <= AT_ONCE_BYTES {
+        true => hash(text.get()),
+        false => {
+            let text = text.to_owned();
+            work::elsewhere(move |_| hash(text.get())).await
+        }
+    }
+}
+
+/// Puts values in for handles and checks the arguments: at once, or elsewhere if that takes long.
+async fn prepare(
+    tool: &Arc<Tool>,
+    args: Arguments,
+    room: &Room,
+    record: &mut Record<'_>,
+) -> Result<Prepared, CallError> {
+    let bytes = args.bytes();
+    let mut held = room.charge();
+    // The message that they go into is as large again.
+    held.set(2 * bytes).await.map_err(|full| CallError {
+        retryable: true,
+        ..CallError::new(ErrorCode::InvalidArguments, format!("the arguments have {bytes} bytes, and {full}"))
+    })?;
+    if bytes <= AT_ONCE_BYTES {
+        let args = args.fill()?;
+        if let Ok(headers) = check_arguments(tool, &args, Pace::Quick) {
+            return Ok(Prepared { args, headers: headers?, _held: held });
+        }
+        let (tool, args) = (Arc::clone(tool), args);
+        let (args, checked) = work::elsewhere(move |_| {
+            let checked = check_arguments(&tool, &args, Pace::Thorough);
+            (args, checked)
+        })
+        .await;
+        return Ok(Prepared { args, headers: checked.unwrap_or_else(|TooSlow| Ok(Vec::new()))?, _held: held });
+    }
+    let tool = Arc::clone(tool);
+    let work = move |_: &Wanted| {
+        let args = args.fill()?;
+        let checked = check_arguments(&tool, &args, Pace::Thorough).unwrap_or_else(|TooSlow| Ok(Vec::new()));
+        Ok::<_, CallError>((hash(args.get()), checked.map(|headers| (args, headers))))
+    };
+    let (sha256, checked) = work::elsewhere(work).await?;
+    record.args_sha256 = sha256;
+    let (args, headers) = checked?;
+    Ok(Prepared { args, headers, _held: held })
 }
 
 /// Checks the arguments of a call. Those that also go into headers.
-fn check_arguments(tool: &Tool, args: &RawValue) -> Result<Vec<(String, String)>, CallError> {
+fn check_arguments(
+    tool: &Tool,
+    args: &RawValue,
+    pace: Pace,
+) -> Result<Result<Vec<(String, String)>, CallError>, TooSlow> {
     let invalid = |why: String| {
         CallError::new(ErrorCode::InvalidArguments, format!("the arguments of `{}` are wrong: {why}", tool.id))
     };
-    let value: serde_json::Value = serde_json::from_str(args.get()).map_err(|err| invalid(err.to_string()))?;
-    tool.check_arguments(&value).map_err(invalid)?;
-    Ok(tool.header_arguments(&value))
+    if json::parsed_bytes(args.get()) > MAX_PARSED_BYTES {
+        tracing::debug!(tool = %tool.id, "arguments are too large to be checked");
+        return Err(TooSlow);
+    }
+    let value: serde_json::Value = match serde_json::from_str(args.get()) {
+        Ok(value) => value,
+        Err(err) => return Ok(Err(invalid(err.to_string()))),
+    };
+    let verdict = tool.check_arguments(&value, pace)?;
+    Ok(verdict.map_err(invalid).map(|()| tool.header_arguments(&value)))
 }
 
-async fn execute(upstream: &Upstream, tool: &Tool, args: &RawValue, work: Work) -> Result<Answer, CallError> {
-    let Work { traceparent, headers } = work;
+async fn execute(
+    upstream: Upstream,
+    tool: Arc<Tool>,
+    prepared: Prepared,
+    traceparent: String,
+    room: Room,
+) -> Result<Answer, CallError> {
+    let Prepared { args, headers, _held: held } = prepared;
+    let args = Arc::new(args);
     let result = upstream.execute(&Invocation { tool: tool.id.tool(), args, traceparent, headers }).await?;
-    if upstream.settings().checks_results && !result.is_error {
-        check_result(tool, &result)?;
+    drop(held);
+    let checks = upstream.settings().checks_results && !result.is_error && tool.output_schema.is_some();
+    let bytes = result.bytes();
+    if bytes <= AT_ONCE_BYTES {
+        let verdict = if checks { check_result(&tool, &result, Pace::Quick) } else { Ok(Ok(())) };
+        if let Ok(verdict) = verdict {
+            verdict?;
+            return normalise::answer(&tool, result);
+        }
     }
-    normalise::answer(tool, result)
+    // What is made of it is a copy in part.
+    let mut copy = room.charge();
+    copy.set(bytes).await?;
+    work::elsewhere(move |_| {
+        if checks {
+            check_result(&tool, &result, Pace::Thorough).unwrap_or(Ok(()))?;
+        }
+        normalise::answer(&tool, result)
+    })
+    .await
 }
 
 /// Checks a result against what the tool says it returns.
-fn check_result(tool: &Tool, result: &CallResult) -> Result<(), CallError> {
-    if tool.output_schema.is_none() {
-        return Ok(());
-    }
+fn check_result(tool: &Tool, result: &CallResult, pace: Pace) -> Result<Result<(), CallError>, TooSlow> {
     let invalid = |why: String| {
         CallError::new(
             ErrorCode::InvalidResult,
@@ -307,11 +427,17 @@ fn check_result(tool: &Tool, result: &CallResult) -> Result<(), CallError> {
     let text = match &result.structured {
         Some(Item::Object(fields)) => fields.to_raw(),
         Some(Item::Other(value)) => value.clone(),
-        None => return Err(invalid("it has no structured content".to_owned())),
+        None => return Ok(Err(invalid("it has no structured content".to_owned()))),
     };
     if json::depth(text.get()) > json::MAX_DEPTH {
-        return Err(invalid(format!("it is nested more than {} levels deep", json::MAX_DEPTH)));
+        return Ok(Err(invalid(format!("it is nested more than {} levels deep", json::MAX_DEPTH))));
     }
-    let value = serde_json::from_str(text.get()).map_err(|err| invalid(err.to_string()))?;
-    tool.check_result(&value).map_err(invalid)
+    if json::parsed_bytes(text.get()) > MAX_PARSED_BYTES {
+        tracing::debug!(tool = %tool.id, "a result is too large to be checked");
+        return Err(TooSlow);
+    }
+    match serde_json::from_str(text.get()) {
+        Ok(value) => Ok(tool.check_result(&value, pace)?.map_err(invalid)),
+        Err(err) => Ok(Err(invalid(err.to_string()))),
+    }
 }

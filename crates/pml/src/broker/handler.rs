@@ -1,12 +1,14 @@
 //! What runs know of the broker.
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{fmt::Debug, future::Future, pin::Pin, sync::Arc};
 
 use pml_wire::{
     CallId, ExecutionId, ToolId,
     message::{CallError, ErrorReport, PreflightCall, Search},
 };
 use serde_json::value::RawValue;
+
+use crate::room::{Held, Room};
 
 /// The way from a program's calls to real tools.
 pub trait CallHandler: Send + Sync {
@@ -33,6 +35,11 @@ pub trait CallHandler: Send + Sync {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
+    /// Where large values of runs find room.
+    fn room(&self) -> Room {
+        Room::unlimited()
+    }
+
     /// Hears of a call that was refused before it got here.
     fn refused(&self, _execution: ExecutionId, _id: CallId, _target: &str, _error: &CallError) {}
 }
@@ -45,13 +52,61 @@ pub struct ToolCall {
     pub execution: ExecutionId,
     pub id: CallId,
     pub tool: ToolId,
-    /// A JSON object.
-    pub args: Box<RawValue>,
+    pub args: Arguments,
+    /// If there is no such tool, say which may have been meant. That takes time, so not for every one of many.
+    pub suggests: bool,
+}
+
+/// The arguments of a call, a JSON object. The values that handles in them stand for are put in when they are needed.
+#[derive(Clone, Debug)]
+pub struct Arguments {
+    written: Box<RawValue>,
+    handles: Option<Arc<dyn Handles>>,
+}
+
+/// Values that the host keeps for a run, and that the arguments of a call refer to.
+pub trait Handles: Debug + Send + Sync {
+    /// How large the arguments are with the values in them.
+    fn bytes(&self) -> usize;
+
+    /// The arguments with the values in place of their handles. Takes time in proportion to their size.
+    fn fill(&self, written: &RawValue) -> Result<Box<RawValue>, CallError>;
+}
+
+impl Arguments {
+    pub fn new(written: Box<RawValue>, handles: Option<Arc<dyn Handles>>) -> Arguments {
+        Arguments { written, handles }
+    }
+
+    /// As the program wrote them.
+    pub fn written(&self) -> &RawValue {
+        &self.written
+    }
+
+    /// How large they are with all values in them.
+    pub fn bytes(&self) -> usize {
+        self.handles.as_ref().map_or(self.written.get().len(), |handles| handles.bytes())
+    }
+
+    /// With all values in them. Takes time in proportion to their size.
+    pub fn fill(self) -> Result<Box<RawValue>, CallError> {
+        match self.handles {
+            Some(handles) => handles.fill(&self.written),
+            None => Ok(self.written),
+        }
+    }
 }
 
 /// What a call gives to the program.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub struct Answer {
+    pub body: AnswerBody,
+    /// The room that it takes, if it is large.
+    pub held: Held,
+}
+
+#[derive(Clone, Debug)]
+pub enum AnswerBody {
     Value(Box<RawValue>),
     /// Content blocks, some of which the program gets as handles only.
     Blocks(Vec<Part>),
@@ -78,16 +133,16 @@ pub struct Kept {
 
 impl From<Box<RawValue>> for Answer {
     fn from(value: Box<RawValue>) -> Answer {
-        Answer::Value(value)
+        Answer { body: AnswerBody::Value(value), held: None }
     }
 }
 
 impl Answer {
     /// How large it is.
     pub fn bytes(&self) -> usize {
-        match self {
-            Answer::Value(value) => value.get().len(),
-            Answer::Blocks(parts) => parts
+        match &self.body {
+            AnswerBody::Value(value) => value.get().len(),
+            AnswerBody::Blocks(parts) => parts
                 .iter()
                 .map(|part| match part {
                     Part::Value(value) => value.get().len(),

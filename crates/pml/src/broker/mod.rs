@@ -10,6 +10,7 @@
 //!
 //! **Invariant:** nothing else in pml calls a tool on behalf of anybody.
 
+mod activity;
 mod door;
 mod handler;
 mod normalise;
@@ -23,7 +24,7 @@ mod sharing;
 
 pub use self::{
     door::{Broker, Parts},
-    handler::{Answer, CallHandler, HandlerFuture, Kept, Part, ToolCall},
+    handler::{Answer, AnswerBody, Arguments, CallHandler, HandlerFuture, Handles, Kept, Part, ToolCall},
     passthrough::Passthrough,
     policy::Policy,
     rate::Bucket,

@@ -3,7 +3,7 @@
 use pml_wire::{ErrorCode, json, message::CallError};
 use serde_json::value::RawValue;
 
-use super::handler::{Answer, Kept, Part};
+use super::handler::{Answer, AnswerBody, Kept, Part};
 use crate::{
     catalog::Tool,
     upstream::{CallResult, Content, Item},
@@ -18,28 +18,28 @@ pub(super) fn answer(tool: &Tool, result: CallResult) -> Result<Answer, CallErro
     if result.is_error {
         return Err(failed(result));
     }
-    let answer = match result.structured {
+    let body = match result.structured {
         Some(Item::Object(mut fields)) => {
             let inner = tool.unwrapped.as_deref().and_then(|key| fields.take(key));
-            Answer::Value(inner.unwrap_or_else(|| fields.to_raw()))
+            AnswerBody::Value(inner.unwrap_or_else(|| fields.to_raw()))
         }
-        Some(Item::Other(value)) => Answer::Value(value),
+        Some(Item::Other(value)) => AnswerBody::Value(value),
         None => blocks(result.content),
     };
-    check_depth(&answer)?;
-    Ok(answer)
+    check_depth(&body)?;
+    Ok(Answer { body, held: result.held })
 }
 
-fn blocks(mut content: Vec<Content>) -> Answer {
+fn blocks(mut content: Vec<Content>) -> AnswerBody {
     match content.as_mut_slice() {
-        [] => Answer::Value(RawValue::NULL.to_owned()),
-        [Content::Text(text)] => Answer::Value(std::mem::replace(text, RawValue::NULL.to_owned())),
+        [] => AnswerBody::Value(RawValue::NULL.to_owned()),
+        [Content::Text(text)] => AnswerBody::Value(std::mem::replace(text, RawValue::NULL.to_owned())),
         _ => {
             let has_media = content.iter().any(|block| matches!(block, Content::Media(_)));
             let parts: Vec<_> = content.into_iter().map(part).collect();
             match has_media {
-                true => Answer::Blocks(parts),
-                false => Answer::Value(list(&parts)),
+                true => AnswerBody::Blocks(parts),
+                false => AnswerBody::Value(list(&parts)),
             }
         }
     }
@@ -98,14 +98,14 @@ fn failed(result: CallResult) -> CallError {
     CallError { data, ..CallError::new(ErrorCode::ToolError, message) }
 }
 
-fn check_depth(answer: &Answer) -> Result<(), CallError> {
+fn check_depth(body: &AnswerBody) -> Result<(), CallError> {
     let is_deep = |value: &RawValue| {
         // A text has no depth, however long it is.
         !value.get().starts_with('"') && json::depth(value.get()) > json::MAX_DEPTH
     };
-    let any = match answer {
-        Answer::Value(value) => is_deep(value),
-        Answer::Blocks(parts) => parts.iter().any(|part| match part {
+    let any = match body {
+        AnswerBody::Value(value) => is_deep(value),
+        AnswerBody::Blocks(parts) => parts.iter().any(|part| match part {
             Part::Value(value) => is_deep(value),
             Part::Kept(kept) => is_deep(&kept.block),
         }),

@@ -13,7 +13,11 @@ use super::{
     door::Broker,
     record::{Record, traceparent},
 };
-use crate::upstream::{Forward, Owner, RpcError, Said};
+use crate::{
+    catalog::hash,
+    upstream::{Forward, Owner, RpcError, Said, Whole},
+    work::{self, Wanted},
+};
 
 /// A call that is passed on.
 #[derive(Debug)]
@@ -35,34 +39,44 @@ impl Broker {
     /// Passes a call on and gives back the server's result or error as they were sent; or why the server
     /// never heard of it, or did not answer. An unknown tool is [`ErrorCode::ToolNotFound`]. Dropping
     /// the future cancels the call.
-    pub async fn forward(&self, call: Passthrough) -> Result<Result<Box<RawValue>, RpcError>, CallError> {
-        let arguments = call.params.get("arguments").map(Value::to_string).unwrap_or_default();
-        let mut record = Record::new(self.sinks(), call.execution, CallId(1), call.tool.as_str(), &arguments);
+    pub async fn forward(&self, call: Passthrough) -> Result<Result<Whole, RpcError>, CallError> {
+        let mut record = Record::new(self.sinks(), call.execution, CallId(1), call.tool.as_str());
         let outcome = self.pass(call, &mut record).await;
         match &outcome {
-            Ok(answer) => match failure(answer.as_deref()) {
-                Some(message) => record.end_with(Err(&CallError::new(ErrorCode::ToolError, message))),
-                None => record.end_with(Ok(answer.as_ref().map_or(0, |result| result.get().len()))),
-            },
+            Ok(Passed { failure: Some(message), .. }) => {
+                record.end_with(Err(&CallError::new(ErrorCode::ToolError, message)));
+            }
+            Ok(Passed { answer, .. }) => record.end_with(Ok(answer.as_ref().map_or(0, |whole| whole.text.get().len()))),
             Err(error) => record.end_with(Err(error)),
         }
-        outcome
+        outcome.map(|passed| passed.answer)
     }
 
-    async fn pass(
-        &self,
-        call: Passthrough,
-        record: &mut Record<'_>,
-    ) -> Result<Result<Box<RawValue>, RpcError>, CallError> {
+    async fn pass(&self, call: Passthrough, record: &mut Record<'_>) -> Result<Passed, CallError> {
         let Passthrough { execution, tool, mut params, mut meta, relay, owner } = call;
-        let (tool, upstream) = self.admit(&tool, record).await?;
+        let (tool, upstream) = self.admit(&tool, true, record).await?;
+        let is_heavy = params.get("arguments").is_some_and(work::is_heavy);
+        (params, record.args_sha256) = work::weighed(is_heavy, move |_| {
+            let sha256 = hash(&params.get("arguments").map(Value::to_string).unwrap_or_default());
+            (params, sha256)
+        })
+        .await;
         let name = tool.id.tool();
         let headers = tool.header_arguments(params.get("arguments").unwrap_or(&Value::Null));
         params.insert("name".to_owned(), name.into());
         meta.entry("traceparent").or_insert_with(|| traceparent(execution, CallId(1)).into());
         let forward = Forward { method: "tools/call", params, meta, name: Some(name), headers, relay, owner };
-        Ok(upstream.forward(forward).await?)
+        let answer = upstream.forward(forward).await?;
+        let bytes = answer.as_ref().map_or(0, |whole| whole.text.get().len());
+        let passed = move |_: &Wanted| Passed { failure: failure(answer.as_ref().map(|whole| &*whole.text)), answer };
+        Ok(work::sized(bytes, passed).await)
     }
+}
+
+/// A server's answer, and what it says if the tool failed.
+struct Passed {
+    answer: Result<Whole, RpcError>,
+    failure: Option<String>,
 }
 
 /// How much of what a failed tool says is told on the bus.

@@ -1,23 +1,55 @@
 //! Calls that can be read off a program, checked before it runs.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use pml_wire::{
     ErrorCode, ExecutionId, ToolId,
     message::{ErrorReport, PreflightCall},
 };
 
-use super::door::Broker;
-use crate::catalog::{Snapshot, Source, Tool, nearest};
+use super::{
+    door::{Broker, Rules},
+    search::explain_missing,
+};
+use crate::{
+    catalog::{Searchable, Snapshot, Source, Tool, nearest},
+    work,
+};
 
 /// Mistakes that one report names, and missing tools that others are suggested for.
 const MAX_MISTAKES: usize = 10;
 
-/// What is wrong with a call.
+/// What is wrong with a call. What may have been meant takes time to find out, so it is said of a few only.
 enum Mistake {
-    /// There is no such tool. What may have been meant takes time to find out.
+    /// There is no such tool.
     Missing(ToolId),
+    /// The tool has no such argument.
+    Argument(Arc<Tool>, String),
     Other(String),
+}
+
+impl Mistake {
+    /// What is wrong, and if `suggests`, what may have been meant.
+    fn tell(&self, suggests: bool, known: &Known) -> String {
+        match self {
+            Mistake::Other(text) => text.clone(),
+            Mistake::Missing(id) if suggests => {
+                explain_missing(&known.snapshot, id, &known.rules, known.index.as_ref())
+            }
+            Mistake::Missing(id) => format!("there is no tool `{id}`"),
+            Mistake::Argument(tool, unknown) => {
+                let hint = if suggests { nearest_argument(tool, unknown) } else { String::new() };
+                format!("`{}` has no argument `{unknown}`{hint}", tool.id)
+            }
+        }
+    }
+}
+
+/// What suggestions are taken from.
+struct Known {
+    snapshot: Arc<Snapshot>,
+    rules: Arc<Rules>,
+    index: Option<Searchable>,
 }
 
 impl Broker {
@@ -46,30 +78,32 @@ impl Broker {
         futures_util::future::join_all(doubtful.iter().map(|server| self.discover(server))).await;
 
         let snapshot = self.snapshot();
-        let mut mistakes: Vec<(&PreflightCall, Mistake, bool)> = Vec::new();
+        let mut mistakes: Vec<(usize, Mistake, bool)> = Vec::new();
         for (place, call) in calls.iter().enumerate() {
             if let Some(mistake) = self.mistake(&snapshot, call) {
                 let is_fatal = call.is_certain && !self.may_appear(&snapshot, call, &calls[..place]);
-                mistakes.push((call, mistake, is_fatal));
+                mistakes.push((place, mistake, is_fatal));
             }
         }
         let index = match mistakes.iter().any(|(_, mistake, _)| matches!(mistake, Mistake::Missing(_))) {
             true => self.suggesting().await,
             false => None,
         };
-        let mut explained = 0;
-        let mut tell = |mistake: Mistake| match mistake {
-            Mistake::Other(text) => text,
-            Mistake::Missing(id) if explained < MAX_MISTAKES => {
-                explained += 1;
-                self.explain_missing_with(&snapshot, &id, index.as_ref())
-            }
-            Mistake::Missing(id) => format!("there is no tool `{id}`"),
-        };
-        let (fatal, harmless): (Vec<_>, Vec<_>) = mistakes.into_iter().partition(|(_, _, is_fatal)| *is_fatal);
-        let fatal: Vec<_> = fatal.into_iter().map(|(call, mistake, _)| (call, tell(mistake))).collect();
+        let known = Known { snapshot: Arc::clone(&snapshot), rules: self.rules(), index };
+        // Those that stop the program first.
+        mistakes.sort_by_key(|(.., is_fatal)| !is_fatal);
+        let told = work::weighed(!mistakes.is_empty(), move |_| {
+            let told = mistakes.into_iter().enumerate();
+            told.map(|(number, (place, mistake, is_fatal))| {
+                (place, mistake.tell(number < MAX_MISTAKES, &known), is_fatal)
+            })
+            .collect::<Vec<_>>()
+        });
+        let told = told.await.into_iter().map(|(place, text, is_fatal)| (&calls[place], text, is_fatal));
+        let (fatal, harmless): (Vec<_>, Vec<_>) = told.partition(|(.., is_fatal)| *is_fatal);
+        let fatal: Vec<_> = fatal.into_iter().map(|(call, text, _)| (call, text)).collect();
         let warnings: Vec<_> =
-            harmless.into_iter().map(|(call, mistake, _)| format!("line {}: {}", call.line, tell(mistake))).collect();
+            harmless.into_iter().map(|(call, text, _)| format!("line {}: {text}", call.line)).collect();
         let Some((first, _)) = fatal.first() else { return Ok(warnings) };
         for tool in fatal.iter().filter_map(|(call, _)| snapshot.tool(&call.target.parse().ok()?)) {
             let verdict = self.rules().policy.judge(&tool.id);
@@ -101,7 +135,7 @@ impl Broker {
         if !verdict.is_allowed {
             return Some(Mistake::Other(verdict.explain(&tool.id)));
         }
-        wrong_arguments(tool, call).map(Mistake::Other)
+        wrong_arguments(tool, call)
     }
 
     /// May the tool be there when it is called? A server that says when its tools change may do so while
@@ -116,23 +150,28 @@ impl Broker {
     }
 }
 
-fn wrong_arguments(tool: &Tool, call: &PreflightCall) -> Option<String> {
-    let accepted = tool.accepted();
-    if let Some(accepted) = &accepted
+fn wrong_arguments(tool: &Arc<Tool>, call: &PreflightCall) -> Option<Mistake> {
+    if let Some(accepted) = tool.accepted()
         && let Some(unknown) = call.keys.iter().find(|key| !accepted.contains(&key.as_str()))
     {
-        let near = nearest(unknown, accepted.iter().copied());
-        let hint = match (near.first(), accepted.is_empty()) {
-            (Some(near), _) => format!("did you mean `{near}`?"),
-            (None, true) => "it takes none".to_owned(),
-            (None, false) => format!("it takes `{}`", accepted.join("`, `")),
-        };
-        return Some(format!("`{}` has no argument `{unknown}`; {hint}", tool.id));
+        return Some(Mistake::Argument(Arc::clone(tool), unknown.clone()));
     }
     if call.is_open {
         return None;
     }
     let missing: Vec<_> =
         tool.required().filter(|name| !call.keys.iter().chain(&call.perhaps).any(|key| key == name)).collect();
-    (!missing.is_empty()).then(|| format!("`{}` needs the argument `{}`", tool.id, missing.join("`, `")))
+    (!missing.is_empty())
+        .then(|| Mistake::Other(format!("`{}` needs the argument `{}`", tool.id, missing.join("`, `"))))
+}
+
+/// The argument that may have been meant, or those that there are.
+fn nearest_argument(tool: &Tool, unknown: &str) -> String {
+    let accepted = tool.accepted().unwrap_or_default();
+    let near = nearest(unknown, accepted.iter().copied());
+    match (near.first(), accepted.is_empty()) {
+        (Some(near), _) => format!("; did you mean `{near}`?"),
+        (None, true) => "; it takes none".to_owned(),
+        (None, false) => format!("; it takes `{}`", accepted.join("`, `")),
+    }
 }

@@ -3,10 +3,9 @@
 use pml_wire::{CallId, ErrorCode, ExecutionId, message::CallError};
 use tokio::time::Instant;
 
-use super::handler::{Answer, ToolCall};
+use super::handler::Answer;
 use crate::{
     audit::{Audit, Decision, Entry},
-    catalog::hash,
     events::{Body, Bus, now_millis},
 };
 
@@ -26,7 +25,7 @@ pub(super) struct Record<'a> {
     execution: ExecutionId,
     id: CallId,
     pub(super) tool: String,
-    args_sha256: String,
+    pub(super) args_sha256: String,
     pub(super) decision: Decision,
     pub(super) rule: String,
     ts: u64,
@@ -46,17 +45,13 @@ pub(super) fn traceparent(execution: ExecutionId, id: CallId) -> String {
 }
 
 impl<'a> Record<'a> {
-    pub(super) fn begin(sinks: &'a Sinks, call: &ToolCall) -> Record<'a> {
-        Record::new(sinks, call.execution, call.id, call.tool.as_str(), call.args.get())
-    }
-
-    pub(super) fn new(sinks: &'a Sinks, execution: ExecutionId, id: CallId, tool: &str, args: &str) -> Record<'a> {
+    pub(super) fn new(sinks: &'a Sinks, execution: ExecutionId, id: CallId, tool: &str) -> Record<'a> {
         Record {
             sinks,
             execution,
             id,
             tool: tool.to_owned(),
-            args_sha256: hash(args),
+            args_sha256: String::new(),
             decision: Decision::Allow,
             rule: "default".to_owned(),
             ts: now_millis(),

@@ -1,19 +1,23 @@
 //! Tools by what they are for, as far as they may be called.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use pml_wire::{
     ErrorCode, ToolId,
     message::{self, CallError},
 };
-use serde_json::{json, value::to_raw_value};
+use serde_json::{Value, json, value::to_raw_value};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{door::Broker, handler::Answer};
+use super::{
+    door::{Broker, Rules},
+    handler::Answer,
+};
 use crate::{
     catalog::{Found, Searchable, Snapshot, Tool, Wish},
     upstream::Upstream,
+    work::{self, Wanted},
 };
 
 /// Most tools of one search.
@@ -37,9 +41,6 @@ const LEARN: Duration = Duration::from_secs(10);
 const LEARN_MORE: Duration = Duration::from_secs(3);
 /// How long a suggestion may take.
 const SUGGEST: Duration = Duration::from_millis(500);
-/// Searches of milliseconds that go on at the same time.
-pub(super) const SLOW_SEARCHES: usize = 2;
-
 /// What is looked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
@@ -58,6 +59,13 @@ pub struct Findings {
     pub searched: usize,
     /// Servers of which nothing is known yet.
     pub not_ready: Vec<String>,
+}
+
+impl Findings {
+    /// How much servers say about the tools that were found.
+    pub fn bytes(&self) -> usize {
+        self.found.iter().map(|found| found.tool.raw().get().len()).sum()
+    }
 }
 
 impl Question {
@@ -97,26 +105,14 @@ impl Broker {
     pub async fn search_in(&self, index: Searchable, question: Question) -> Findings {
         let (snapshot, rules) = (self.snapshot(), self.rules());
         let is_slow = index.is_slow();
-        let work = move || {
+        let work = move |_: &Wanted| {
             let Question { query, limit, threshold, server } = question;
             let is_wanted = |tool: &Tool| rules.policy.allows(&tool.id);
             let wish = Wish { query: &query, limit, threshold, server: server.as_deref() };
             (index.search(&snapshot, wish, is_wanted), index.count(server.as_deref()))
         };
-        let (found, searched) = match is_slow {
-            false => work(),
-            true => self.work_slowly(work).await,
-        };
+        let (found, searched) = work::weighed(is_slow, work).await;
         Findings { found, searched, not_ready: self.not_ready() }
-    }
-
-    /// Does what takes milliseconds elsewhere, so that others have their turn; a few at a time.
-    async fn work_slowly<T: Default + Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        let Ok(_turn) = self.slow_searches.acquire().await else { return T::default() };
-        tokio::task::spawn_blocking(work).await.unwrap_or_else(|err| {
-            tracing::error!(error = %err, "a search has failed");
-            T::default()
-        })
     }
 
     /// What can be searched, when nothing better is to come.
@@ -175,43 +171,47 @@ impl Broker {
         let message::Search { query, limit, threshold } = search;
         let question = Question::new(query, limit, threshold).map_err(invalid)?;
         let findings = self.search(question).await;
-        let tools: Vec<_> = findings
-            .found
-            .iter()
-            .map(|Found { tool, score }| {
-                let schema = &tool.input_schema;
-                let is_shown = schema.to_string().len() <= MAX_SCHEMA;
-                let description = tool.description.as_deref();
-                json!({
-                    "name": tool.id,
-                    "description": description.map(|text| &text[..text.floor_char_boundary(MAX_DESCRIPTION)]),
-                    "inputSchema": is_shown.then_some(schema),
-                    "signature": tool.signature(),
-                    "score": rounded(*score),
-                })
-            })
-            .collect();
-        to_raw_value(&tools).map(Answer::Value).map_err(|err| invalid(err.to_string()))
+        let bytes = findings.bytes();
+        let described = work::sized(bytes, move |_| to_raw_value(&describe(&findings.found))).await;
+        described.map(Answer::from).map_err(|err| invalid(err.to_string()))
     }
 
     /// Why a tool is not found, with what may have been meant.
-    pub(super) async fn explain_missing(&self, snapshot: &Snapshot, id: &ToolId) -> String {
+    pub(super) async fn explain_missing(&self, snapshot: &Arc<Snapshot>, id: &ToolId) -> String {
+        let (snapshot, rules, id) = (Arc::clone(snapshot), self.rules(), id.clone());
         let index = self.suggesting().await;
-        self.explain_missing_with(snapshot, id, index.as_ref())
+        work::elsewhere(move |_| explain_missing(&snapshot, &id, &rules, index.as_ref())).await
     }
 
     /// What suggestions are taken from, if it is there soon.
     pub(super) async fn suggesting(&self) -> Option<Searchable> {
         timeout(SUGGEST, self.finder.searchable()).await.ok()
     }
+}
 
-    pub(super) fn explain_missing_with(&self, snapshot: &Snapshot, id: &ToolId, index: Option<&Searchable>) -> String {
-        let rules = self.rules();
-        let is_shown = |tool: &Tool| rules.policy.allows(&tool.id);
-        snapshot.explain_missing(id, is_shown, |server| {
-            index.map(|index| index.suggest(snapshot, id.tool(), server, is_shown)).unwrap_or_default()
+/// What a program is told of the tools that were found.
+fn describe(found: &[Found]) -> Vec<Value> {
+    let describe = |Found { tool, score }: &Found| {
+        let schema = &tool.input_schema;
+        let is_shown = schema.to_string().len() <= MAX_SCHEMA;
+        let description = tool.description.as_deref();
+        json!({
+            "name": tool.id,
+            "description": description.map(|text| &text[..text.floor_char_boundary(MAX_DESCRIPTION)]),
+            "inputSchema": is_shown.then_some(schema),
+            "signature": tool.signature(),
+            "score": rounded(*score),
         })
-    }
+    };
+    found.iter().map(describe).collect()
+}
+
+/// Why a tool is not found, with what may have been meant of what may be called. Takes milliseconds.
+pub(super) fn explain_missing(snapshot: &Snapshot, id: &ToolId, rules: &Rules, index: Option<&Searchable>) -> String {
+    let is_shown = |tool: &Tool| rules.policy.allows(&tool.id);
+    snapshot.explain_missing(id, is_shown, |server| {
+        index.map(|index| index.suggest(snapshot, id.tool(), server, is_shown)).unwrap_or_default()
+    })
 }
 
 /// A whole number within bounds. Models write `10.0` as well as `10`.

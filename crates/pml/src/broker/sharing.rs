@@ -27,7 +27,7 @@ const MAX_KEPT_BYTES: usize = 1024 * 1024;
 type Outcome = Result<Answer, CallError>;
 type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
-/// What makes two calls the same: the tool and its arguments, as written.
+/// What makes two calls the same: the tool and a hash of its arguments.
 type Key = (String, String);
 
 #[derive(Default)]
@@ -111,14 +111,14 @@ mod tests {
 
     use serde_json::value::RawValue;
 
-    use super::*;
+    use super::{super::handler::AnswerBody, *};
 
     /// Work that takes a second and counts how often it is begun.
     fn work(count: &Arc<AtomicU32>) -> Work {
         let number = count.fetch_add(1, Ordering::SeqCst) + 1;
         Box::pin(async move {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            Ok(Answer::Value(RawValue::from_string(number.to_string()).unwrap()))
+            Ok(RawValue::from_string(number.to_string()).unwrap().into())
         })
     }
 
@@ -128,7 +128,7 @@ mod tests {
 
     async fn call(sharing: &Sharing, text: &str, ttl: Option<Duration>, count: &Arc<AtomicU32>) -> String {
         match sharing.call(key(text), ttl, || work(count)).await {
-            Ok(Answer::Value(value)) => value.get().to_owned(),
+            Ok(Answer { body: AnswerBody::Value(value), .. }) => value.get().to_owned(),
             other => panic!("{other:?}"),
         }
     }

@@ -8,6 +8,7 @@ mod header_arguments;
 mod listing;
 mod model;
 mod schema;
+mod schema_cost;
 mod snapshot;
 mod tool;
 pub mod typescript;
@@ -19,7 +20,7 @@ pub use self::{
     finder::{Finder, Found, Searchable, Wish},
     listing::{Difference, Listing, Source},
     model::load_model,
-    schema::nearest,
+    schema::{Pace, TooSlow, Verdict, nearest},
     snapshot::{Catalog, Snapshot},
     tool::{Hints, Tool, hash},
 };

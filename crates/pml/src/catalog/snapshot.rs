@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -25,7 +25,7 @@ pub struct Snapshot {
     /// Every server that is configured; without a listing if it was never reached.
     servers: BTreeMap<String, Option<Arc<Listing>>>,
     aliases: HashMap<String, String>,
-    names: Arc<str>,
+    names: OnceLock<Arc<str>>,
 }
 
 /// The tools there are now.
@@ -96,20 +96,20 @@ impl Catalog {
 
 impl Snapshot {
     fn new(servers: BTreeMap<String, Option<Arc<Listing>>>) -> Snapshot {
-        let names: serde_json::Map<_, _> = servers
-            .iter()
-            .map(|(server, listing)| {
-                let tools: Vec<_> = listing.iter().flat_map(|listing| listing.tools.keys()).cloned().collect();
-                (server.clone(), tools.into())
-            })
-            .collect();
-        let names = serde_json::Value::Object(names).to_string().into();
-        Snapshot { aliases: unique_aliases(servers.keys()), servers, names }
+        Snapshot { aliases: unique_aliases(servers.keys()), servers, names: OnceLock::new() }
     }
 
     /// Every tool by server, as JSON.
     pub fn names(&self) -> Arc<str> {
-        Arc::clone(&self.names)
+        Arc::clone(self.names.get_or_init(|| {
+            let tools = |listing: &Option<Arc<Listing>>| {
+                let names: Vec<_> = listing.iter().flat_map(|listing| listing.tools.keys()).cloned().collect();
+                serde_json::Value::from(names)
+            };
+            let names: serde_json::Map<_, _> =
+                self.servers.iter().map(|(server, listing)| (server.clone(), tools(listing))).collect();
+            serde_json::Value::Object(names).to_string().into()
+        }))
     }
 
     /// The server of that name, or of that alias, as it is called really.

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     header_arguments::{HeaderArgument, header_arguments},
-    schema::Checker,
+    schema::{Checker, Pace, TooSlow, Verdict, compiles_quickly},
     typescript::{self, Declared, Returned},
 };
 
@@ -81,17 +81,31 @@ impl Tool {
         &self.raw
     }
 
-    /// Checks the arguments of a call. The message has the path and what was expected.
-    pub fn check_arguments(&self, args: &Value) -> Result<(), String> {
-        self.input.get_or_init(|| Checker::new(&self.id, &self.input_schema)).check("args", args)
+    /// Checks the arguments of a call. The verdict has the path and what was expected.
+    pub fn check_arguments(&self, args: &Value, pace: Pace) -> Result<Verdict, TooSlow> {
+        self.check(&self.input, &self.input_schema, "args", args, pace)
     }
 
     /// Checks what a call returned, if the tool says what it returns.
-    pub fn check_result(&self, result: &Value) -> Result<(), String> {
+    pub fn check_result(&self, result: &Value, pace: Pace) -> Result<Verdict, TooSlow> {
         match &self.output_schema {
-            Some(schema) => self.output.get_or_init(|| Checker::new(&self.id, schema)).check("result", result),
-            None => Ok(()),
+            Some(schema) => self.check(&self.output, schema, "result", result, pace),
+            None => Ok(Ok(())),
         }
+    }
+
+    fn check(
+        &self,
+        checker: &OnceLock<Checker>,
+        schema: &Value,
+        name: &str,
+        value: &Value,
+        pace: Pace,
+    ) -> Result<Verdict, TooSlow> {
+        if pace == Pace::Quick && checker.get().is_none() && !compiles_quickly(self.raw.get().len()) {
+            return Err(TooSlow);
+        }
+        checker.get_or_init(|| Checker::new(&self.id, schema)).check(schema, name, value, pace)
     }
 
     /// The names of the arguments that must be given.

@@ -49,6 +49,7 @@ pub(super) async fn run(mut config: Config) -> ExitCode {
     let _ = writeln!(stderr, "\nThree MCP servers are started, each a process of its own:\n");
     let listener = |event: Event<'_>| match event {
         Event::Log(log) => print::log(log),
+        Event::Waiting | Event::Awake => {}
         Event::CallEnded(call) => {
             let verdict = match &call.error {
                 None => "ok".to_owned(),

@@ -312,6 +312,7 @@ fn service_options(config: &Config, who: &str) -> ServiceOptions {
         data_dir: config.data_dir.clone(),
         model_dir: config.search.model_dir.clone(),
         who: who.to_owned(),
+        results_bytes: config.gateway.results_bytes,
     }
 }
 

@@ -69,6 +69,8 @@ pub struct Sandbox {
 pub struct Gateway {
     pub output_tokens: usize,
     pub concurrent_runs: usize,
+    /// Most memory for large results, of all servers and runs together.
+    pub results_bytes: usize,
     pub stop_grace: Duration,
     pub allowed_hosts: Vec<String>,
     pub allowed_origins: Vec<String>,
@@ -113,6 +115,9 @@ pub struct GatewayFile {
     pub output_tokens: Option<u64>,
     /// Programs that run at the same time; more wait. Default: 32. At most 1000.
     pub concurrent_runs: Option<u64>,
+    /// Memory for large results that are on their way or kept, of all servers and runs together. Default: 512. At least 64,
+    /// at most 65 536.
+    pub results_mb: Option<u64>,
     /// What programs may take to finish when pml is told to end. Default: 5000. At most 600 000.
     pub stop_grace_ms: Option<u64>,
     /// Names under which pml is reached over HTTP, besides those of this machine.
@@ -302,6 +307,10 @@ impl Config {
         let gateway = Gateway {
             output_tokens: of_gateway("output_tokens", gateway.output_tokens, 10_000, 200_000)? as usize,
             concurrent_runs: of_gateway("concurrent_runs", gateway.concurrent_runs, 32, 1000)? as usize,
+            results_bytes: match of_gateway("results_mb", gateway.results_mb, 512, 65_536)? {
+                few @ ..64 => return Err(format!("`gateway.results_mb` is {few}, but must be between 64 and 65536")),
+                megabytes => megabytes as usize * MIB,
+            },
             stop_grace: Duration::from_millis(of_gateway("stop_grace_ms", gateway.stop_grace_ms, 5000, 600_000)?),
             allowed_hosts: gateway.allowed_hosts,
             allowed_origins: gateway.allowed_origins,

@@ -1,6 +1,6 @@
 //! The tool calls of one run: counted, bounded, recorded.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use pml_wire::{
@@ -9,13 +9,18 @@ use pml_wire::{
     message::{CallError, ErrorReport, MAX_QUESTION_BYTES, PreflightCall, Read, Search},
 };
 use serde_json::value::RawValue;
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 
 use super::{
-    Budget, CallRecord, Event,
-    vault::{Told, Vault},
+    outcome::CallRecord,
+    run::{Budget, Event, Verdict},
+    vault::{Limits, Told, Vault, Weighed, weigh},
 };
-use crate::broker::{Answer, Bucket, CallHandler, HandlerFuture, ToolCall};
+use crate::{
+    broker::{Answer, Bucket, CallHandler, HandlerFuture, ToolCall},
+    room::Room,
+    work::{self, AT_ONCE_BYTES, Wanted},
+};
 
 /// Calls over the budget are refused one by one, so that a program can notice; this many more end
 /// the run.
@@ -25,8 +30,15 @@ const WAITING_BYTES: usize = 32 * 1024 * 1024;
 /// Arguments of calls that are going on, with the values that handles stand for. Above this no call is
 /// started.
 const OPEN_BYTES: usize = 64 * 1024 * 1024;
-/// Answers that may wait for the worker to read them. Above this no call is started.
-const UNSENT_BYTES: usize = 32 * 1024 * 1024;
+/// Answers that may wait for the worker to read them. Above this no call is started and no answer is taken: it stays
+/// where it is counted.
+const UNSENT_BYTES: usize = 8 * 1024 * 1024;
+/// Reads of kept results that a run may make for each tool call that it may make.
+const READS_PER_CALL: u32 = 50;
+/// Unknown tools of a run for which others are suggested.
+const SUGGESTIONS: u32 = 10;
+/// Large values of one run that are worked on at the same time.
+const LARGE_AT_ONCE: usize = 2;
 
 /// Longest name of a tool that is kept: as long as a [`ToolId`] can be, and one more to not be one.
 const MAX_TARGET_BYTES: usize = 2 * MAX_NAME_BYTES + 2;
@@ -59,8 +71,13 @@ pub(super) struct Calls<'a> {
     handler: &'a dyn CallHandler,
     rate: Option<Bucket>,
     last_id: u32,
-    /// Calls and searches that were made; reads are not counted.
+    /// Calls and searches that were made.
     made: u32,
+    reads: u32,
+    /// Tools that were asked for and do not exist.
+    unknown: u32,
+    /// Turns for working on large values.
+    turns: Arc<Semaphore>,
     waiting: VecDeque<Waiting>,
     waiting_bytes: usize,
     in_flight: FuturesUnordered<HandlerFuture<'a, Finished>>,
@@ -92,6 +109,7 @@ enum Waiting {
     Read {
         id: u32,
         read: Read,
+        refusal: Option<CallError>,
     },
     Search {
         id: u32,
@@ -100,12 +118,13 @@ enum Waiting {
     },
 }
 
-/// A call or a search that the handler has answered, or a read.
+/// A call that the handler has answered, or a read or a search that has.
 enum Finished {
-    Call { id: CallId, target: String, duration: Duration, outcome: Result<Answer, CallError> },
-    Read { id: u32, read: Read },
-    Search { id: u32, outcome: Result<Answer, CallError> },
+    Call { id: CallId, target: String, duration: Duration, outcome: Outcome },
+    Other { id: u32, outcome: Outcome },
 }
+
+type Outcome = Result<Weighed, CallError>;
 
 impl<'a> Calls<'a> {
     pub(super) fn new(execution: ExecutionId, budget: Budget, handler: &'a dyn CallHandler) -> Calls<'a> {
@@ -116,13 +135,16 @@ impl<'a> Calls<'a> {
             rate: budget.calls_per_minute.map(Bucket::new),
             last_id: 0,
             made: 0,
+            reads: 0,
+            unknown: 0,
+            turns: Arc::new(Semaphore::new(LARGE_AT_ONCE)),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             in_flight: FuturesUnordered::new(),
             open: Vec::new(),
             open_bytes: 0,
             records: Vec::new(),
-            vault: Vault::new(budget.result_bytes),
+            vault: Vault::new(budget.result_bytes, handler.room().total_bytes()),
         }
     }
 
@@ -131,7 +153,7 @@ impl<'a> Calls<'a> {
     }
 
     /// Checks calls before the program that makes them runs.
-    pub(super) fn preflight(&self, calls: Vec<PreflightCall>) -> HandlerFuture<'a, super::Verdict> {
+    pub(super) fn preflight(&self, calls: Vec<PreflightCall>) -> HandlerFuture<'a, Verdict> {
         self.handler.preflight(self.execution, calls)
     }
 
@@ -146,8 +168,19 @@ impl<'a> Calls<'a> {
     /// Takes a request to read what the host keeps.
     pub(super) fn accept_read(&mut self, id: u32, read: Read) -> Result<(), Refused> {
         self.next_id(id)?;
+        self.reads += 1;
+        let most = self.budget.calls.saturating_mul(READS_PER_CALL);
+        if self.reads > most.saturating_add(FLOOD) {
+            let message = format!("the program kept reading results after its {most} reads were spent");
+            let report = ErrorReport::new(ErrorCode::CallBudgetSpent, message).with_hint(BUDGET_HINT);
+            return Err(Refused::Flood(Box::new(report)));
+        }
+        let refusal = (self.reads > most).then(|| {
+            let message = format!("this run has spent its {most} reads of large results");
+            CallError::new(ErrorCode::CallBudgetSpent, message)
+        });
         self.waiting_bytes += MAX_QUESTION_BYTES;
-        self.waiting.push_back(Waiting::Read { id, read });
+        self.waiting.push_back(Waiting::Read { id, read, refusal });
         Ok(())
     }
 
@@ -225,9 +258,9 @@ impl<'a> Calls<'a> {
                     self.waiting_bytes -= args.get().len();
                     self.start(id, target, args, refusal, listener);
                 }
-                Waiting::Read { id, read } => {
+                Waiting::Read { id, read, refusal } => {
                     self.waiting_bytes -= MAX_QUESTION_BYTES;
-                    self.in_flight.push(Box::pin(std::future::ready(Finished::Read { id, read })));
+                    self.start_read(id, read, refusal);
                 }
                 Waiting::Search { id, search, refusal } => {
                     self.waiting_bytes -= MAX_QUESTION_BYTES;
@@ -235,7 +268,14 @@ impl<'a> Calls<'a> {
                         None => self.handler.search(search),
                         Some(refusal) => Box::pin(std::future::ready(Err(refusal))),
                     };
-                    self.in_flight.push(Box::pin(async move { Finished::Search { id, outcome: work.await } }));
+                    let weigh = self.weigher();
+                    self.in_flight.push(Box::pin(async move {
+                        let outcome = match work.await {
+                            Ok(answer) => weigh.weigh(answer).await,
+                            Err(error) => Err(error),
+                        };
+                        Finished::Other { id, outcome }
+                    }));
                 }
             }
         }
@@ -252,14 +292,15 @@ impl<'a> Calls<'a> {
         let started = Instant::now();
         let checked = match refusal {
             Some(refusal) => Err(refusal),
-            None => check(&target, &args).and_then(|tool| Ok((tool, self.vault.fill_arguments(args)?))),
+            None => check(&target, &args).and_then(|tool| Ok((tool, self.vault.arguments(args)?))),
         };
-        let bytes = checked.as_ref().map_or(0, |(_, args)| args.get().len());
+        let bytes = checked.as_ref().map_or(0, |(_, args)| args.bytes());
         let work: HandlerFuture<'a, Result<Answer, CallError>> = match checked {
             Ok((tool, args)) => {
                 let tool = self.handler.canonical(tool);
                 tool.as_str().clone_into(&mut target);
-                let call = ToolCall { execution: self.execution, id, tool, args };
+                let suggests = self.unknown < SUGGESTIONS;
+                let call = ToolCall { execution: self.execution, id, tool, args, suggests };
                 listener(Event::CallStarted(&call));
                 self.handler.call(call)
             }
@@ -270,29 +311,58 @@ impl<'a> Calls<'a> {
         };
         self.open_bytes += bytes;
         self.open.push(Open { id, target: target.clone(), started, bytes });
+        let weigh = self.weigher();
         self.in_flight.push(Box::pin(async move {
-            let outcome = work.await;
+            let outcome = match work.await {
+                Ok(answer) => weigh.weigh(answer).await,
+                Err(error) => Err(error),
+            };
             Finished::Call { id, target, duration: started.elapsed(), outcome }
         }));
+    }
+
+    fn start_read(&mut self, id: u32, read: Read, refusal: Option<CallError>) {
+        let kept = refusal.map_or_else(|| self.vault.get(&read.token), Err);
+        let (weigh, limits) = (self.weigher(), self.vault.limits());
+        self.in_flight.push(Box::pin(async move {
+            let outcome = match kept {
+                Ok(kept) => {
+                    let cost = kept.cost(&read.part, &limits);
+                    let part = weigh.in_turn(cost, move |wanted| kept.read(&read.part, &limits, wanted)).await;
+                    match part {
+                        Ok(answer) => weigh.charged(answer).await,
+                        Err(error) => Err(error),
+                    }
+                }
+                Err(error) => Err(error),
+            };
+            Finished::Other { id, outcome }
+        }));
+    }
+
+    fn weigher(&self) -> Weigher {
+        Weigher { turns: Arc::clone(&self.turns), limits: self.vault.limits(), room: self.handler.room() }
+    }
+
+    /// May an answer be taken, with so many bytes of others unsent?
+    pub(super) fn may_answer(&self, unsent: usize) -> bool {
+        !self.in_flight.is_empty() && unsent < UNSENT_BYTES
     }
 
     /// The next call or read that ends. Only to be awaited while some are in flight.
     pub(super) async fn next(&mut self) -> Ended {
         match self.in_flight.next().await {
-            Some(Finished::Read { id, read }) => {
-                let (kind, body) = frame(self.vault.read(&read));
-                Ended { id, record: None, kind, body }
-            }
-            Some(Finished::Search { id, outcome }) => {
-                let (kind, body) = frame(outcome.and_then(|answer| self.vault.answer(answer)));
+            Some(Finished::Other { id, outcome }) => {
+                let (kind, body) = frame(outcome.and_then(|weighed| self.vault.keep(weighed)));
                 Ended { id, record: None, kind, body }
             }
             Some(Finished::Call { id, target, duration, outcome }) => {
                 if let Some(index) = self.open.iter().position(|open| open.id == id) {
                     self.open_bytes -= self.open.remove(index).bytes;
                 }
-                let outcome = outcome.and_then(|answer| self.vault.answer(answer));
+                let outcome = outcome.and_then(|weighed| self.vault.keep(weighed));
                 let error = outcome.as_ref().err().cloned();
+                self.unknown += u32::from(error.as_ref().is_some_and(|error| error.code == ErrorCode::ToolNotFound));
                 let record = CallRecord { id, tool: target, duration, error };
                 self.records.push(record.clone());
                 let (kind, body) = frame(outcome);
@@ -330,6 +400,44 @@ impl<'a> Calls<'a> {
 
 fn unfinished_error() -> CallError {
     CallError::new(ErrorCode::Cancelled, "the run ended before the call did")
+}
+
+/// Makes answers fit for the program; large ones elsewhere, a few of a run at a time.
+struct Weigher {
+    turns: Arc<Semaphore>,
+    limits: Limits,
+    room: Room,
+}
+
+impl Weigher {
+    async fn weigh(&self, answer: Answer) -> Outcome {
+        let bytes = answer.bytes();
+        // What is kept of a large one is a copy, for a moment.
+        let mut copy = self.room.charge();
+        if bytes > self.limits.whole_bytes {
+            copy.set(bytes).await?;
+        }
+        let limits = self.limits.clone();
+        Ok(self.in_turn(bytes, move |_| weigh(answer, &limits)).await)
+    }
+
+    /// The same of an answer that was made here, and so has no room yet.
+    async fn charged(&self, answer: Answer) -> Outcome {
+        let bytes = answer.bytes();
+        let mut charge = self.room.charge();
+        charge.set(bytes).await?;
+        let held = (bytes > self.limits.whole_bytes).then(|| Arc::new(charge));
+        self.weigh(Answer { held, ..answer }).await
+    }
+
+    /// Does work on so many bytes: at once, or when it is its turn.
+    async fn in_turn<T: Send + 'static>(&self, bytes: usize, work: impl FnOnce(&Wanted) -> T + Send + 'static) -> T {
+        if bytes <= AT_ONCE_BYTES {
+            return work(&Wanted::default());
+        }
+        let _turn = self.turns.acquire().await.expect("the turns are never closed");
+        work::elsewhere(work).await
+    }
 }
 
 /// The frame that tells the program.

@@ -24,6 +24,13 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// How much there is to tell, about.
+    pub fn bytes(&self) -> usize {
+        let result = self.result.as_ref().map_or(0, |value| value.get().len());
+        let attached = self.attached.iter().map(|block| block.get().len()).sum::<usize>();
+        result + attached + self.logs.iter().map(|log| log.text.len()).sum::<usize>()
+    }
+
     /// How a program went that was not run.
     pub fn refused(execution_id: ExecutionId, report: ErrorReport) -> Outcome {
         Outcome {

@@ -3,46 +3,78 @@
 //! The program gets a handle, and reads parts through it. Where a handle leaves the run, in the
 //! result or in the arguments of a call, the value takes its place.
 //!
+//! Work that takes time in proportion to a value ([`weigh`], [`Kept::read`], [`Filler`]) is separate from the vault
+//! itself, so that it can be done elsewhere.
+//!
 //! **Invariant:** a value is named by a token that nobody can guess. So a server cannot name what
 //! another server returned, by putting a handle's JSON form into its own result.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use pml_wire::{
     ErrorCode,
-    message::{Block, CallError, ErrorReport, HANDLE_KEY, Handle, Handles, Part as ReadPart, Read, Slice},
+    message::{Block, CallError, ErrorReport, HANDLE_KEY, Handle, Handles, Part as ReadPart, Slice},
 };
 use serde_json::value::RawValue;
 
-use super::{Media, path};
-use crate::broker::{Answer, Kept, Part};
+use super::{
+    json_text::{IndexRoom, JsonText},
+    run::Media,
+};
+use crate::{
+    broker::{Answer, AnswerBody, Arguments, Handles as Fill, Kept as KeptBlock, Part},
+    room::Held,
+    work::Wanted,
+};
 
-/// Most that one run may keep.
+/// Most that one run may keep, and the same as a part of what all runs may.
 const MAX_BYTES: usize = 512 * 1024 * 1024;
+const MAX_SHARE: usize = 2;
 /// Longest arguments of one call, once values have taken their handles' places.
 const MAX_ARGUMENT_BYTES: usize = 128 * 1024 * 1024;
+/// Media beside a result may be so many times as large as the result.
+const ATTACHED_SHARE: usize = 4;
+/// Most memory for knowing where the parts of kept values are.
+const INDEX_BYTES: usize = 32 * 1024 * 1024;
 
 /// The values of one run.
 #[derive(Debug)]
 pub(super) struct Vault {
-    values: HashMap<String, Stored>,
+    values: HashMap<String, Arc<Kept>>,
     bytes: usize,
+    /// Most that may be kept.
+    most_bytes: usize,
+    limits: Limits,
+}
+
+/// What goes to the program, and what knowing more about the rest may cost.
+#[derive(Clone, Debug)]
+pub(super) struct Limits {
     /// Largest value that goes to the program whole.
-    limit: usize,
+    pub(super) whole_bytes: usize,
+    index: IndexRoom,
+}
+
+/// A value that is kept, and the room that it takes.
+#[derive(Debug)]
+pub(super) struct Kept {
+    stored: Stored,
+    _held: Held,
 }
 
 #[derive(Debug)]
 enum Stored {
     /// A text, and its JSON form is made when it is needed.
-    Text(String),
-    Json(Box<RawValue>),
+    Text(JsonText),
+    Json(JsonText),
     Media {
         /// Base64.
-        data: String,
+        data: JsonText,
         /// The whole block.
         block: Box<RawValue>,
         kind: String,
         mime_type: Option<String>,
+        uri: Option<String>,
     },
 }
 
@@ -56,204 +88,336 @@ pub(super) enum Told {
     Handles(Handles),
 }
 
+/// An answer that was made fit for the program, before what stays with the host has its tokens.
+#[derive(Debug)]
+pub(super) enum Weighed {
+    Value(Box<str>),
+    Whole(Kept),
+    Blocks(Vec<WeighedBlock>),
+}
+
+#[derive(Debug)]
+pub(super) enum WeighedBlock {
+    Value(Box<RawValue>),
+    Kept(Kept),
+}
+
+/// Makes an answer fit for the program. Takes time in proportion to its size.
+pub(super) fn weigh(answer: Answer, limits: &Limits) -> Weighed {
+    let Answer { body, held } = answer;
+    let parts = match body {
+        AnswerBody::Value(value) => return weigh_value(value, held, limits),
+        AnswerBody::Blocks(parts) => parts,
+    };
+    let plain: usize = parts
+        .iter()
+        .map(|part| match part {
+            Part::Value(value) => value.get().len(),
+            Part::Kept(_) => 0,
+        })
+        .sum();
+    if plain > limits.whole_bytes {
+        let whole: Vec<_> = parts
+            .into_iter()
+            .map(|part| match part {
+                Part::Value(value) => value,
+                Part::Kept(kept) => kept.block,
+            })
+            .collect();
+        let whole = serde_json::value::to_raw_value(&whole).expect("JSON texts serialize");
+        return weigh_value(whole, held, limits);
+    }
+    let blocks = parts.into_iter().map(|part| match part {
+        Part::Value(value) => WeighedBlock::Value(value),
+        Part::Kept(KeptBlock { kind, mime_type, uri, data, block }) => {
+            let data: String = serde_json::from_str(data.get()).unwrap_or_default();
+            let data = JsonText::new(data.into(), &limits.index);
+            let stored = Stored::Media { data, block, kind, mime_type, uri };
+            WeighedBlock::Kept(Kept { stored, _held: held.clone() })
+        }
+    });
+    Weighed::Blocks(blocks.collect())
+}
+
+/// A value itself if it is small enough, else what is kept of it.
+fn weigh_value(value: Box<RawValue>, held: Held, limits: &Limits) -> Weighed {
+    if value.get().len() <= limits.whole_bytes {
+        return Weighed::Value(Box::<RawValue>::into(value));
+    }
+    let stored = match serde_json::from_str::<String>(value.get()) {
+        Ok(text) => Stored::Text(JsonText::new(text.into(), &limits.index)),
+        Err(_) => Stored::Json(JsonText::of_json(Box::<RawValue>::into(value), &limits.index)),
+    };
+    Weighed::Whole(Kept { stored, _held: held })
+}
+
 impl Vault {
-    pub(super) fn new(limit: usize) -> Vault {
-        Vault { values: HashMap::new(), bytes: 0, limit }
-    }
-
-    /// Makes an answer fit for the program, keeping what does not go to it.
-    pub(super) fn answer(&mut self, answer: Answer) -> Result<Told, CallError> {
-        let value = match answer {
-            Answer::Value(value) => value,
-            Answer::Blocks(parts) => {
-                let plain: usize = parts
-                    .iter()
-                    .map(|part| match part {
-                        Part::Value(value) => value.get().len(),
-                        Part::Kept(_) => 0,
-                    })
-                    .sum();
-                if plain <= self.limit {
-                    let blocks: Result<_, _> = parts.into_iter().map(|part| self.block(part)).collect();
-                    return Ok(Told::Handles(Handles::Blocks(blocks?)));
-                }
-                let whole: Vec<_> = parts
-                    .into_iter()
-                    .map(|part| match part {
-                        Part::Value(value) => value,
-                        Part::Kept(kept) => kept.block,
-                    })
-                    .collect();
-                serde_json::value::to_raw_value(&whole).expect("JSON texts serialize")
-            }
-        };
-        self.told(value)
-    }
-
-    /// A value itself if it is small enough, else a handle to it.
-    fn told(&mut self, value: Box<RawValue>) -> Result<Told, CallError> {
-        if value.get().len() <= self.limit {
-            let text: Box<str> = Box::<RawValue>::into(value);
-            return Ok(Told::Value(text));
-        }
-        let stored = match serde_json::from_str::<String>(value.get()) {
-            Ok(text) => Stored::Text(text),
-            Err(_) => Stored::Json(value),
-        };
-        Ok(Told::Handles(Handles::Whole(self.keep(stored, None, None, None)?)))
-    }
-
-    fn block(&mut self, part: Part) -> Result<Block, CallError> {
-        match part {
-            Part::Value(value) => Ok(Block::Value(value)),
-            Part::Kept(Kept { kind, mime_type, uri, data, block }) => {
-                let text = serde_json::from_str(data.get()).unwrap_or_default();
-                let media = Stored::Media { data: text, block, kind: kind.clone(), mime_type: mime_type.clone() };
-                Ok(Block::Handle(self.keep(media, Some(kind), mime_type, uri)?))
-            }
+    /// A vault for values larger than `whole_bytes`. All runs together may keep `total_bytes`.
+    pub(super) fn new(whole_bytes: usize, total_bytes: usize) -> Vault {
+        Vault {
+            values: HashMap::new(),
+            bytes: 0,
+            most_bytes: MAX_BYTES.min(total_bytes / MAX_SHARE),
+            limits: Limits { whole_bytes, index: IndexRoom::new(INDEX_BYTES) },
         }
     }
 
-    fn keep(
-        &mut self,
-        stored: Stored,
-        kind: Option<String>,
-        mime_type: Option<String>,
-        uri: Option<String>,
-    ) -> Result<Handle, CallError> {
-        let held = stored.text().len() + if let Stored::Media { block, .. } = &stored { block.get().len() } else { 0 };
-        if self.bytes + held > MAX_BYTES {
-            let message = format!("this run keeps more than {} MB of results already", MAX_BYTES / (1024 * 1024));
+    pub(super) fn limits(&self) -> Limits {
+        self.limits.clone()
+    }
+
+    /// Keeps what stays with the host, and says what the program is told.
+    pub(super) fn keep(&mut self, weighed: Weighed) -> Result<Told, CallError> {
+        Ok(match weighed {
+            Weighed::Value(text) => Told::Value(text),
+            Weighed::Whole(kept) => Told::Handles(Handles::Whole(self.insert(kept)?)),
+            Weighed::Blocks(blocks) => {
+                let blocks = blocks.into_iter().map(|block| match block {
+                    WeighedBlock::Value(value) => Ok(Block::Value(value)),
+                    WeighedBlock::Kept(kept) => self.insert(kept).map(Block::Handle),
+                });
+                Told::Handles(Handles::Blocks(blocks.collect::<Result<_, _>>()?))
+            }
+        })
+    }
+
+    fn insert(&mut self, kept: Kept) -> Result<Handle, CallError> {
+        let bytes = kept.bytes();
+        if self.bytes + bytes > self.most_bytes {
+            let message = format!("this run keeps as much of large results as it may, {} MB", self.most_bytes >> 20);
             return Err(CallError::new(ErrorCode::ResultTooLarge, message));
         }
         let mut random = [0; 16];
         getrandom::fill(&mut random)
             .map_err(|err| CallError::new(ErrorCode::ResultTooLarge, format!("the result cannot be kept: {err}")))?;
-        self.bytes += held;
+        self.bytes += bytes;
         let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let kind = kind.unwrap_or_else(|| if let Stored::Text(_) = &stored { "text" } else { "json" }.to_owned());
-        let handle = Handle { token: token.clone(), r#type: kind, size: stored.text().len() as u64, mime_type, uri };
-        self.values.insert(token, stored);
-        Ok(handle)
+        let (kind, mime_type, uri) = match &kept.stored {
+            Stored::Text(_) => ("text".to_owned(), None, None),
+            Stored::Json(_) => ("json".to_owned(), None, None),
+            Stored::Media { kind, mime_type, uri, .. } => (kind.clone(), mime_type.clone(), uri.clone()),
+        };
+        let size = kept.text().as_str().len() as u64;
+        self.values.insert(token.clone(), Arc::new(kept));
+        Ok(Handle { token, r#type: kind, size, mime_type, uri })
     }
 
-    /// Reads a part of what is kept.
-    pub(super) fn read(&mut self, read: &Read) -> Result<Told, CallError> {
-        let invalid = |message: String| CallError::new(ErrorCode::InvalidArguments, message);
-        let stored = self.values.get(&read.token).ok_or_else(|| invalid("there is no such result".to_owned()))?;
-        let text = stored.text();
-        match &read.part {
-            ReadPart::Slice { from, to } => {
-                let slice = slice(text, *from, *to, self.limit / 2);
-                Ok(Told::Value(serde_json::to_string(&slice).expect("plain data serializes").into()))
-            }
-            ReadPart::Json { path } => {
-                let value = path::select(text, path).map_err(invalid)?.to_owned();
-                if pml_wire::json::depth(value.get()) > pml_wire::json::MAX_DEPTH {
-                    let message = format!("the value is nested more than {} levels deep", pml_wire::json::MAX_DEPTH);
-                    return Err(invalid(message));
-                }
-                self.told(value)
+    /// The value of that token.
+    pub(super) fn get(&self, token: &str) -> Result<Arc<Kept>, CallError> {
+        let invalid = || CallError::new(ErrorCode::InvalidArguments, "there is no such result");
+        self.values.get(token).cloned().ok_or_else(invalid)
+    }
+
+    /// The arguments of a call, with the values that handles in them stand for at hand.
+    pub(super) fn arguments(&self, written: Box<RawValue>) -> Result<Arguments, CallError> {
+        let Some(filler) = self.filler(&written) else { return Ok(Arguments::new(written, None)) };
+        let bytes = filler.filled_bytes;
+        if bytes > MAX_ARGUMENT_BYTES {
+            return Err(too_long(bytes));
+        }
+        Ok(Arguments::new(written, Some(Arc::new(filler))))
+    }
+
+    /// The values that handles in a text stand for; `None` if there are none.
+    pub(super) fn filler(&self, json: &RawValue) -> Option<Filler> {
+        if self.values.is_empty() {
+            return None;
+        }
+        let marker = marker();
+        let mut filler = Filler { values: HashMap::new(), filled_bytes: json.get().len() };
+        for token in json.get().split(&marker).skip(1).filter_map(|behind| behind.split('"').next()) {
+            if let Some(kept) = self.values.get(token) {
+                filler.filled_bytes = filler.filled_bytes.saturating_add(kept.json_bytes());
+                filler.values.entry(token.to_owned()).or_insert_with(|| Arc::clone(kept));
             }
         }
+        (!filler.values.is_empty()).then_some(filler)
     }
+}
 
-    /// The arguments of a call, with values in place of handles.
-    pub(super) fn fill_arguments(&self, args: Box<RawValue>) -> Result<Box<RawValue>, CallError> {
-        self.fill(args, MAX_ARGUMENT_BYTES, &mut |stored, out| stored.write(out)).map_err(|size| {
-            let message = format!(
-                "with the results that are passed on, the arguments have {size} bytes, more than {MAX_ARGUMENT_BYTES}"
-            );
-            CallError::new(ErrorCode::InvalidArguments, message)
-        })
+fn too_long(bytes: usize) -> CallError {
+    let message = format!(
+        "with the results that are passed on, the arguments have {bytes} bytes, more than {MAX_ARGUMENT_BYTES}"
+    );
+    CallError::new(ErrorCode::InvalidArguments, message)
+}
+
+/// How a handle's form begins. The worker writes JSON without spaces, and a quote inside a text is written `\"`; so the
+/// marker, found in the text, is a handle's form and nothing else.
+fn marker() -> String {
+    format!("{{\"{HANDLE_KEY}\":\"")
+}
+
+/// Puts values in place of their handles.
+#[derive(Debug)]
+pub(super) struct Filler {
+    values: HashMap<String, Arc<Kept>>,
+    /// How large the text is with the values in it, about.
+    filled_bytes: usize,
+}
+
+impl Filler {
+    pub(super) fn bytes(&self) -> usize {
+        self.filled_bytes
     }
 
     /// The result of the run, with values in place of handles, and what goes beside it.
     pub(super) fn fill_result(
         &self,
-        value: Box<RawValue>,
+        value: &RawValue,
         media: Media,
+        limit: usize,
     ) -> Result<(Box<RawValue>, Attached), Box<ErrorReport>> {
-        let mut attached = Attached::new();
-        let filled = self.fill(value, self.limit, &mut |stored, out| match (stored, media) {
-            (Stored::Media { block, kind, mime_type, .. }, Media::Apart) => {
-                let number = attached.iter().position(|known| known.get() == block.get()).unwrap_or_else(|| {
-                    attached.push(block.clone());
-                    attached.len() - 1
-                });
-                let note = serde_json::json!({ "type": kind, "mimeType": mime_type, "attached": number + 1 });
-                out.push_str(&note.to_string());
-            }
-            _ => stored.write(out),
-        });
-        let filled = filled.map_err(|size| {
-            let message = format!("the result has {size} bytes, more than the limit of {}", self.limit);
+        let mut beside = Beside::default();
+        let filled = match media {
+            Media::Inline => self.fill(value, limit, None),
+            Media::Apart => self.fill(value, limit, Some(&mut beside)),
+        };
+        let too_large = |size: usize, limit: usize| {
+            let message = format!("the result has {size} bytes, more than the limit of {limit}");
             let hint = "return a part of it: `slice`, `json(path)` or a summary";
             Box::new(ErrorReport::new(ErrorCode::ResultTooLarge, message).with_hint(hint))
-        })?;
-        Ok((filled, attached))
+        };
+        let filled = filled.map_err(|size| too_large(size, limit))?;
+        let (size, most) = (beside.blocks.iter().map(|block| block.get().len()).sum(), ATTACHED_SHARE * limit);
+        match size > most {
+            true => Err(too_large(size, most)),
+            false => Ok((filled, beside.blocks)),
+        }
     }
 
-    /// Puts values in place of handles, unless the whole would have more than `limit` bytes.
-    ///
-    /// The worker writes JSON without spaces, and a quote inside a text is written `\"`; so the
-    /// marker, found in the text, is a handle's form and nothing else.
-    fn fill(
-        &self,
-        json: Box<RawValue>,
-        limit: usize,
-        write: &mut dyn FnMut(&Stored, &mut String),
-    ) -> Result<Box<RawValue>, usize> {
-        let marker = format!("{{\"{HANDLE_KEY}\":\"");
-        if self.values.is_empty() || !json.get().contains(&marker) {
-            return Ok(json);
-        }
-        // Counted before anything is copied.
-        let tokens = json.get().split(&marker).skip(1).filter_map(|behind| behind.split('"').next());
-        let size = tokens.filter_map(|token| self.values.get(token)).map(|stored| stored.text().len()).sum::<usize>();
-        if size > limit {
-            return Err(size);
-        }
-        let mut filled = String::with_capacity(json.get().len() + size);
+    /// Puts values in place of handles, or a note where media go beside the text; unless the whole would have more than
+    /// `limit` bytes.
+    fn fill(&self, json: &RawValue, limit: usize, mut beside: Option<&mut Beside>) -> Result<Box<RawValue>, usize> {
+        let marker = marker();
+        let mut filled = String::new();
         let mut rest = json.get();
         while let Some(at) = rest.find(&marker) {
             let behind = &rest[at + marker.len()..];
             let token = behind.split('"').next().unwrap_or_default();
             let found = self.values.get(token).filter(|_| behind[token.len()..].starts_with("\"}"));
-            let Some(stored) = found else {
+            let Some(kept) = found else {
                 filled.push_str(&rest[..at + marker.len()]);
                 rest = behind;
                 continue;
             };
             filled.push_str(&rest[..at]);
-            write(stored, &mut filled);
-            if filled.len() > limit {
-                return Err(filled.len());
+            match (&kept.stored, &mut beside) {
+                (Stored::Media { block, kind, mime_type, .. }, Some(beside)) => {
+                    let number = beside.number(token, block);
+                    let note = serde_json::json!({ "type": kind, "mimeType": mime_type, "attached": number });
+                    filled.push_str(&note.to_string());
+                }
+                (stored, _) => {
+                    // Before it is copied.
+                    let size = filled.len() + kept.json_bytes();
+                    if size > limit {
+                        return Err(size);
+                    }
+                    stored.write(&mut filled);
+                }
             }
             rest = &behind[token.len() + 2..];
         }
         filled.push_str(rest);
         match filled.len() > limit {
             true => Err(filled.len()),
-            false => Ok(RawValue::from_string(filled).unwrap_or(json)),
+            false => Ok(RawValue::from_string(filled).unwrap_or_else(|_| json.to_owned())),
+        }
+    }
+}
+
+/// Media that go beside a result, each once.
+#[derive(Debug, Default)]
+struct Beside {
+    tokens: Vec<String>,
+    blocks: Attached,
+}
+
+impl Beside {
+    /// The number of a block, from 1.
+    fn number(&mut self, token: &str, block: &RawValue) -> usize {
+        let known = self.tokens.iter().position(|known| known == token);
+        let index = known.unwrap_or_else(|| {
+            self.tokens.push(token.to_owned());
+            self.blocks.push(block.to_owned());
+            self.tokens.len() - 1
+        });
+        index + 1
+    }
+}
+
+impl Fill for Filler {
+    fn bytes(&self) -> usize {
+        self.filled_bytes
+    }
+
+    fn fill(&self, written: &RawValue) -> Result<Box<RawValue>, CallError> {
+        Filler::fill(self, written, MAX_ARGUMENT_BYTES, None).map_err(too_long)
+    }
+}
+
+impl Kept {
+    /// What is read through the handle.
+    fn text(&self) -> &JsonText {
+        match &self.stored {
+            Stored::Text(text) | Stored::Json(text) | Stored::Media { data: text, .. } => text,
+        }
+    }
+
+    /// How much of it there is in memory.
+    fn bytes(&self) -> usize {
+        let block = if let Stored::Media { block, .. } = &self.stored { block.get().len() } else { 0 };
+        self.text().as_str().len() + block
+    }
+
+    /// How long its JSON form is, about: a text may have escapes.
+    fn json_bytes(&self) -> usize {
+        match &self.stored {
+            Stored::Text(text) | Stored::Json(text) => text.as_str().len(),
+            Stored::Media { block, .. } => block.get().len(),
+        }
+    }
+
+    /// How much of it a read looks at, about.
+    pub(super) fn cost(&self, part: &ReadPart, limits: &Limits) -> usize {
+        match part {
+            ReadPart::Slice { from, to } => {
+                let most = (limits.whole_bytes / 2) as u64;
+                usize::try_from(to.saturating_sub(*from).min(most)).unwrap_or(usize::MAX)
+            }
+            ReadPart::Json { .. } => self.text().as_str().len(),
+        }
+    }
+
+    /// Reads a part. Takes time in proportion to the value, for the first path, or to the part.
+    pub(super) fn read(&self, part: &ReadPart, limits: &Limits, wanted: &Wanted) -> Result<Answer, CallError> {
+        let invalid = |message: String| CallError::new(ErrorCode::InvalidArguments, message);
+        match part {
+            ReadPart::Slice { from, to } => {
+                let slice = slice(self.text().as_str(), *from, *to, limits.whole_bytes / 2);
+                let text = serde_json::to_string(&slice).expect("plain data serializes");
+                Ok(RawValue::from_string(text).map_err(|err| invalid(err.to_string()))?.into())
+            }
+            ReadPart::Json { path } => {
+                let value = self.text().select(path, wanted).map_err(invalid)?;
+                if pml_wire::json::depth(value) > pml_wire::json::MAX_DEPTH {
+                    let message = format!("the value is nested more than {} levels deep", pml_wire::json::MAX_DEPTH);
+                    return Err(invalid(message));
+                }
+                Ok(RawValue::from_string(value.to_owned()).map_err(|err| invalid(err.to_string()))?.into())
+            }
         }
     }
 }
 
 impl Stored {
-    /// What is read through the handle.
-    fn text(&self) -> &str {
-        match self {
-            Stored::Text(text) | Stored::Media { data: text, .. } => text,
-            Stored::Json(value) => value.get(),
-        }
-    }
-
     /// Its JSON form.
     fn write(&self, out: &mut String) {
         match self {
-            Stored::Text(text) => out.push_str(&serde_json::to_string(text).expect("a text serializes")),
-            Stored::Json(value) | Stored::Media { block: value, .. } => out.push_str(value.get()),
+            Stored::Text(text) => out.push_str(&serde_json::to_string(text.as_str()).expect("a text serializes")),
+            Stored::Json(value) => out.push_str(value.as_str()),
+            Stored::Media { block, .. } => out.push_str(block.get()),
         }
     }
 }
@@ -282,26 +446,43 @@ mod tests {
         RawValue::from_string(text.to_owned()).unwrap()
     }
 
+    fn tell(vault: &mut Vault, answer: Answer) -> Told {
+        vault.keep(weigh(answer, &vault.limits())).unwrap()
+    }
+
     fn kept(vault: &mut Vault, text: &str) -> Handle {
-        match vault.answer(Answer::Value(raw(text))).unwrap() {
+        match tell(vault, raw(text).into()) {
             Told::Handles(Handles::Whole(handle)) => handle,
             other => panic!("{other:?}"),
         }
     }
 
+    fn vault(whole_bytes: usize) -> Vault {
+        Vault::new(whole_bytes, 1 << 30)
+    }
+
     #[test]
     fn what_is_small_goes_whole_and_what_is_large_stays() {
-        let mut vault = Vault::new(20);
-        assert!(matches!(vault.answer(Answer::Value(raw("[1,2,3]"))), Ok(Told::Value(text)) if &*text == "[1,2,3]"));
+        let mut vault = vault(20);
+        assert!(matches!(tell(&mut vault, raw("[1,2,3]").into()), Told::Value(text) if &*text == "[1,2,3]"));
         let text = kept(&mut vault, r#""a text of more than twenty bytes""#);
         assert_eq!((text.r#type.as_str(), text.size), ("text", 32));
         let json = kept(&mut vault, r#"{"items":[1,2,3],"name":"long enough"}"#);
         assert_eq!((json.r#type.as_str(), json.size), ("json", 38));
         let part = ReadPart::Json { path: "items[1]".to_owned() };
-        let read = vault.read(&Read { token: json.token, part }).unwrap();
-        assert!(matches!(read, Told::Value(value) if &*value == "2"));
-        let unknown = Read { token: "x".to_owned(), part: ReadPart::Slice { from: 0, to: 1 } };
-        assert_eq!(vault.read(&unknown).unwrap_err().code, ErrorCode::InvalidArguments);
+        let read = vault.get(&json.token).unwrap().read(&part, &vault.limits(), &Wanted::default()).unwrap();
+        assert!(matches!(read.body, AnswerBody::Value(value) if value.get() == "2"));
+        assert_eq!(vault.get("x").unwrap_err().code, ErrorCode::InvalidArguments);
+    }
+
+    #[test]
+    fn a_run_keeps_no_more_than_its_share() {
+        let mut vault = Vault::new(20, 400);
+        let answer = || raw(&format!("\"{}\"", "x".repeat(80)));
+        assert!(vault.keep(weigh(answer().into(), &vault.limits())).is_ok());
+        assert!(vault.keep(weigh(answer().into(), &vault.limits())).is_ok());
+        let error = vault.keep(weigh(answer().into(), &vault.limits())).unwrap_err();
+        assert_eq!(error.code, ErrorCode::ResultTooLarge);
     }
 
     #[test]
@@ -324,11 +505,12 @@ mod tests {
 
     #[test]
     fn values_take_the_place_of_their_handles_only() {
-        let mut vault = Vault::new(40);
+        let mut vault = vault(40);
         let long = format!("\"{}\"", "x\\n".repeat(20));
         let handle = kept(&mut vault, &long);
         let marker = format!("{{\"{HANDLE_KEY}\":\"{}\"}}", handle.token);
-        let filled = vault.fill_arguments(raw(&format!("{{\"a\":[{marker},1],\"b\":{marker}}}"))).unwrap();
+        let arguments = |text: &str| vault.arguments(raw(text)).unwrap().fill().unwrap();
+        let filled = arguments(&format!("{{\"a\":[{marker},1],\"b\":{marker}}}"));
         assert_eq!(filled.get(), format!("{{\"a\":[{long},1],\"b\":{long}}}"));
         // A token that is none, or a text that looks like a handle, is left alone.
         for text in [
@@ -336,31 +518,36 @@ mod tests {
             serde_json::to_string(&marker).unwrap(),
             format!("{{\"{HANDLE_KEY}\":\"{}\",\"more\":1}}", handle.token),
         ] {
-            assert_eq!(vault.fill_arguments(raw(&text)).unwrap().get(), text);
+            assert_eq!(arguments(&text).get(), text);
         }
-        assert_eq!(vault.fill_result(raw(&marker), Media::Inline).unwrap_err().code, ErrorCode::ResultTooLarge);
+        let filler = vault.filler(&raw(&marker)).unwrap();
+        let error = filler.fill_result(&raw(&marker), Media::Inline, 40).unwrap_err();
+        assert_eq!(error.code, ErrorCode::ResultTooLarge);
     }
 
     #[test]
     fn an_image_comes_back_as_the_block_it_was() {
-        let mut vault = Vault::new(1000);
+        let mut vault = vault(1000);
         let block = r#"{"type":"image","data":"AAAA","mimeType":"image/png"}"#;
-        let image = Kept {
+        let image = KeptBlock {
             kind: "image".to_owned(),
             mime_type: Some("image/png".to_owned()),
             uri: None,
             data: raw("\"AAAA\""),
             block: raw(block),
         };
-        let answer = Answer::Blocks(vec![Part::Value(raw("1")), Part::Kept(image)]);
-        let Ok(Told::Handles(Handles::Blocks(blocks))) = vault.answer(answer) else { panic!("no blocks") };
+        let body = AnswerBody::Blocks(vec![Part::Value(raw("1")), Part::Kept(image)]);
+        let Told::Handles(Handles::Blocks(blocks)) = tell(&mut vault, Answer { body, held: None }) else {
+            panic!("no blocks")
+        };
         let Block::Handle(handle) = &blocks[1] else { panic!("no handle") };
         assert_eq!((handle.r#type.as_str(), handle.size), ("image", 4));
         let result = format!("[{{\"{HANDLE_KEY}\":\"{}\"}}]", handle.token);
-        let (inline, none) = vault.fill_result(raw(&result), Media::Inline).unwrap();
+        let fill = |text: &str, media| vault.filler(&raw(text)).unwrap().fill_result(&raw(text), media, 1000).unwrap();
+        let (inline, none) = fill(&result, Media::Inline);
         assert_eq!((inline.get(), none.len()), (&*format!("[{block}]"), 0));
         let twice = result.replace('[', "[0,").replace(']', &format!(",{}]", &result[1..result.len() - 1]));
-        let (apart, attached) = vault.fill_result(raw(&twice), Media::Apart).unwrap();
+        let (apart, attached) = fill(&twice, Media::Apart);
         let note = r#"{"type":"image","mimeType":"image/png","attached":1}"#;
         assert_eq!(apart.get(), format!("[0,{note},{note}]"));
         assert_eq!(attached.iter().map(|block| block.get()).collect::<Vec<_>>(), [block]);

@@ -7,7 +7,7 @@
 //! **Invariant:** neither of the two forms has more than about `budget` tokens, whatever the
 //! program did. (Attached media are not counted: clients have limits of their own for those.)
 
-use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _};
+use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 use pml_wire::message::{ErrorReport, Log, LogLevel};
 use serde_json::{Value, json, value::RawValue};
@@ -28,16 +28,16 @@ const MAX_KEYS: usize = 20;
 const LEAST: usize = 200;
 
 /// Where long texts go, and how long a short one is.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Keeper<'a> {
-    pub(super) results: &'a Results,
-    pub(super) caller: &'a Caller,
+#[derive(Clone, Debug)]
+pub(super) struct Keeper {
+    pub(super) results: Arc<Results>,
+    pub(super) caller: Caller,
     /// Most tokens of an answer.
     pub(super) budget: usize,
 }
 
-/// The result of `execute_code`.
-pub(super) fn answer(outcome: Outcome, keeper: Keeper<'_>) -> Value {
+/// The result of `execute_code`. Takes time in proportion to the outcome.
+pub(super) fn answer(outcome: Outcome, keeper: &Keeper) -> Value {
     let Outcome { execution_id, result, attached, logs, calls, warnings, duration, .. } = outcome;
     let mut told = json!({
         "execution_id": execution_id,
@@ -70,11 +70,11 @@ pub(super) fn answer(outcome: Outcome, keeper: Keeper<'_>) -> Value {
 }
 
 /// The result, or its start and how to get the rest.
-fn success(value: Box<RawValue>, keeper: Keeper<'_>, left: usize, told: &mut Value) -> String {
+fn success(value: Box<RawValue>, keeper: &Keeper, left: usize, told: &mut Value) -> String {
     // A text is shown as it is, not in quotes.
     let text = match serde_json::from_str::<String>(value.get()) {
         Ok(text) => Text::Plain(text.into()),
-        Err(_) => Text::Json(Box::<RawValue>::into(value)),
+        Err(_) => Text::json(Box::<RawValue>::into(value)),
     };
     // Most of a long text need not be looked at to know that it is too long.
     let bytes = text.as_str().len();
@@ -82,7 +82,7 @@ fn success(value: Box<RawValue>, keeper: Keeper<'_>, left: usize, told: &mut Val
     if fitting == bytes {
         told["result"] = match &text {
             Text::Plain(text) => (&**text).into(),
-            Text::Json(text) => serde_json::from_str(text).unwrap_or_else(|_| (&**text).into()),
+            Text::Json(text) => serde_json::from_str(text.as_str()).unwrap_or_else(|_| text.as_str().into()),
         };
         return text.as_str().to_owned();
     }
@@ -91,7 +91,7 @@ fn success(value: Box<RawValue>, keeper: Keeper<'_>, left: usize, told: &mut Val
     let start = tokens::prefix(text.as_str(), (left / 4).max(LEAST)).to_owned();
     let next = start.len();
     told["preview"] = start.clone().into();
-    let rest = match keeper.results.keep(keeper.caller, text) {
+    let rest = match keeper.results.keep(&keeper.caller, text) {
         Some(id) => {
             told["result_handle"] = json!({ "id": id, "bytes": bytes, "next_offset": next, "shape": shape });
             format!(
@@ -137,7 +137,7 @@ struct Console {
     kept: Option<String>,
 }
 
-fn console(logs: &[Log], keeper: Keeper<'_>) -> Console {
+fn console(logs: &[Log], keeper: &Keeper) -> Console {
     let mut text = String::new();
     for log in logs {
         let level = match log.level {
@@ -157,7 +157,7 @@ fn console(logs: &[Log], keeper: Keeper<'_>) -> Console {
     }
     let start = tokens::prefix(&text, most * 3 / 4).to_owned();
     let (bytes, shown) = (text.len(), start.len());
-    let kept = keeper.results.keep(keeper.caller, Text::Plain(text.into()));
+    let kept = keeper.results.keep(&keeper.caller, Text::Plain(text.into()));
     let how = kept.as_ref().map(|id| format!("; read_result({{\"id\":\"{id}\",\"offset\":{shown}}}) goes on"));
     let note = format!("[the first {shown} of {bytes} bytes{}]", how.unwrap_or_default());
     let lines = json!([{ "level": "log", "text": start }]);
@@ -242,7 +242,7 @@ fn short(message: &str) -> Cow<'_, str> {
 fn shape(text: &Text) -> String {
     let text = match text {
         Text::Plain(text) => return format!("text of {} lines", text.lines().count()),
-        Text::Json(text) => text,
+        Text::Json(text) => text.as_str(),
     };
     if let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(text) {
         let first = items.first().and_then(|item| keys(item.get()));
@@ -292,10 +292,9 @@ mod tests {
         CallRecord { id: CallId(number), tool: "a:b".to_owned(), duration: Duration::from_millis(1), error }
     }
 
-    fn told(outcome: Outcome, budget: usize) -> (Value, Results) {
-        let results = Results::default();
-        let caller = Caller::new("me");
-        (answer(outcome, Keeper { results: &results, caller: &caller, budget }), results)
+    fn told(outcome: Outcome, budget: usize) -> (Value, Arc<Results>) {
+        let keeper = Keeper { results: Arc::default(), caller: Caller::new("me"), budget };
+        (answer(outcome, &keeper), keeper.results)
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! `execute_code`: one run, followed, bounded, answered.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use pml_wire::{ErrorCode, ExecutionId, json, message::ErrorReport};
 use serde_json::{Value, value::to_raw_value};
@@ -11,11 +14,13 @@ use super::{
     follow::Teller,
     gateway::Frontend,
     session::Scope,
+    shares::TooMany,
     tools::Execute,
 };
 use crate::{
     events::Body,
     execution::{self, Event, Media, Outcome, Request, millis},
+    work,
 };
 
 /// How long the first start of servers that a program names may take, beside the program's own time.
@@ -25,12 +30,13 @@ impl Frontend {
     /// Runs a program. Returns soon after the request is cancelled.
     pub(super) async fn execute(&self, arguments: Execute, scope: &Scope) -> Value {
         let teller = Teller::new(scope);
-        let outcome = teller.during(self.run(arguments, &teller, &scope.cancel)).await;
-        let caller = &scope.session.caller;
-        answer::answer(outcome, Keeper { results: &self.results, caller, budget: self.settings().output_tokens })
+        let outcome = teller.during(self.run(arguments, &teller, scope)).await;
+        let (results, caller) = (Arc::clone(&self.results), scope.session.caller.clone());
+        let keeper = Keeper { results, caller, budget: self.settings().output_tokens };
+        work::sized(outcome.bytes(), move |_| answer::answer(outcome, &keeper)).await
     }
 
-    async fn run(&self, arguments: Execute, teller: &Teller<'_>, cancel: &CancellationToken) -> Outcome {
+    async fn run(&self, arguments: Execute, teller: &Teller<'_>, scope: &Scope) -> Outcome {
         let id = ExecutionId::mint();
         let correlation = id.to_string();
         let settings = self.settings();
@@ -62,19 +68,34 @@ impl Frontend {
             Body::ExecutionStarted { intent: arguments.intent, code_bytes: arguments.code.len() },
         );
         // Cancelled by the client, or because everything ends.
-        let stop = cancel.child_token();
+        let stop = scope.cancel.child_token();
         let mut ending = Ending { frontend: self, correlation: &correlation, outcome: None };
         let work = async {
             // First, so that a server that is slow to start takes nobody else's turn.
             self.prepare(&arguments.code, teller, &stop).await;
-            let turn = tokio::select! {
-                turn = self.turns.acquire() => turn.ok(),
+            let client = &scope.session.client;
+            let granted = tokio::select! {
+                granted = async { Ok((self.places.take(client).await?, self.turns.take(client).await?)) } => Some(granted),
                 () = stop.cancelled() => None,
             };
-            if turn.is_none() || self.runs.are_over() {
-                return Outcome::refused(id, ErrorReport::new(ErrorCode::Cancelled, "it was cancelled before it ran"));
-            }
+            let (_place, turn) = match granted {
+                Some(Ok(granted)) if !self.runs.are_over() => granted,
+                Some(Err(TooMany)) => {
+                    let message = "too many programs of this client wait for their turn";
+                    return Outcome::refused(id, ErrorReport::new(ErrorCode::RateLimited, message));
+                }
+                _ => {
+                    let message = "it was cancelled before it ran";
+                    return Outcome::refused(id, ErrorReport::new(ErrorCode::Cancelled, message));
+                }
+            };
+            let turn = Mutex::new(turn);
             let listener = |event: Event<'_>| {
+                match event {
+                    Event::Waiting => turn.lock().unwrap_or_else(PoisonError::into_inner).pause(),
+                    Event::Awake => turn.lock().unwrap_or_else(PoisonError::into_inner).resume(),
+                    _ => {}
+                }
                 teller.tell(&event);
                 self.publish(&correlation, &event);
             };
@@ -125,7 +146,7 @@ impl Frontend {
                 message: progress.message.clone(),
             },
             Event::CallStarted(call) => Body::ToolStarted { tool: call.tool.clone(), call: call.id.0 },
-            Event::CallEnded(_) => return, // told by the broker
+            Event::CallEnded(_) | Event::Waiting | Event::Awake => return, // the first is told by the broker
         };
         self.bus.publish(correlation, body);
     }

@@ -45,6 +45,7 @@ impl<'a> Teller<'a> {
                 None => format!("{} answered in {} ms", record.tool, millis(record.duration)),
                 Some(error) => format!("{} failed: {}", record.tool, error.code),
             }),
+            Event::Waiting | Event::Awake => {}
         }
     }
 
@@ -129,13 +130,13 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::{
-        super::{results::Caller, rpc::Era, session::Session},
+        super::{results::Caller, rpc::Era, session::Session, shares::Client},
         *,
     };
 
     #[tokio::test(start_paused = true)]
     async fn silence_is_never_longer_than_a_heartbeat() {
-        let session = Session::new(Caller::new("me"), CancellationToken::new());
+        let session = Session::new(Caller::new("me"), Client::only(), CancellationToken::new());
         let (outlet, mut told) = mpsc::channel(100);
         let meta: Map<String, Value> = [("progressToken".to_owned(), Value::from(7))].into_iter().collect();
         let cancel = session.gone.child_token();

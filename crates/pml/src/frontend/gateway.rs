@@ -11,7 +11,7 @@ use std::{
 use futures_util::{StreamExt as _, stream};
 use pml_wire::ErrorCode;
 use serde_json::{Value, json};
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::time::timeout;
 use tokio_util::{
     sync::CancellationToken,
     task::{TaskTracker, task_tracker::TaskTrackerToken},
@@ -22,6 +22,7 @@ use super::{
     passthrough::{Lists, Parked},
     results::Results,
     session::Session,
+    shares::Shares,
     tokens,
 };
 use crate::{
@@ -35,6 +36,10 @@ use crate::{
 
 /// How many servers are started at the same time when pml starts.
 const STARTS: usize = 4;
+/// Programs that may have begun for each one that may compute: most programs wait for tools most of the time.
+const PLACES_PER_TURN: usize = 4;
+/// Programs of one client that may wait for their turns.
+const MAX_WAITING: usize = 256;
 /// Longest message of a failure.
 const MAX_MESSAGE_TOKENS: usize = 1000;
 /// What ending a run may take: it is killed, and its calls are given up.
@@ -71,7 +76,7 @@ pub struct Parts {
     pub expose: Expose,
     /// Names of tools are those of their servers, where only one has it.
     pub plain_names: bool,
-    /// Programs that may run at the same time; more wait.
+    /// Programs that may compute at the same time; more wait.
     pub concurrent_runs: usize,
 }
 
@@ -86,13 +91,16 @@ pub struct Frontend {
     settings: RwLock<Settings>,
     pub(super) expose: Expose,
     pub(super) plain_names: bool,
-    pub(super) results: Results,
+    pub(super) results: Arc<Results>,
     pub(super) parked: Parked,
     pub(super) lists: Lists,
     /// What each client that lives wants to hear, at least.
     pub(super) log_levels: Mutex<Vec<(Weak<Session>, usize)>>,
     pub(super) runs: Runs,
-    pub(super) turns: Semaphore,
+    /// Turns for programs that compute.
+    pub(super) turns: Arc<Shares>,
+    /// Places for programs that have begun, whether they compute or wait.
+    pub(super) places: Arc<Shares>,
     pub(super) tasks: TaskTracker,
     pub(super) metrics: Metrics,
 }
@@ -109,12 +117,13 @@ impl Frontend {
             settings: RwLock::new(settings),
             expose,
             plain_names,
-            results: Results::default(),
+            results: Arc::default(),
             parked: Parked::default(),
             lists: Lists::default(),
             log_levels: Mutex::default(),
             runs: Runs::default(),
-            turns: Semaphore::new(concurrent_runs),
+            turns: Shares::new(concurrent_runs, MAX_WAITING),
+            places: Shares::new(PLACES_PER_TURN * concurrent_runs, MAX_WAITING),
             tasks: TaskTracker::new(),
             metrics: Metrics::default(),
         });

@@ -19,6 +19,7 @@ mod results;
 mod rpc;
 mod search;
 mod session;
+mod shares;
 mod stdio;
 mod surface;
 mod tokens;

@@ -1,7 +1,7 @@
 //! Results that were too long for an answer, kept for `read_result`.
 //!
 //! **Invariant:** a result is named by a random id and given to nobody but the caller whose run made
-//! it. What is kept is bounded in number, size and age; the oldest goes first.
+//! it. What is kept is bounded in number, size and age. For a new one, the oldest of whoever has most goes first.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -10,6 +10,8 @@ use std::{
 };
 
 use tokio::time::Instant;
+
+use crate::execution::{IndexRoom, JsonText};
 
 const MAX_COUNT: usize = 200;
 const MAX_BYTES: usize = 128 * 1024 * 1024;
@@ -53,19 +55,28 @@ struct Entry {
     since: Instant,
 }
 
+/// Most memory for knowing where the parts of kept results are.
+const INDEX_BYTES: usize = 16 * 1024 * 1024;
+
 /// A text that is kept.
 #[derive(Debug)]
 pub(super) enum Text {
     /// JSON of anything but a text.
-    Json(Box<str>),
+    Json(JsonText),
     /// A text itself, such as the console.
     Plain(Box<str>),
 }
 
 impl Text {
+    /// JSON text.
+    pub(super) fn json(text: Box<str>) -> Text {
+        Text::Json(JsonText::of_json(text, &IndexRoom::new(INDEX_BYTES)))
+    }
+
     pub(super) fn as_str(&self) -> &str {
         match self {
-            Text::Json(text) | Text::Plain(text) => text,
+            Text::Json(text) => text.as_str(),
+            Text::Plain(text) => text,
         }
     }
 }
@@ -78,7 +89,7 @@ impl Results {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.drop_old();
         while kept.order.len() >= MAX_COUNT || kept.bytes + size > MAX_BYTES {
-            kept.drop_oldest();
+            kept.drop_for_others();
         }
         kept.bytes += size;
         kept.order.push_back(id.clone());
@@ -102,7 +113,30 @@ impl Kept {
     }
 
     fn drop_oldest(&mut self) {
-        if let Some(entry) = self.order.pop_front().and_then(|id| self.by_id.remove(&id)) {
+        if !self.order.is_empty() {
+            self.remove(0);
+        }
+    }
+
+    /// Drops the oldest of whoever takes most of what is short.
+    fn drop_for_others(&mut self) {
+        let mut taken: HashMap<&Caller, (usize, usize)> = HashMap::new();
+        for entry in self.by_id.values() {
+            let (count, bytes) = taken.entry(&entry.owner).or_default();
+            *count += 1;
+            *bytes += entry.text.as_str().len();
+        }
+        // Whichever it takes more of.
+        let part = |(count, bytes): (usize, usize)| (count * MAX_BYTES / MAX_COUNT).max(bytes);
+        let most = taken.into_iter().max_by(|(one, a), (other, b)| (part(*a), &one.0).cmp(&(part(*b), &other.0)));
+        let Some(owner) = most.map(|(owner, _)| owner.clone()) else { return };
+        if let Some(index) = self.order.iter().position(|id| self.by_id[id].owner == owner) {
+            self.remove(index);
+        }
+    }
+
+    fn remove(&mut self, index: usize) {
+        if let Some(entry) = self.order.remove(index).and_then(|id| self.by_id.remove(&id)) {
             self.bytes -= entry.text.as_str().len();
         }
     }
@@ -124,10 +158,9 @@ mod tests {
         assert!(results.get(&ann, &first).is_some());
         assert!(results.get(&bob, &first).is_none());
         assert!(results.get(&ann, "r_").is_none());
-        for _ in 0..MAX_COUNT {
-            results.keep(&bob, plain(1)).unwrap();
-        }
-        assert!(results.get(&ann, &first).is_none(), "the oldest goes first");
+        let all: Vec<_> = (0..MAX_COUNT).map(|_| results.keep(&bob, plain(1)).unwrap()).collect();
+        assert!(results.get(&ann, &first).is_some(), "nobody loses anything to somebody who has more");
+        assert!(results.get(&bob, &all[0]).is_none() && results.get(&bob, &all[1]).is_some(), "the oldest goes first");
         let large = results.keep(&ann, plain(MAX_BYTES)).unwrap();
         assert_eq!(results.kept.lock().unwrap().order.len(), 1);
         assert!(results.keep(&ann, plain(MAX_BYTES + 1)).is_none());

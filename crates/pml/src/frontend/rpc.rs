@@ -1,9 +1,13 @@
 //! Messages as clients send them, and what both eras of the protocol want around an answer.
 
 use pml_wire::Line;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json, value::to_raw_value};
 
-use crate::upstream::RpcError;
+use crate::{
+    room::Held,
+    upstream::{Fields, RpcError},
+    work::{self, AT_ONCE_BYTES},
+};
 
 pub(super) const PARSE_ERROR: i64 = -32700;
 pub(super) const INVALID_REQUEST: i64 = -32600;
@@ -68,8 +72,12 @@ pub(super) fn error(code: i64, message: impl Into<String>) -> RpcError {
     RpcError { code, message: message.into(), data: None }
 }
 
-/// Reads one message.
-pub(super) fn parse(bytes: &[u8]) -> Result<Incoming, Box<Broken>> {
+/// Reads one message; a large one elsewhere.
+pub(super) async fn read(bytes: impl AsRef<[u8]> + Send + 'static) -> Result<Incoming, Box<Broken>> {
+    work::sized(bytes.as_ref().len(), move |_| parse(bytes.as_ref())).await
+}
+
+fn parse(bytes: &[u8]) -> Result<Incoming, Box<Broken>> {
     let broken = |id: Value, code, message: &str| Box::new(Broken { id: Some(id), error: error(code, message) });
     let ignored = |message: &str| Box::new(Broken { id: None, error: error(INVALID_REQUEST, message) });
     let Ok(text) = std::str::from_utf8(bytes) else {
@@ -202,9 +210,62 @@ pub(super) fn server_info() -> Value {
     json!({ "name": "pml", "title": "pml", "version": env!("CARGO_PKG_VERSION") })
 }
 
+/// The result of a request.
+#[derive(Debug)]
+pub(super) enum Reply {
+    Value(Value),
+    /// As a server wrote it, and the room that it takes.
+    Passed {
+        fields: Fields,
+        _held: Held,
+    },
+}
+
+impl From<Value> for Reply {
+    fn from(value: Value) -> Reply {
+        Reply::Value(value)
+    }
+}
+
+impl Reply {
+    /// A field of the result, if there is one.
+    pub(super) fn get(&self, key: &str) -> Option<Value> {
+        match self {
+            Reply::Value(value) => value.get(key).cloned(),
+            Reply::Passed { fields, .. } => fields.get(key),
+        }
+    }
+
+    fn is_heavy(&self) -> bool {
+        match self {
+            Reply::Value(value) => work::is_heavy(value),
+            Reply::Passed { fields, .. } => fields.bytes() > AT_ONCE_BYTES,
+        }
+    }
+}
+
 /// Gives a result the form that the era of its request has.
-pub(super) fn finish(era: Era, method: &str, result: &mut Value) {
-    let Value::Object(result) = result else { return };
+pub(super) fn finish(era: Era, method: &str, reply: &mut Reply) {
+    match reply {
+        Reply::Value(Value::Object(result)) => finish_object(era, method, result),
+        Reply::Value(_) => {}
+        Reply::Passed { fields, .. } => {
+            // What may change, changed as in any other result and put back.
+            let mut changed = Map::new();
+            for key in ["resultType", "ttlMs", "cacheScope", "_meta"] {
+                if let Some(value) = fields.take(key).and_then(|raw| serde_json::from_str(raw.get()).ok()) {
+                    changed.insert(key.to_owned(), value);
+                }
+            }
+            finish_object(era, method, &mut changed);
+            for (key, value) in &changed {
+                fields.push(key, to_raw_value(value).expect("a JSON value serializes"));
+            }
+        }
+    }
+}
+
+fn finish_object(era: Era, method: &str, result: &mut Map<String, Value>) {
     // Lists and what is read may be kept by a client; for how long is always said.
     let is_cacheable = matches!(
         method,
@@ -231,10 +292,26 @@ pub(super) fn finish(era: Era, method: &str, result: &mut Value) {
     }
 }
 
-/// The answer to a request.
-pub(super) fn answer(id: &Value, outcome: Result<Value, RpcError>) -> Line {
+/// The answer to a request. A large one is written elsewhere.
+pub(super) async fn write_answer(id: &Value, outcome: Result<Reply, RpcError>) -> Line {
     match outcome {
-        Ok(result) => Line::of(&json!({ "jsonrpc": "2.0", "id": id, "result": result })),
+        Ok(reply) => {
+            let id = id.clone();
+            work::weighed(reply.is_heavy(), move |_| answer(&id, Ok(reply))).await
+        }
+        Err(error) => answer(id, Err(error)),
+    }
+}
+
+/// The answer to a request.
+pub(super) fn answer(id: &Value, outcome: Result<Reply, RpcError>) -> Line {
+    match outcome {
+        Ok(Reply::Value(result)) => Line::of(&json!({ "jsonrpc": "2.0", "id": id, "result": result })),
+        Ok(Reply::Passed { fields, .. }) => {
+            let result = fields.to_raw();
+            drop(fields);
+            Line::new(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#))
+        }
         Err(RpcError { code, message, data }) => {
             let mut error = json!({ "code": code, "message": message });
             if let Some(data) = data {
@@ -252,6 +329,7 @@ pub(super) fn notification(method: &str, params: Value) -> Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::upstream::Item;
 
     #[test]
     fn messages_are_read_or_refused_with_the_right_code() {
@@ -334,14 +412,26 @@ mod tests {
 
     #[test]
     fn answers_have_the_form_of_their_era() {
-        let mut result = json!({ "tools": [] });
-        finish(Era::Modern, "tools/list", &mut result);
-        assert_eq!((&result["resultType"], &result["ttlMs"]), (&json!("complete"), &json!(0)));
-        assert_eq!(result["_meta"][SERVER_KEY]["name"], "pml");
-        finish(Era::Legacy, "tools/list", &mut result);
-        assert!(result.get("resultType").is_none() && result.get("ttlMs").is_none());
-        let mut asks = json!({ "resultType": "input_required", "inputRequests": {} });
-        finish(Era::Modern, "resources/read", &mut asks);
-        assert!(asks.get("ttlMs").is_none() && asks["resultType"] == "input_required");
+        let passed = |value: &Value| {
+            let Ok(Item::Object(fields)) = serde_json::from_str(&value.to_string()) else { panic!("no object") };
+            Reply::Passed { fields, _held: None }
+        };
+        // What is our own and what is passed on get the same form.
+        for of in [|value: &Value| Reply::Value(value.clone()), passed] {
+            let mut result = of(&json!({ "tools": [], "_meta": { "theirs": 1 } }));
+            let key = |result: &Reply, key: &str| result.get(key);
+            finish(Era::Modern, "tools/list", &mut result);
+            assert_eq!((key(&result, "resultType"), key(&result, "ttlMs")), (Some(json!("complete")), Some(json!(0))));
+            let meta = key(&result, "_meta").unwrap();
+            assert_eq!((&meta[SERVER_KEY]["name"], &meta["theirs"]), (&json!("pml"), &json!(1)));
+            finish(Era::Legacy, "tools/list", &mut result);
+            assert!(key(&result, "resultType").is_none() && key(&result, "ttlMs").is_none());
+            let mut asks = of(&json!({ "resultType": "input_required", "inputRequests": {} }));
+            finish(Era::Modern, "resources/read", &mut asks);
+            assert!(key(&asks, "ttlMs").is_none() && key(&asks, "resultType") == Some(json!("input_required")));
+            let line = answer(&json!(7), Ok(of(&json!({ "a": [1, null], "b": "x" }))));
+            let written: Value = serde_json::from_str(line.as_str()).unwrap();
+            assert_eq!(written, json!({ "jsonrpc": "2.0", "id": 7, "result": { "a": [1, null], "b": "x" } }));
+        }
     }
 }

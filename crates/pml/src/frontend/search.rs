@@ -14,7 +14,7 @@ use super::{
 use crate::{
     broker::{Findings, Question, rounded},
     catalog::{Found, nearest},
-    execution,
+    work::{self, Wanted},
 };
 
 /// Longest description, unless everything is asked for.
@@ -42,7 +42,8 @@ impl Frontend {
             return self.overview(server.as_deref()).await;
         }
         let findings = self.broker.search(question.among(server)).await;
-        self.tell_found(&findings, detail)
+        let room = self.settings().output_tokens;
+        work::sized(findings.bytes(), move |_| tell_found(&findings, detail, room)).await
     }
 
     /// The real name of a server.
@@ -55,67 +56,6 @@ impl Frontend {
             };
             tool_failure(ErrorCode::InvalidArguments, &format!("there is no server `{name}`"), Some(&hint))
         })
-    }
-
-    /// The tools that were found, as many as there is room for.
-    fn tell_found(&self, findings: &Findings, detail: Detail) -> Value {
-        let Findings { found, searched, not_ready: waiting } = findings;
-        let room = self.settings().output_tokens;
-        let (mut text, mut list, mut used) = (String::new(), Vec::new(), 0);
-        for Found { tool, score } in found {
-            let signature = tool.signature();
-            let description = tool.description.as_deref().unwrap_or_default().trim();
-            let description = match detail {
-                Detail::Full => tokens::prefix(description, room / 4).to_owned(),
-                Detail::Names | Detail::Signatures => summary(description),
-            };
-            let mut entry = json!({ "name": tool.id, "server": tool.id.server(), "score": rounded(*score) });
-            let mut lines = String::new();
-            // Writing to a String cannot fail.
-            let _ = match detail {
-                Detail::Names => writeln!(lines, "{}", tool.id),
-                Detail::Signatures | Detail::Full => {
-                    entry["description"] = description.clone().into();
-                    entry["signature"] = signature.into();
-                    writeln!(lines, "{signature}\n  {}", description.replace('\n', "\n  "))
-                }
-            };
-            if detail == Detail::Full {
-                let schema = tool.input_schema.to_string();
-                let output = tool.output_schema.clone().unwrap_or_default();
-                // Half of the room at most: a schema in parts is of no use.
-                if tokens::estimate(&schema) + tokens::estimate(&output.to_string()) <= room / 2 {
-                    entry["inputSchema"] = tool.input_schema.clone();
-                    entry["outputSchema"] = output;
-                    let _ = writeln!(lines, "  input: {schema}");
-                } else {
-                    let _ = writeln!(lines, "  (its schemas are too long to be shown: the signature has the types)");
-                }
-            }
-            let size = tokens::estimate(&lines).max(tokens::estimate(&entry.to_string()));
-            if used + size > room && !list.is_empty() {
-                break;
-            }
-            used += size;
-            text.push_str(tokens::prefix(&lines, room));
-            list.push(entry);
-        }
-        if found.is_empty() {
-            let _ = match searched {
-                0 => writeln!(text, "there is no tool that may be called"),
-                _ => writeln!(
-                    text,
-                    "nothing found among {searched} tools; try other words, or an empty query for the servers"
-                ),
-            };
-        }
-        if list.len() < found.len() {
-            let left = found.len() - list.len();
-            let _ = writeln!(text, "({left} more left out for their length: ask for fewer, or with less detail)");
-        }
-        let waiting = &waiting[..waiting.len().min(MAX_NOT_READY)];
-        not_ready(&mut text, waiting);
-        text_result(&text, json!({ "tools": list, "searched": searched, "not_ready": waiting }))
     }
 
     /// The servers, and what they are about.
@@ -157,45 +97,113 @@ impl Frontend {
         text_result(tokens::prefix(&text, room), json!({ "servers": list, "not_ready": waiting }))
     }
 
-    /// Reads on in a result that was kept.
-    pub(super) fn read(&self, arguments: &Read, caller: &Caller) -> Value {
-        let invalid = |message: &str, hint: &str| tool_failure(ErrorCode::InvalidArguments, message, Some(hint));
-        let offset = match arguments.offset() {
-            Ok(offset) => offset,
-            Err(message) => return invalid(&message, "go on with the `next_offset` of the last answer"),
-        };
+    /// Reads on in a result that was kept. A part of a large one is looked for elsewhere.
+    pub(super) async fn read(&self, arguments: Read, caller: &Caller) -> Value {
         let Some(kept) = self.results.get(caller, &arguments.id) else {
             let message = format!("there is no result `{}`", arguments.id);
-            return invalid(&message, "results are kept for an hour, the newest 200 of them; run the program again");
+            let hint = "results are kept for an hour, the newest 200 of them; run the program again";
+            return tool_failure(ErrorCode::InvalidArguments, &message, Some(hint));
         };
-        let decoded: String;
-        let text = match (arguments.path.as_deref(), &*kept) {
-            (None, kept) => kept.as_str(),
-            (Some(_), Text::Plain(_)) => return invalid("the result is a text, not JSON", "read it by offset"),
-            (Some(path), Text::Json(text)) => match execution::select(text, path) {
-                Ok(value) => match serde_json::from_str(value.get()) {
-                    Ok(text) => {
-                        decoded = text;
-                        &decoded
-                    }
-                    Err(_) => value.get(),
-                },
-                Err(message) => return invalid(&message, "write the path as in `items[3].name`"),
-            },
-        };
-        if offset > text.len() {
-            return invalid(&format!("the offset is {offset}, but there are {} bytes", text.len()), "start at 0");
-        }
-        let from = text.floor_char_boundary(offset);
-        let page = tokens::prefix(&text[from..], self.settings().output_tokens);
-        let end = from + page.len();
-        let next = (end < text.len()).then_some(end);
-        let note = match next {
-            Some(next) => format!("{page}…\n\n[bytes {from} to {end} of {}; go on with \"offset\":{next}]", text.len()),
-            None => page.to_owned(),
-        };
-        text_result(&note, json!({ "text": page, "offset": from, "next_offset": next, "bytes": text.len() }))
+        let budget = self.settings().output_tokens;
+        let bytes = if arguments.path.is_some() { kept.as_str().len() } else { 0 };
+        work::sized(bytes, move |wanted| read_page(&kept, &arguments, budget, wanted)).await
     }
+}
+
+/// The tools that were found, as many as there is room for.
+fn tell_found(findings: &Findings, detail: Detail, room: usize) -> Value {
+    let Findings { found, searched, not_ready: waiting } = findings;
+    let (mut text, mut list, mut used) = (String::new(), Vec::new(), 0);
+    for Found { tool, score } in found {
+        let signature = tool.signature();
+        let description = tool.description.as_deref().unwrap_or_default().trim();
+        let description = match detail {
+            Detail::Full => tokens::prefix(description, room / 4).to_owned(),
+            Detail::Names | Detail::Signatures => summary(description),
+        };
+        let mut entry = json!({ "name": tool.id, "server": tool.id.server(), "score": rounded(*score) });
+        let mut lines = String::new();
+        // Writing to a String cannot fail.
+        let _ = match detail {
+            Detail::Names => writeln!(lines, "{}", tool.id),
+            Detail::Signatures | Detail::Full => {
+                entry["description"] = description.clone().into();
+                entry["signature"] = signature.into();
+                writeln!(lines, "{signature}\n  {}", description.replace('\n', "\n  "))
+            }
+        };
+        if detail == Detail::Full {
+            let schema = tool.input_schema.to_string();
+            let output = tool.output_schema.clone().unwrap_or_default();
+            // Half of the room at most: a schema in parts is of no use.
+            if tokens::estimate(&schema) + tokens::estimate(&output.to_string()) <= room / 2 {
+                entry["inputSchema"] = tool.input_schema.clone();
+                entry["outputSchema"] = output;
+                let _ = writeln!(lines, "  input: {schema}");
+            } else {
+                let _ = writeln!(lines, "  (its schemas are too long to be shown: the signature has the types)");
+            }
+        }
+        let size = tokens::estimate(&lines).max(tokens::estimate(&entry.to_string()));
+        if used + size > room && !list.is_empty() {
+            break;
+        }
+        used += size;
+        text.push_str(tokens::prefix(&lines, room));
+        list.push(entry);
+    }
+    if found.is_empty() {
+        let _ = match searched {
+            0 => writeln!(text, "there is no tool that may be called"),
+            _ => writeln!(
+                text,
+                "nothing found among {searched} tools; try other words, or an empty query for the servers"
+            ),
+        };
+    }
+    if list.len() < found.len() {
+        let left = found.len() - list.len();
+        let _ = writeln!(text, "({left} more left out for their length: ask for fewer, or with less detail)");
+    }
+    let waiting = &waiting[..waiting.len().min(MAX_NOT_READY)];
+    not_ready(&mut text, waiting);
+    text_result(&text, json!({ "tools": list, "searched": searched, "not_ready": waiting }))
+}
+
+/// A page of a result, or of the part at a path.
+fn read_page(kept: &Text, arguments: &Read, budget: usize, wanted: &Wanted) -> Value {
+    let invalid = |message: &str, hint: &str| tool_failure(ErrorCode::InvalidArguments, message, Some(hint));
+    let offset = match arguments.offset() {
+        Ok(offset) => offset,
+        Err(message) => return invalid(&message, "go on with the `next_offset` of the last answer"),
+    };
+    let decoded: String;
+    let text = match (arguments.path.as_deref(), kept) {
+        (None, kept) => kept.as_str(),
+        (Some(_), Text::Plain(_)) => return invalid("the result is a text, not JSON", "read it by offset"),
+        (Some(path), Text::Json(text)) => match text.select(path, wanted) {
+            Ok(value) => match serde_json::from_str(value) {
+                Ok(text) => {
+                    decoded = text;
+                    &decoded
+                }
+                Err(_) => value,
+            },
+            Err(message) => return invalid(&message, "write the path as in `items[3].name`"),
+        },
+    };
+    if offset > text.len() {
+        return invalid(&format!("the offset is {offset}, but there are {} bytes", text.len()), "start at 0");
+    }
+    let from = text.floor_char_boundary(offset);
+    let page = tokens::prefix(&text[from..], budget);
+    let end = from + page.len();
+    let next = (end < text.len()).then_some(end);
+    let note = match next {
+        Some(next) => format!("{page}…\n\n[bytes {from} to {end} of {}; go on with \"offset\":{next}]", text.len()),
+        None => page.to_owned(),
+    };
+    text_result(&note, json!({ "text": page, "offset": from, "next_offset": next, "bytes": text.len() }))
 }
 
 /// How many of these names there is room for.

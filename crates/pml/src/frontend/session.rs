@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     results::Caller,
     rpc::{self, Era},
+    shares::Client,
 };
 use crate::upstream::{RpcError, Watch};
 
@@ -42,6 +43,8 @@ pub(super) const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "err
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) caller: Caller,
+    /// Who it is when something is shared.
+    pub(super) client: Client,
     /// What the client said it can do when the session began.
     capabilities: Mutex<Value>,
     /// The least severe log line that is wanted, as an index into [`LEVELS`].
@@ -99,9 +102,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Session {
-    pub(super) fn new(caller: Caller, gone: CancellationToken) -> Arc<Session> {
+    pub(super) fn new(caller: Caller, client: Client, gone: CancellationToken) -> Arc<Session> {
         Arc::new(Session {
             caller,
+            client,
             capabilities: Mutex::new(json!({})),
             log_level: AtomicUsize::new(SILENT),
             in_flight: Mutex::default(),
@@ -265,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_request_is_served_once_at_a_time_and_can_be_cancelled() {
-        let session = Session::new(Caller::new("me"), CancellationToken::new());
+        let session = Session::new(Caller::new("me"), Client::only(), CancellationToken::new());
         let first = session.begin(&json!(1)).unwrap();
         assert!(session.begin(&json!(1)).is_none(), "an id is used once at a time");
         let text = session.begin(&json!("1")).expect("a text is another id than a number");
@@ -280,7 +284,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_asked_is_answered_once() {
-        let session = Session::new(Caller::new("me"), CancellationToken::new());
+        let session = Session::new(Caller::new("me"), Client::only(), CancellationToken::new());
         let (outlet, mut sent) = mpsc::channel(4);
         let scope = Scope {
             id: json!(1),

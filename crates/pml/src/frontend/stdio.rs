@@ -32,6 +32,7 @@ use super::{
     results::Caller,
     rpc::{self, INTERNAL_ERROR, INVALID_REQUEST, Incoming},
     session::{OUTLET, Scope, Session},
+    shares::Client,
 };
 
 /// Longest message that is read.
@@ -68,7 +69,7 @@ impl Frontend {
             let _ = done.send(());
         })?;
 
-        let session = Session::new(Caller::new("stdio"), gone.clone());
+        let session = Session::new(Caller::new("stdio"), Client::only(), gone.clone());
         let _news = self.follow_news(&session, outlet.clone());
         let requests = TaskTracker::new();
         loop {
@@ -81,7 +82,7 @@ impl Frontend {
             let Some(line) = line else { break };
             let taken = async {
                 match line {
-                    Line::Message(bytes) => self.take_line(&bytes, &session, &outlet, &requests).await,
+                    Line::Message(bytes) => self.take_line(bytes, &session, &outlet, &requests).await,
                     Line::TooLong => {
                         let error = rpc::error(INVALID_REQUEST, format!("the message has more than {MAX_BYTES} bytes"));
                         let _ = outlet.send(rpc::answer(&Value::Null, Err(error))).await;
@@ -113,12 +114,12 @@ impl Frontend {
 
     async fn take_line(
         self: &Arc<Self>,
-        bytes: &[u8],
+        bytes: Vec<u8>,
         session: &Arc<Session>,
         outlet: &mpsc::Sender<OneLine>,
         requests: &TaskTracker,
     ) {
-        let mut request = match rpc::parse(bytes) {
+        let mut request = match rpc::read(bytes).await {
             Ok(Incoming::Request(request)) => request,
             Ok(Incoming::Notification { method, params }) => return self.notified(&method, &params, session),
             Ok(Incoming::Answer { id, outcome }) => return session.answered(&id, outcome),
@@ -162,9 +163,10 @@ impl Frontend {
             drop(in_flight);
             // Who has cancelled does not want an answer.
             let Some(outcome) = outcome else { return };
+            let answer = rpc::write_answer(&scope.id, outcome).await;
             tokio::select! {
                 biased;
-                _ = scope.outlet.send(rpc::answer(&scope.id, outcome)) => {}
+                _ = scope.outlet.send(answer) => {}
                 () = scope.session.gone.cancelled() => {} // nobody reads, and everything ends
             }
         });

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     gateway::{Expose, Frontend, tool_failure},
-    rpc::{self, Era, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, MODERN, Request},
+    rpc::{self, Era, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, MODERN, Reply, Request},
     session::{LEVELS, Scope, Session, level},
     tools::{self, EXECUTE, READ, SEARCH},
 };
@@ -22,7 +22,7 @@ const CANCEL: Duration = Duration::from_millis(500);
 
 impl Frontend {
     /// Serves one request. Dropping the future stops what is done for it.
-    pub(super) async fn serve(self: &Arc<Self>, request: Request, scope: &Scope) -> Result<Value, RpcError> {
+    pub(super) async fn serve(self: &Arc<Self>, request: Request, scope: &Scope) -> Result<Reply, RpcError> {
         let Request { method, params, .. } = request;
         let mut result = self.dispatch(&method, params, scope).await?;
         rpc::finish(scope.era, &method, &mut result);
@@ -35,7 +35,7 @@ impl Frontend {
         self: &Arc<Self>,
         request: Request,
         scope: &Scope,
-    ) -> Option<Result<Value, RpcError>> {
+    ) -> Option<Result<Reply, RpcError>> {
         // A mistake of ours must not leave a client without an answer.
         let serving = AssertUnwindSafe(self.serve(request, scope)).catch_unwind();
         let serving = serving.map(|served| {
@@ -55,8 +55,8 @@ impl Frontend {
         method: &str,
         params: Map<String, Value>,
         scope: &Scope,
-    ) -> Result<Value, RpcError> {
-        match (method, scope.era) {
+    ) -> Result<Reply, RpcError> {
+        let own = match (method, scope.era) {
             ("initialize", Era::Legacy) => self.initialize(&params, &scope.session),
             ("server/discover", Era::Modern) => Ok(json!({
                 "supportedVersions": [MODERN],
@@ -66,12 +66,13 @@ impl Frontend {
             })),
             ("ping", Era::Legacy) => Ok(json!({})),
             ("tools/list", _) => self.list_tools(&params).await,
-            ("tools/call", _) => self.call_tool(params, scope).await,
+            ("tools/call", _) => return self.call_tool(params, scope).await,
             ("logging/setLevel", Era::Legacy) => self.set_level(&params, scope),
             ("subscriptions/listen", Era::Modern) => self.listen(&params, scope).await,
-            _ if self.passes_through() => self.pass(method, params, scope).await,
+            _ if self.passes_through() => return self.pass(method, params, scope).await,
             _ => Err(unknown_method(method)),
-        }
+        };
+        own.map(Reply::from)
     }
 
     pub(super) fn passes_through(&self) -> bool {
@@ -136,7 +137,7 @@ impl Frontend {
         rpc::error(INVALID_PARAMS, format!("there is no tool `{name}`{hint}"))
     }
 
-    async fn call_tool(self: &Arc<Self>, mut params: Map<String, Value>, scope: &Scope) -> Result<Value, RpcError> {
+    async fn call_tool(self: &Arc<Self>, mut params: Map<String, Value>, scope: &Scope) -> Result<Reply, RpcError> {
         let name = match params.get("name") {
             Some(Value::String(name)) => name.clone(),
             _ => return Err(rpc::error(INVALID_PARAMS, "`name` must be the name of a tool")),
@@ -155,20 +156,21 @@ impl Frontend {
         };
         let wrong = |message: String| tool_failure(ErrorCode::InvalidArguments, &message, None);
         // A model can mend its arguments, so wrong ones are a result, not an error of the protocol.
-        Ok(match name.as_str() {
+        let result = match name.as_str() {
             EXECUTE => match tools::parse(EXECUTE, arguments) {
                 Ok(arguments) => self.execute(arguments, scope).await,
                 Err(message) => wrong(message),
             },
             READ => match tools::parse(READ, arguments) {
-                Ok(arguments) => self.read(&arguments, &scope.session.caller),
+                Ok(arguments) => self.read(arguments, &scope.session.caller).await,
                 Err(message) => wrong(message),
             },
             _ => match tools::parse(SEARCH, arguments) {
                 Ok(arguments) => self.search(arguments).await,
                 Err(message) => wrong(message),
             },
-        })
+        };
+        Ok(result.into())
     }
 
     fn set_level(&self, params: &Map<String, Value>, scope: &Scope) -> Result<Value, RpcError> {

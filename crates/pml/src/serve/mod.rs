@@ -23,6 +23,7 @@ use crate::{
     catalog::{Cache, Catalog, Finder, LoadModel, load_model},
     error::Error,
     events::Bus,
+    room::Room,
     upstream::{
         self, Context, Fleet, Settings, Target,
         oauth::{Logins, Remote},
@@ -46,6 +47,8 @@ pub struct Options {
     pub model_dir: Option<Result<PathBuf, String>>,
     /// On whose behalf calls are made, for the audit log.
     pub who: String,
+    /// Most memory for large results, of all servers and runs together.
+    pub results_bytes: usize,
 }
 
 /// Everything between programs and servers.
@@ -64,7 +67,8 @@ pub struct Services {
 impl Services {
     /// Builds everything. No server is started yet.
     pub fn start(options: Options) -> Result<Services, Error> {
-        let Options { program, servers: settings, policy, data_dir, model_dir, who } = options;
+        let Options { program, servers: settings, policy, data_dir, model_dir, who, results_bytes } = options;
+        let room = Room::new(results_bytes);
         let bus = Bus::default();
         let logins = data_dir.as_deref().map(Logins::new);
         let catalog = Catalog::new(settings.iter().map(|server| server.name.clone()));
@@ -74,6 +78,7 @@ impl Services {
             cache: Cache::new(data_dir.as_deref()),
             bus: bus.clone(),
             remote: remote_for(&settings, logins.as_ref())?,
+            room: room.clone(),
         };
         let tasks = TaskTracker::new();
         let servers = Fleet::new(settings.into_iter().map(|settings| {
@@ -97,6 +102,7 @@ impl Services {
             bus: bus.clone(),
             audit,
             who,
+            room,
         });
         let context = Mutex::new(context);
         Ok(Services { broker: Arc::new(broker), catalog, servers, bus, logins, context, tasks })

@@ -153,7 +153,8 @@ mod tests {
     fn services(servers: Vec<Settings>) -> Services {
         let who = "test".to_owned();
         let program = PathBuf::from("pml");
-        Services::start(Options { program, servers, policy: Policy::default(), data_dir: None, model_dir: None, who })
+        let (policy, results_bytes) = (Policy::default(), 1 << 20);
+        Services::start(Options { program, servers, policy, data_dir: None, model_dir: None, who, results_bytes })
             .unwrap()
     }
 

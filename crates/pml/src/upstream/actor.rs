@@ -15,7 +15,7 @@ use std::{
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use pml_wire::ExecutionId;
 use tokio::{
-    sync::{Semaphore, mpsc, watch},
+    sync::{Mutex, Semaphore, mpsc, watch},
     time::{Instant, sleep, sleep_until, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -34,8 +34,10 @@ use super::{
     subscriber::{self, Wanted},
 };
 use crate::{
-    catalog::{Cache, Cached, Catalog},
+    catalog::{Cache, Cached, Catalog, Declared, Listing},
     events::{Body, Bus},
+    room::Room,
+    work,
 };
 
 /// How long a sign of life may take.
@@ -57,6 +59,8 @@ pub struct Context {
     pub bus: Bus,
     /// For remote servers, if there are any.
     pub remote: Option<Remote>,
+    /// Where large messages of servers find room.
+    pub room: Room,
 }
 
 /// Builds the handle and the actor's future. What is known of the server from earlier is in the
@@ -84,7 +88,8 @@ pub fn start(settings: Settings, context: Context) -> (Upstream, impl Future<Out
     let lives = TaskTracker::new();
     let pml: Arc<Path> = context.program.as_path().into();
     let (news, wanted) = (Arc::new(News::default()), Arc::new(Wanted::default()));
-    let reach = Reach { pml, remote: context.remote.clone(), news, lives: lives.clone() };
+    let room = context.room.clone();
+    let reach = Reach { pml, remote: context.remote.clone(), news, room, lives: lives.clone() };
     let is_retired = Arc::new(AtomicBool::new(false));
     let upstream = Upstream {
         permits: Arc::new(Semaphore::new(settings.concurrency)),
@@ -111,6 +116,7 @@ pub fn start(settings: Settings, context: Context) -> (Upstream, impl Future<Out
         correlation: ExecutionId::mint().to_string(),
         is_listing: false,
         lists_again: false,
+        saving: Arc::default(),
     };
     (upstream, actor.run(stop))
 }
@@ -150,6 +156,8 @@ struct Actor {
     is_listing: bool,
     /// The list changed while it was read.
     lists_again: bool,
+    /// Held while a list is written to disk.
+    saving: Arc<Mutex<()>>,
 }
 
 type Chore = Pin<Box<dyn Future<Output = Done> + Send>>;
@@ -362,12 +370,12 @@ impl Actor {
             let status = self.status.borrow();
             (status.era.map_or("", Era::version), status.declared.clone())
         };
-        if let Err(err) = self.context.cache.save(&listed.listing, &self.identity, version, declared.as_deref()) {
-            tracing::warn!(server = name, error = %err, "the list of tools cannot be kept");
-        }
         // It may have been retired just now.
         let before = self.context.catalog.update_if(listed.listing, || !is_retired());
         let snapshot = self.context.catalog.snapshot();
+        if let Some(listing) = snapshot.listing(name).filter(|_| !is_retired()) {
+            self.save(Arc::clone(listing), version, declared);
+        }
         if let (Some(before), Some(now)) = (before, snapshot.listing(name)) {
             let difference = now.difference(&before);
             for changed in &difference.changed {
@@ -382,6 +390,19 @@ impl Actor {
             };
             self.context.bus.publish(&*self.correlation, body);
         }
+    }
+
+    /// Keeps a list on disk, behind those that are being written.
+    fn save(&self, listing: Arc<Listing>, version: &'static str, declared: Option<Arc<Declared>>) {
+        let (cache, identity, saving) = (self.context.cache.clone(), self.identity.clone(), Arc::clone(&self.saving));
+        self.lives.spawn(async move {
+            let _turn = saving.lock().await;
+            let server = listing.server.clone();
+            let saved = work::elsewhere(move |_| cache.save(&listing, &identity, version, declared.as_deref())).await;
+            if let Err(err) = saved {
+                tracing::warn!(server, error = %err, "the list of tools cannot be kept");
+            }
+        });
     }
 
     fn held(&self) -> Option<Arc<Connection>> {

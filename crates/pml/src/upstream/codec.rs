@@ -17,6 +17,8 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
+use crate::{room::Held, work::AT_ONCE_BYTES};
+
 /// What a server sent.
 #[derive(Debug)]
 pub(super) enum Message {
@@ -44,6 +46,8 @@ pub(super) enum Message {
 pub(super) struct Payload {
     fields: Vec<(String, Field)>,
     whole: Option<Box<RawValue>>,
+    /// The room that it takes, if it is large.
+    pub(super) held: Held,
 }
 
 /// How results are read.
@@ -97,9 +101,22 @@ impl Payload {
     pub(super) fn into_parts(self) -> Payload {
         match self.whole {
             // It is JSON, and any JSON is a payload.
-            Some(whole) => serde_json::from_str(whole.get()).unwrap_or_default(),
+            Some(whole) => Payload { held: self.held, ..serde_json::from_str(whole.get()).unwrap_or_default() },
             None => self,
         }
+    }
+
+    /// About how large it is.
+    pub(super) fn bytes(&self) -> usize {
+        let fields = self.fields.iter().map(|(key, field)| {
+            key.len()
+                + match field {
+                    Field::Raw(value) => value.get().len(),
+                    Field::Items(items) => items.iter().map(Item::bytes).sum(),
+                    Field::Object(fields) => fields.bytes(),
+                }
+        });
+        fields.sum::<usize>() + self.whole.as_ref().map_or(0, |whole| whole.get().len())
     }
 
     pub(super) fn raw(&self, name: &str) -> Option<&RawValue> {
@@ -152,18 +169,38 @@ impl Fields {
         Some(self.0.remove(index).1)
     }
 
-    pub(super) fn raw(&self, name: &str) -> Option<&RawValue> {
+    /// Adds a field, which is not there yet.
+    pub fn push(&mut self, name: &str, value: Box<RawValue>) {
+        self.0.push((name.to_owned(), value));
+    }
+
+    pub fn raw(&self, name: &str) -> Option<&RawValue> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
     }
 
     /// The field as a `T`, if it is there and is one.
-    pub(super) fn get<'a, T: Deserialize<'a>>(&'a self, name: &str) -> Option<T> {
+    pub fn get<'a, T: Deserialize<'a>>(&'a self, name: &str) -> Option<T> {
         serde_json::from_str(self.raw(name)?.get()).ok()
+    }
+
+    /// About how large the object is.
+    pub fn bytes(&self) -> usize {
+        self.0.iter().map(|(key, value)| key.len() + value.get().len()).sum()
     }
 
     /// The object, whole: written out, not read again.
     pub fn to_raw(&self) -> Box<RawValue> {
         serde_json::value::to_raw_value(self).expect("texts and JSON texts serialize")
+    }
+}
+
+impl Item {
+    /// About how large it is.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Item::Object(fields) => fields.bytes(),
+            Item::Other(value) => value.get().len(),
+        }
     }
 }
 
@@ -203,7 +240,7 @@ struct Whole(Box<RawValue>);
 
 impl From<Whole> for Payload {
     fn from(Whole(whole): Whole) -> Payload {
-        Payload { fields: Vec::new(), whole: Some(whole) }
+        Payload { whole: Some(whole), ..Payload::default() }
     }
 }
 
@@ -373,7 +410,7 @@ impl<'de> Deserialize<'de> for Payload {
                     };
                     fields.push((key, field));
                 }
-                Ok(Payload { fields, whole: None })
+                Ok(Payload { fields, ..Payload::default() })
             }
         }
         deserializer.deserialize_any(ForPayload)
@@ -456,7 +493,8 @@ pub(super) struct Lines {
 /// What [`Lines`] found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
-    Whole(&'a [u8]),
+    /// A long one is taken out of the buffer, so that it can be worked on elsewhere without being copied.
+    Whole(Cow<'a, [u8]>),
     /// A line over the limit: how it begins.
     TooLong(Vec<u8>),
 }
@@ -520,8 +558,31 @@ impl Lines {
             if to - from > self.max_bytes {
                 return Some(Line::TooLong(self.buffer[from..][..BEGINNING.min(self.max_bytes)].to_vec()));
             }
-            return Some(Line::Whole(&self.buffer[from..to]));
+            if to - from > AT_ONCE_BYTES {
+                let rest = self.buffer.split_off(self.start);
+                let mut line = std::mem::replace(&mut self.buffer, rest);
+                (self.start, self.searched) = (0, 0);
+                line.truncate(to);
+                line.drain(..from);
+                return Some(Line::Whole(Cow::Owned(line)));
+            }
+            return Some(Line::Whole(Cow::Borrowed(&self.buffer[from..to])));
         }
+    }
+
+    /// How much there is of the line at hand.
+    pub(super) fn pending_bytes(&self) -> usize {
+        self.rest().len()
+    }
+
+    /// Throws the line at hand away, also what is still to come of it. How it begins.
+    pub(super) fn skip_line(&mut self) -> Vec<u8> {
+        let rest = self.rest();
+        let beginning = rest[..BEGINNING.min(rest.len())].to_vec();
+        self.is_skipping = true;
+        self.buffer = Vec::new();
+        (self.start, self.searched) = (0, 0);
+        beginning
     }
 
     /// What is left when the stream has ended: a last line without its end.
@@ -648,7 +709,7 @@ mod tests {
             lines.buffer().extend_from_slice(part.as_bytes());
             while let Some(line) = lines.next_line() {
                 found.push(match line {
-                    Line::Whole(line) => String::from_utf8_lossy(line).into_owned(),
+                    Line::Whole(line) => String::from_utf8_lossy(&line).into_owned(),
                     Line::TooLong(beginning) => format!("!{}", String::from_utf8_lossy(&beginning)),
                 });
             }

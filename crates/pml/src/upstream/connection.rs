@@ -31,7 +31,11 @@ use super::{
     relay::{Owner, Said},
     transport::{Headers, Link, Outgoing},
 };
-use crate::catalog::Declared;
+use crate::{
+    catalog::Declared,
+    room::Room,
+    work::{self, AT_ONCE_BYTES},
+};
 
 /// The version of the new era.
 pub(super) const MODERN: &str = "2026-07-28";
@@ -78,6 +82,7 @@ pub(super) struct Reach {
     /// For remote servers, if there are any.
     pub(super) remote: Option<Remote>,
     pub(super) news: Arc<News>,
+    pub(super) room: Room,
     /// Everything that must have ended before the server has.
     pub(super) lives: TaskTracker,
 }
@@ -107,6 +112,8 @@ pub(super) struct Request<'a> {
     pub(super) method: &'a str,
     /// Parameters, each as JSON text.
     pub(super) params: Vec<(&'static str, Cow<'a, str>)>,
+    /// The arguments of a call, which may be large.
+    pub(super) arguments: Option<Arc<Box<RawValue>>>,
     /// What the request is about, for HTTP.
     pub(super) name: Option<&'a str>,
     pub(super) traceparent: Option<String>,
@@ -116,7 +123,7 @@ pub(super) struct Request<'a> {
     pub(super) idle: Duration,
     pub(super) total: Duration,
     /// What it has besides, if it is passed on for a client.
-    pub(super) passing: Option<Box<Passing>>,
+    pub(super) passing: Option<Arc<Passing>>,
     /// Makes it a subscription, and hears what the server honours of it.
     pub(super) acknowledged: Option<watch::Sender<Option<Box<RawValue>>>>,
 }
@@ -171,8 +178,37 @@ fn fields(object: &Map<String, Value>) -> String {
 impl<'a> Request<'a> {
     pub(super) fn new(method: &'a str, bound: Duration) -> Request<'a> {
         let (params, headers) = (Vec::new(), Vec::new());
-        let (name, traceparent, passing, acknowledged) = (None, None, None, None);
-        Request { method, params, name, traceparent, headers, idle: bound, total: bound, passing, acknowledged }
+        let (arguments, name, traceparent, passing, acknowledged) = (None, None, None, None, None);
+        let (idle, total) = (bound, bound);
+        Request { method, params, arguments, name, traceparent, headers, idle, total, passing, acknowledged }
+    }
+
+    /// How long its message is, about.
+    fn bytes(&self) -> usize {
+        let params: usize = self.params.iter().map(|(key, value)| key.len() + value.len() + 4).sum();
+        let arguments = self.arguments.as_ref().map_or(0, |arguments| arguments.get().len());
+        params + arguments + self.passing.as_ref().map_or(0, |passing| passing.params.len() + passing.meta.len())
+    }
+
+    /// The message. A large one is written elsewhere.
+    async fn message(&self, era: Era, id: u64) -> Line {
+        let bytes = self.bytes();
+        if bytes <= AT_ONCE_BYTES {
+            return request_body(era, id, self);
+        }
+        let owned = Request {
+            method: "",
+            params: self.params.iter().map(|(key, value)| (*key, Cow::Owned(value.clone().into_owned()))).collect(),
+            arguments: self.arguments.clone(),
+            name: None,
+            traceparent: self.traceparent.clone(),
+            headers: Vec::new(),
+            passing: self.passing.clone(),
+            acknowledged: None,
+            ..*self
+        };
+        let method = self.method.to_owned();
+        work::elsewhere(move |_| request_body(era, id, &Request { method: &method, ..owned })).await
     }
 
     #[must_use]
@@ -385,7 +421,7 @@ pub(super) async fn ask(link: &Link, era: Era, id: u64, request: &Request<'_>) -
     let last = begun + request.total;
     let mut until = (begun + request.idle).min(last);
     let message = Outgoing {
-        body: request_body(era, id, request),
+        body: request.message(era, id).await,
         id: Some(id),
         headers: Headers { arguments: request.headers.clone(), ..headers(era, request.method, request.name) },
     };
@@ -402,7 +438,12 @@ pub(super) async fn ask(link: &Link, era: Era, id: u64, request: &Request<'_>) -
             biased;
             answer = &mut waiting.answer => {
                 cancel.is_armed = false;
-                return answer.unwrap_or_else(|_| Err(Failure::later("the connection is closed")));
+                let answer = answer.unwrap_or_else(|_| Err(Failure::later("the connection is closed")))?;
+                return match answer {
+                    // It was kept whole for the sake of another request.
+                    Ok(payload) if payload.is_whole() && !is_relayed => Ok(Ok(take_apart(payload).await)),
+                    answer => Ok(answer),
+                };
             }
             sent = &mut send, if exchange.is_none() => exchange = Some(sent),
             () = waiting.progress.notified() => until = (Instant::now() + request.idle).min(last),
@@ -416,6 +457,11 @@ pub(super) async fn ask(link: &Link, era: Era, id: u64, request: &Request<'_>) -
             }
         }
     }
+}
+
+/// A result that is whole, in parts.
+async fn take_apart(payload: Payload) -> Payload {
+    work::sized(payload.bytes(), |_| payload.into_parts()).await
 }
 
 fn timed_out(message: String) -> Failure {
@@ -454,8 +500,11 @@ pub(super) fn client_info() -> String {
 }
 
 fn request_body(era: Era, id: u64, request: &Request<'_>) -> Line {
-    let Request { method, params, traceparent, passing, .. } = request;
-    body(era, Some(id), method, params, traceparent.as_deref(), passing.as_deref())
+    let Request { method, params, arguments, traceparent, passing, .. } = request;
+    let arguments = arguments.as_ref().map(|arguments| ("arguments", Cow::Borrowed(arguments.get())));
+    let borrowed = params.iter().map(|(key, value)| (*key, Cow::Borrowed(&**value)));
+    let params: Vec<_> = borrowed.chain(arguments).collect();
+    body(era, Some(id), method, &params, traceparent.as_deref(), passing.as_deref())
 }
 
 /// The text of a message. Parameters are not parsed, since they may be large, and may be text of another server.
@@ -551,7 +600,7 @@ mod tests {
             "io.modelcontextprotocol/logLevel": "debug",
         }));
         let request = Request {
-            passing: Some(Box::new(Passing::new(&params, meta, None, None))),
+            passing: Some(Arc::new(Passing::new(&params, meta, None, None))),
             ..Request::new("x/y", Duration::ZERO)
         };
         let legacy: Value = serde_json::from_str(request_body(Era::Legacy(LEGACY[0]), 7, &request).as_str()).unwrap();

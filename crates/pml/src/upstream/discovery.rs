@@ -6,11 +6,14 @@ use pml_wire::ErrorCode;
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    codec::Item,
+    codec::{Item, Payload},
     connection::{Connection, Request},
     failure::Failure,
 };
-use crate::catalog::{Listing, Source};
+use crate::{
+    catalog::{Listing, Source},
+    work::{self, Wanted},
+};
 
 /// Most pages and items that are taken from one server.
 const MAX_PAGES: usize = 200;
@@ -26,16 +29,19 @@ pub(super) struct Listed {
 }
 
 pub(super) async fn list_tools(server: &str, connection: &Connection, bound: Duration) -> Result<Listed, Failure> {
-    let pages = pages(connection, "tools/list", "tools", bound).await.map_err(refused)?;
-    let mut listing = match connection.sends_arguments_in_headers() {
-        true => Listing::parse_with_headers(server, pages.items, Source::Live),
-        false => Listing::parse(server, pages.items, Source::Live),
-    };
-    listing.warnings.splice(0..0, pages.warning);
+    let Pages { items, bytes, ttl, warning } =
+        pages(connection, "tools/list", "tools", bound).await.map_err(refused)?;
+    let (name, has_headers) = (server.to_owned(), connection.sends_arguments_in_headers());
+    let listing = work::sized(bytes, move |_| match has_headers {
+        true => Listing::parse_with_headers(&name, items, Source::Live),
+        false => Listing::parse(&name, items, Source::Live),
+    });
+    let mut listing = listing.await;
+    listing.warnings.splice(0..0, warning);
     for warning in listing.warnings.iter().take(10) {
         tracing::warn!(server, "{warning}");
     }
-    Ok(Listed { listing, ttl: pages.ttl })
+    Ok(Listed { listing, ttl })
 }
 
 /// A kind of things that a server lists besides tools.
@@ -58,17 +64,23 @@ pub(super) async fn list(connection: &Connection, kind: Kind, bound: Duration) -
     }
     let pages =
         pages(connection, method, key, bound).await.map_err(|failure| failure.within("it does not list them"))?;
-    if let Some(warning) = pages.warning {
+    if let Some(warning) = &pages.warning {
         tracing::warn!(server = connection.server, method, "{warning}");
     }
-    let items = pages.items.iter().filter_map(|item| serde_json::from_str(item.get()).ok());
-    Ok(items.filter(Value::is_object).collect())
+    let (items, bytes) = (pages.items, pages.bytes);
+    let parse = move |_: &Wanted| {
+        let items = items.iter().filter_map(|item| serde_json::from_str(item.get()).ok());
+        items.filter(Value::is_object).collect()
+    };
+    Ok(work::sized(bytes, parse).await)
 }
 
 /// The items of all pages of a list.
 #[derive(Debug, Default)]
 struct Pages {
     items: Vec<Box<RawValue>>,
+    /// Of all items together.
+    bytes: usize,
     ttl: Option<Duration>,
     warning: Option<String>,
 }
@@ -77,7 +89,6 @@ async fn pages(connection: &Connection, method: &str, key: &str, bound: Duration
     let mut pages = Pages::default();
     let mut seen = HashSet::new();
     let mut cursor: Option<String> = None;
-    let mut bytes = 0;
     loop {
         let mut request = Request::new(method, bound);
         if let Some(cursor) = &cursor {
@@ -90,24 +101,15 @@ async fn pages(connection: &Connection, method: &str, key: &str, bound: Duration
             Err(failure) => return Err(failure),
         };
         pages.ttl = page.get::<u64>("ttlMs").filter(|millis| *millis > 0).map(Duration::from_millis);
-        let items = match page.take_items(key) {
-            Some(items) => items
-                .into_iter()
-                .map(|item| match item {
-                    Item::Object(fields) => fields.to_raw(),
-                    Item::Other(raw) => raw,
-                })
-                .collect::<Vec<_>>()
-                .into(),
-            None => page.get::<Vec<Box<RawValue>>>(key),
-        };
-        let Some(items) = items else { return Err(Failure::protocol(format!("its answer has no {key}"))) };
-        bytes += items.iter().map(|item| item.get().len()).sum::<usize>();
-        pages.items.extend(items);
         cursor = page.get::<String>("nextCursor").filter(|cursor| !cursor.is_empty());
+        let wanted = key.to_owned();
+        let items = work::sized(page.bytes(), move |_| take_items(&mut page, &wanted)).await;
+        let Some(items) = items else { return Err(Failure::protocol(format!("its answer has no {key}"))) };
+        pages.bytes += items.iter().map(|item| item.get().len()).sum::<usize>();
+        pages.items.extend(items);
         let Some(next) = &cursor else { break };
         let count = pages.items.len();
-        if !seen.insert(next.clone()) || seen.len() >= MAX_PAGES || count >= MAX_ITEMS || bytes > MAX_BYTES {
+        if !seen.insert(next.clone()) || seen.len() >= MAX_PAGES || count >= MAX_ITEMS || pages.bytes > MAX_BYTES {
             pages.warning = Some(format!("the list does not end; what came after {count} {key} is left out"));
             break;
         }
@@ -117,6 +119,16 @@ async fn pages(connection: &Connection, method: &str, key: &str, bound: Duration
         pages.warning = Some(format!("there are more than {MAX_ITEMS} {key}; the others are left out"));
     }
     Ok(pages)
+}
+
+/// The items of one page, as JSON texts.
+fn take_items(page: &mut Payload, key: &str) -> Option<Vec<Box<RawValue>>> {
+    let Some(items) = page.take_items(key) else { return page.get(key) };
+    let items = items.into_iter().map(|item| match item {
+        Item::Object(fields) => fields.to_raw(),
+        Item::Other(raw) => raw,
+    });
+    Some(items.collect())
 }
 
 fn is_unknown_method(failure: &Failure) -> bool {

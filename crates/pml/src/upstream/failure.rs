@@ -2,6 +2,8 @@
 
 use pml_wire::{ErrorCode, message::CallError};
 
+use crate::room::Full;
+
 /// What went wrong between pml and a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
@@ -48,6 +50,13 @@ impl Failure {
     pub(super) fn within(mut self, context: &str) -> Failure {
         self.message = format!("{context}: {}", self.message);
         self
+    }
+}
+
+impl From<Full> for Failure {
+    fn from(full: Full) -> Failure {
+        let error = CallError::from(full);
+        Failure::new(error.code, error.message, Retry::Later)
     }
 }
 

@@ -28,7 +28,7 @@ use super::{
     state::State,
     subscriber::Wanted,
 };
-use crate::catalog::Declared;
+use crate::{catalog::Declared, work};
 
 /// A handle to one server.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ pub struct Upstream {
 pub struct Invocation<'a> {
     pub tool: &'a str,
     /// A JSON object.
-    pub args: &'a RawValue,
+    pub args: Arc<Box<RawValue>>,
     pub traceparent: String,
     /// Arguments that also go into headers, where there are any.
     pub headers: Vec<(String, String)>,
@@ -186,11 +186,11 @@ impl Upstream {
             total,
             ..Request::new("tools/call", total)
         };
-        let request = request
-            .with("name", serde_json::Value::from(invocation.tool).to_string())
-            .with("arguments", invocation.args.get());
-        let answer = self.perform(&request, Some(invocation.tool)).await?;
-        CallResult::from_payload(answer.map_err(from_rpc)?)
+        let arguments = Some(Arc::clone(&invocation.args));
+        let request =
+            Request { arguments, ..request.with("name", serde_json::Value::from(invocation.tool).to_string()) };
+        let payload = self.perform(&request, Some(invocation.tool)).await?.map_err(from_rpc)?;
+        work::sized(payload.bytes(), |_| CallResult::from_payload(payload)).await
     }
 
     /// Makes a request when it is its turn, on a server that is started if need be. `tool` is what it

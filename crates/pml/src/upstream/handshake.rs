@@ -56,6 +56,7 @@ async fn attempt(
         news: Arc::clone(&reach.news),
         lives: reach.lives.clone(),
         max_message_bytes: settings.max_message_bytes,
+        room: reach.room.clone(),
         stop_grace: settings.stop_grace,
     };
     let (bound, relays) = (settings.start_timeout, settings.relays);

@@ -4,6 +4,7 @@
 //! a failure, or because its caller gave up. When the connection closes, all of them end.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
@@ -31,6 +32,11 @@ use super::{
         ASKABLE, Asked, Asks, INTERNAL_ERROR, MAX_ASK_BYTES, MAX_ASKS, MAX_ID_BYTES, MAX_SAID_BYTES, Open, Owner,
         Relay, Said,
     },
+};
+
+use crate::{
+    room::{Charge, Held},
+    work::{self, AT_ONCE_BYTES},
 };
 
 const METHOD_NOT_FOUND: i64 = -32601;
@@ -227,11 +233,6 @@ impl Inbox {
     fn answer(&self, id: u64, answer: Answer) -> bool {
         let waiter = self.lock().remove(&id);
         match waiter {
-            // A result that was kept whole for somebody else's sake.
-            Some(waiter) if waiter.relay.is_none() && matches!(&answer, Ok(Ok(payload)) if payload.is_whole()) => {
-                let answer = answer.map(|answer| answer.map(Payload::into_parts));
-                waiter.answer.send(answer).is_ok()
-            }
             Some(waiter) => waiter.answer.send(answer).is_ok(),
             None => false,
         }
@@ -265,19 +266,64 @@ impl Inbox {
         ids.next().filter(|_| ids.next().is_none())
     }
 
-    /// Takes a message, or a line of noise. `asked` is the request whose own answer this is, on
-    /// transports where that is known.
+    /// Takes a message, or a line of noise, and the room that it takes. `asked` is the request whose own answer this is,
+    /// on transports where that is known. The next one is not read before this one was understood.
+    pub(super) async fn take(&self, line: Cow<'_, [u8]>, charge: Charge, asked: Option<u64>) {
+        match line {
+            Cow::Owned(line) if line.len() > AT_ONCE_BYTES => self.take_large(line, charge, asked).await,
+            line => self.receive(&line, asked),
+        }
+    }
+
+    async fn take_large(&self, line: Vec<u8>, mut charge: Charge, asked: Option<u64>) {
+        self.hear();
+        // What is kept of it is a copy.
+        let bytes = line.len();
+        if let Err(full) = charge.set(2 * bytes).await {
+            return self.give_up(&line[..SHOWN_BYTES], full.into(), asked);
+        }
+        let keep = self.keep();
+        let read = work::elsewhere(move |_| {
+            let text = line.strip_prefix(BOM).unwrap_or(&line);
+            codec::parse(text, keep).ok_or_else(|| text[..SHOWN_BYTES].to_vec())
+        });
+        match read.await {
+            Ok(messages) => {
+                charge.shrink(bytes);
+                self.deliver(messages, Some(Arc::new(charge)), asked);
+            }
+            Err(beginning) => self.unreadable(&beginning),
+        }
+    }
+
+    /// Takes a message that is short enough to be read at once.
     pub(super) fn receive(&self, line: &[u8], asked: Option<u64>) {
-        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.hear();
         let line = line.strip_prefix(BOM).unwrap_or(line);
-        let keep = if self.forwarded.load(Ordering::SeqCst) == 0 { Keep::Parts } else { Keep::Whole };
-        let Some(messages) = codec::parse(line, keep) else {
-            self.unreadable(line);
-            return;
-        };
+        match codec::parse(line, self.keep()) {
+            Some(messages) => self.deliver(messages, None, asked),
+            None => self.unreadable(line),
+        }
+    }
+
+    /// Notes that the server said something.
+    fn hear(&self) {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// How results are to be read now.
+    fn keep(&self) -> Keep {
+        if self.forwarded.load(Ordering::SeqCst) == 0 { Keep::Parts } else { Keep::Whole }
+    }
+
+    /// Gives messages, which take this room, to whoever waits for them.
+    fn deliver(&self, messages: Vec<Message>, held: Held, asked: Option<u64>) {
         for message in messages {
             match message {
-                Message::Answer { id, answer } => {
+                Message::Answer { id, mut answer } => {
+                    if let Ok(payload) = &mut answer {
+                        payload.held.clone_from(&held);
+                    }
                     if !self.answer(id, Ok(answer)) {
                         self.count_noise(b"(an answer to no request)");
                     }
@@ -307,7 +353,11 @@ impl Inbox {
     /// Says that a message was longer than is read.
     pub(super) fn too_long(&self, beginning: &[u8], max_bytes: usize, asked: Option<u64>) {
         let message = format!("the server sent a message of more than {} MB", max_bytes / (1024 * 1024));
-        let failure = Failure::protocol(message);
+        self.give_up(beginning, Failure::protocol(message), asked);
+    }
+
+    /// Says why a message was not read to its end.
+    pub(super) fn give_up(&self, beginning: &[u8], failure: Failure, asked: Option<u64>) {
         match asked.or_else(|| codec::id_in(beginning)) {
             Some(id) if self.is_pending(id) => self.fail(id, failure),
             // It may have been anybody's answer, so nobody is left to wait for it.

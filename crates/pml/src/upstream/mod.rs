@@ -26,6 +26,7 @@ mod news;
 pub mod oauth;
 mod process;
 mod process_tree;
+mod reading;
 mod relay;
 mod result;
 mod settings;
@@ -40,7 +41,7 @@ pub use self::{
     failure::{Failure, Retry},
     fleet::Fleet,
     handle::{Health, HealthState, Invocation, Upstream},
-    relay::{Forward, Owner, Said},
+    relay::{Forward, Owner, Said, Whole},
     result::{CallResult, Content, Media},
     settings::{
         Backoff, Grant, HttpWire, Isolation, OAuth, ProcessLimits, Secret, Settings, Target, Tokens, ToolSettings,

@@ -32,7 +32,7 @@ use super::{
     inbox::Inbox,
     subscriber::Watch,
 };
-use crate::catalog::Declared;
+use crate::{catalog::Declared, room::Held, work};
 
 /// What servers may ask a client.
 pub(super) const ASKABLE: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roots/list"];
@@ -55,6 +55,14 @@ pub enum Said {
     /// A request of the server. Dropping `reply` refuses it; `reply.is_closed()` says that nobody
     /// waits for it any more.
     Ask { method: String, params: Box<RawValue>, reply: oneshot::Sender<Result<Value, RpcError>> },
+}
+
+/// A result as the server wrote it, an object.
+#[derive(Debug)]
+pub struct Whole {
+    pub text: Box<RawValue>,
+    /// The room that it takes, if it is large.
+    pub held: Held,
 }
 
 /// A request to be passed on.
@@ -107,11 +115,11 @@ impl Upstream {
     /// for its turn and has its timeouts, of which the one for silence stands still while the client is
     /// asked something. The future must be polled for answers to the server's questions to be sent, and
     /// what was said last may still be in the channel when it ends.
-    pub async fn forward(&self, forward: Forward<'_>) -> Result<Result<Box<RawValue>, RpcError>, Failure> {
+    pub async fn forward(&self, forward: Forward<'_>) -> Result<Result<Whole, RpcError>, Failure> {
         self.pass(forward).await.map_err(|failure| masked(&self.settings, failure))
     }
 
-    async fn pass(&self, forward: Forward<'_>) -> Result<Result<Box<RawValue>, RpcError>, Failure> {
+    async fn pass(&self, forward: Forward<'_>) -> Result<Result<Whole, RpcError>, Failure> {
         let Forward { method, params, meta, name, headers, relay, owner } = forward;
         // It goes into the message and into a header as it is.
         if method.is_empty() || method.bytes().any(|byte| !byte.is_ascii_graphic() || matches!(byte, b'"' | b'\\')) {
@@ -119,13 +127,18 @@ impl Upstream {
         }
         let tool = name.filter(|_| method == "tools/call");
         let (idle, total) = self.settings.timeouts_for(tool.unwrap_or_default());
-        let passing = Some(Box::new(Passing::new(&params, meta, relay, owner)));
+        let is_heavy = params.values().any(work::is_heavy);
+        let passing = work::weighed(is_heavy, move |_| Passing::new(&params, meta, relay, owner)).await;
+        let passing = Some(Arc::new(passing));
         let request = Request { name, headers, idle, total, passing, ..Request::new(method, total) };
         match self.perform(&request, tool).await? {
-            Ok(payload) => match payload.into_whole().filter(|whole| whole.get().starts_with('{')) {
-                Some(whole) => Ok(Ok(whole)),
-                None => Err(Failure::protocol("the server's answer is no object")),
-            },
+            Ok(mut payload) => {
+                let held = payload.held.take();
+                match payload.into_whole().filter(|whole| whole.get().starts_with('{')) {
+                    Some(text) => Ok(Ok(Whole { text, held })),
+                    None => Err(Failure::protocol("the server's answer is no object")),
+                }
+            }
             Err(error) if error.code == BROKEN => Err(from_rpc(error)),
             Err(error) => Ok(Err(error)),
         }

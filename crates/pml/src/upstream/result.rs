@@ -7,6 +7,7 @@ use super::{
     codec::{Fields, Item, Payload},
     failure::{Failure, Retry},
 };
+use crate::room::Held;
 
 /// The result of one call.
 #[derive(Debug, Default)]
@@ -15,6 +16,8 @@ pub struct CallResult {
     pub content: Vec<Content>,
     /// The tool ran and failed.
     pub is_error: bool,
+    /// The room that it takes, if it is large.
+    pub held: Held,
 }
 
 /// A block of content.
@@ -64,6 +67,7 @@ impl CallResult {
             structured: payload.take_structured(),
             content,
             is_error: payload.get("isError").unwrap_or(false),
+            held: payload.held.take(),
         })
     }
 
@@ -86,12 +90,7 @@ impl CallResult {
             Content::Text(raw) | Content::Other(raw) => raw.get().len(),
             Content::Media(media) => media.block.get().len(),
         });
-        let structured = match &self.structured {
-            Some(Item::Object(fields)) => fields.0.iter().map(|(key, value)| key.len() + value.get().len()).sum(),
-            Some(Item::Other(value)) => value.get().len(),
-            None => 0,
-        };
-        content.sum::<usize>() + structured
+        content.sum::<usize>() + self.structured.as_ref().map_or(0, Item::bytes)
     }
 }
 

@@ -20,7 +20,7 @@ async fn a_call_reaches_the_tool_and_its_value_comes_back() {
     let seen = sandbox.tools.seen.lock().unwrap().clone();
     assert_eq!(seen.len(), 1);
     assert_eq!((seen[0].tool.server(), seen[0].tool.tool(), seen[0].id.0), ("test", "echo", 1));
-    assert_eq!(seen[0].args.get(), r#"{"a":[1,"é",null,{"b":"2"}]}"#);
+    assert_eq!(seen[0].args.written().get(), r#"{"a":[1,"é",null,{"b":"2"}]}"#);
     sandbox.stop().await;
 }
 
@@ -137,8 +137,14 @@ async fn tampering_changes_nothing_for_the_host() {
     "#;
     let value = sandbox.value(program).await;
     assert_eq!(value, json!({"echoed": {"a": 1}, "result": {"b": 2}, "calls": 1}));
-    let seen: Vec<_> =
-        sandbox.tools.seen.lock().unwrap().iter().map(|call| format!("{} {}", call.tool, call.args)).collect();
+    let seen: Vec<_> = sandbox
+        .tools
+        .seen
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|call| format!("{} {}", call.tool, call.args.written()))
+        .collect();
     assert_eq!(seen, [r#"test:echo {"a":1}"#, r#"test:echo {"b":2}"#]);
     sandbox.stop().await;
 }
@@ -246,6 +252,7 @@ async fn console_and_progress_are_heard_while_the_program_runs() {
             }
             Event::CallStarted(call) => format!("start {}", call.tool),
             Event::CallEnded(record) => format!("end {}", record.tool),
+            Event::Waiting | Event::Awake => return, // depends on how fast the tool is
         });
     };
     let program =

@@ -150,6 +150,7 @@ impl Gateway {
             data_dir: Some(path.to_owned()),
             model_dir: None,
             who: "test".to_owned(),
+            results_bytes: 1 << 30,
         })
         .unwrap();
         let shutdown = CancellationToken::new();

@@ -115,6 +115,7 @@ async fn deep_nesting_kills_no_host() {
         let expected = [
             Some(ErrorCode::SyntaxError),
             Some(ErrorCode::CodeTooDeep),
+            Some(ErrorCode::MemoryLimit),
             Some(ErrorCode::StackOverflow),
             Some(ErrorCode::Exception),
             Some(ErrorCode::ResultTooDeep),

@@ -146,7 +146,7 @@ async fn a_published_server_talks_to_a_client() {
         relay: None,
         owner: None,
     };
-    let read = server.forward(forward("resources/read", json!({"uri": uri}))).await.unwrap().unwrap();
+    let read = server.forward(forward("resources/read", json!({"uri": uri}))).await.unwrap().unwrap().text;
     assert!(read.get().starts_with(r#"{"contents":["#), "{read}");
     let unknown = server.forward(forward("prompts/get", json!({"name": "none"}))).await.unwrap().unwrap_err();
     assert_eq!(unknown.code, -32602, "{unknown:?}");
@@ -183,12 +183,12 @@ async fn a_published_server_talks_to_a_client() {
     let calls = async move {
         let sampled =
             server.forward(call("trigger-sampling-request", json!({"prompt": "hello", "maxTokens": 10}))).await;
-        let sampled = sampled.unwrap().unwrap();
+        let sampled = sampled.unwrap().unwrap().text;
         assert!(sampled.get().contains("from the client"), "{sampled}");
-        let elicited = server.forward(call("trigger-elicitation-request", json!({}))).await.unwrap().unwrap();
+        let elicited = server.forward(call("trigger-elicitation-request", json!({}))).await.unwrap().unwrap().text;
         assert!(elicited.get().contains("declined"), "{elicited}");
         let long = call("trigger-long-running-operation", json!({"duration": 1, "steps": 4}));
-        assert!(server.forward(long).await.unwrap().unwrap().get().contains("completed"));
+        assert!(server.forward(long).await.unwrap().unwrap().text.get().contains("completed"));
         // Ends the client.
         drop(call);
     };

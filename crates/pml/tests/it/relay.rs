@@ -46,7 +46,7 @@ fn relay_to<'a>(relay: &mpsc::Sender<Said>, forward: Forward<'a>) -> Forward<'a>
 /// The result as it was sent. Fails the test rather than wait for ever.
 async fn text(upstream: &Upstream, forward: Forward<'_>) -> Result<String, RpcError> {
     let answer = timeout(Duration::from_secs(30), upstream.forward(forward)).await.expect("an answer in time");
-    Ok(answer.unwrap_or_else(|failure| panic!("{failure:?}"))?.get().to_owned())
+    Ok(answer.unwrap_or_else(|failure| panic!("{failure:?}"))?.text.get().to_owned())
 }
 
 async fn value(upstream: &Upstream, forward: Forward<'_>) -> Value {
@@ -133,7 +133,7 @@ async fn odd_answers_pass_or_fail_but_never_hang() {
     for (kind, whole) in table {
         let answer = gateway.server("fix").forward(tool("odd", json!({"kind": kind}))).await;
         match whole {
-            Some(whole) => assert_eq!(answer.unwrap().unwrap().get(), whole, "{kind}"),
+            Some(whole) => assert_eq!(answer.unwrap().unwrap().text.get(), whole, "{kind}"),
             None => assert_eq!(answer.unwrap_err().code, ErrorCode::ProviderProtocol, "{kind}"),
         }
     }

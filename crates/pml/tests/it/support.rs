@@ -133,12 +133,13 @@ impl CallHandler for Tools {
             let mut guard = Guard(Arc::clone(&self.cancelled), false);
             let at_once = self.running.fetch_add(1, Ordering::SeqCst) + 1;
             self.most_at_once.fetch_max(at_once, Ordering::SeqCst);
-            let args: Value = serde_json::from_str(call.args.get()).unwrap();
+            let written = call.args.fill()?;
+            let args: Value = serde_json::from_str(written.get()).unwrap();
             let result = match call.tool.as_str() {
-                "test:echo" => Ok(call.args),
+                "test:echo" => Ok(written),
                 "test:wait" => {
                     tokio::time::sleep(Duration::from_millis(args["ms"].as_u64().unwrap())).await;
-                    Ok(call.args)
+                    Ok(written)
                 }
                 "test:hang" => std::future::pending().await,
                 "test:text" => Ok(RawValue::from_string(args["text"].as_str().unwrap().to_owned()).unwrap()),
@@ -151,7 +152,7 @@ impl CallHandler for Tools {
             };
             self.running.fetch_sub(1, Ordering::SeqCst);
             guard.1 = true;
-            result.map(Answer::Value)
+            result.map(Answer::from)
         })
     }
 

@@ -4,59 +4,51 @@
 //! answer is a stream; closing it cancels the request. Answers cannot be fetched later, in either era, so a
 //! client that has gone gets none, and nothing more is done for it.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
-    body::{Body, Bytes, to_bytes},
-    extract::{Extension, Request as HttpRequest, State},
+    body::Body,
+    extract::{ConnectInfo, Extension, Request as HttpRequest, State},
     http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     response::Response,
 };
 use futures_util::{Stream, StreamExt};
-use http_body_util::LengthLimitError;
 use pml_wire::Line;
 use serde_json::Value;
-use tokio::{
-    sync::{SemaphorePermit, mpsc},
-    time::{sleep, timeout},
-};
+use tokio::{sync::mpsc, time::sleep};
 use tokio_util::sync::DropGuard;
 
 use super::{
     super::{
         results::Caller,
-        rpc::{self, Broken, Era, Incoming, Request},
+        rpc::{self, Broken, Era, Incoming, Reply, Request},
         session::{InFlight, OUTLET, Scope, Session},
+        shares::Client,
     },
     Web,
+    bodies::{MAX_BYTES, NoBody, Received},
     events::KEEP_ALIVE,
     headers::{self, SESSION},
     plain, typed,
 };
 use crate::upstream::RpcError;
 
-/// Longest message.
-const MAX_BYTES: usize = 16 * 1024 * 1024;
-/// What a message may take to arrive.
-const BODY: Duration = Duration::from_secs(30);
-/// Bodies that are read at the same time have this much room, in units; more wait.
-pub(super) const BODY_UNITS: usize = 2048;
-const BODY_UNIT: usize = 64 * 1024;
 /// How long an answer is waited for before a stream is begun.
 const SOON: Duration = Duration::from_secs(2);
 
 pub(super) async fn serve(
     State(web): State<Arc<Web>>,
     Extension(caller): Extension<Caller>,
+    Extension(ConnectInfo(peer)): Extension<ConnectInfo<SocketAddr>>,
     request: HttpRequest,
 ) -> Response {
     let (parts, body) = request.into_parts();
     match parts.method {
         Method::POST => match web.receive(&parts.headers, body).await {
-            Ok(received) => web.post(&parts.headers, received, caller).await,
+            Ok(received) => web.post(&parts.headers, received, Visit { caller, peer }).await,
             Err(response) => *response,
         },
-        Method::GET => web.open_stream(&parts.headers, &caller),
+        Method::GET => web.open_stream(&parts.headers, &Visit { caller, peer }),
         Method::DELETE => match headers::text(&parts.headers, SESSION) {
             Some(id) if web.sessions.end(id, &caller) => plain(StatusCode::OK, "the session is over"),
             Some(_) => plain(StatusCode::NOT_FOUND, "there is no such session"),
@@ -72,9 +64,15 @@ fn not_allowed() -> Response {
     response
 }
 
+/// Who makes a request, and over which connection.
+struct Visit {
+    caller: Caller,
+    peer: SocketAddr,
+}
+
 impl Web {
     /// Reads the body of a message, if it can be one, and if there is room for it among the others.
-    async fn receive(&self, headers: &HeaderMap, body: Body) -> Result<Received<'_>, Box<Response>> {
+    async fn receive(&self, headers: &HeaderMap, body: Body) -> Result<Received, Box<Response>> {
         let refuse = |status, text: &str| Err(Box::new(plain(status, text)));
         if !headers::is_json(headers) {
             return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the Content-Type must be application/json");
@@ -84,34 +82,25 @@ impl Web {
         }
         let too_large = format!("a message has at most {MAX_BYTES} bytes");
         let size = headers.get(header::CONTENT_LENGTH).and_then(|size| size.to_str().ok()?.parse::<usize>().ok());
-        let size = size.unwrap_or(MAX_BYTES); // not known before it is there
-        if size > MAX_BYTES {
+        if size.is_some_and(|size| size > MAX_BYTES) {
             return refuse(StatusCode::PAYLOAD_TOO_LARGE, &too_large);
         }
-        let read = async {
-            let units = u32::try_from(size.div_ceil(BODY_UNIT).max(1)).unwrap_or(u32::MAX);
-            let room = self.bodies.acquire_many(units).await.ok();
-            (to_bytes(body, MAX_BYTES).await, room)
-        };
-        match timeout(BODY, read).await {
-            Ok((Ok(bytes), Some(room))) => Ok(Received { bytes, _room: room }),
-            Ok((Err(err), _)) => {
-                match std::error::Error::source(&err).is_some_and(|err| err.is::<LengthLimitError>()) {
-                    true => refuse(StatusCode::PAYLOAD_TOO_LARGE, &too_large),
-                    false => refuse(StatusCode::BAD_REQUEST, "the message did not arrive whole"),
-                }
-            }
-            Ok((Ok(_), None)) | Err(_) => refuse(StatusCode::REQUEST_TIMEOUT, "the message took too long to arrive"),
+        match self.bodies.read(body).await {
+            Ok(received) => Ok(received),
+            Err(NoBody::TooLarge) => refuse(StatusCode::PAYLOAD_TOO_LARGE, &too_large),
+            Err(NoBody::Broken) => refuse(StatusCode::BAD_REQUEST, "the message did not arrive whole"),
+            Err(NoBody::TooSlow) => refuse(StatusCode::REQUEST_TIMEOUT, "the message took too long to arrive"),
         }
     }
 
-    async fn post(self: &Arc<Self>, headers: &HeaderMap, received: Received<'_>, caller: Caller) -> Response {
-        let message = rpc::parse(&received.bytes);
-        drop(received); // it is others' turn, however long this is served
+    async fn post(self: &Arc<Self>, headers: &HeaderMap, received: Received, visit: Visit) -> Response {
+        let Received { bytes, room } = received;
+        let message = rpc::read(bytes).await;
+        drop(room); // it is others' turn, however long this is served
         let request = match message {
             Ok(Incoming::Request(request)) => request,
             Ok(Incoming::Notification { method, params }) => {
-                return self.accept(headers, &caller, |session| {
+                return self.accept(headers, &visit.caller, |session| {
                     // Without a session there is nothing that it could change.
                     if let Some(session) = session {
                         self.frontend.notified(&method, &params, session);
@@ -120,7 +109,7 @@ impl Web {
                 });
             }
             Ok(Incoming::Answer { id, outcome }) => {
-                return self.accept(headers, &caller, |session| {
+                return self.accept(headers, &visit.caller, |session| {
                     session.map(|session| session.answered(&id, outcome)).is_some()
                 });
             }
@@ -130,7 +119,7 @@ impl Web {
             }
         };
         let id = request.id.clone();
-        match self.admit(headers, request, caller) {
+        match self.admit(headers, request, visit) {
             Ok(admitted) => self.answer(admitted).await,
             Err((status, error)) => failure(status, &id, error),
         }
@@ -157,20 +146,24 @@ impl Web {
         &self,
         headers: &HeaderMap,
         mut request: Request,
-        caller: Caller,
+        visit: Visit,
     ) -> Result<Admitted, (StatusCode, RpcError)> {
         let bad = |error| (StatusCode::BAD_REQUEST, error);
         let version = request.params.get("_meta").and_then(|meta| meta.get(rpc::VERSION_KEY));
         headers::check_version(headers, version, &request.method).map_err(bad)?;
         let meta = rpc::take_meta(&mut request).map_err(bad)?;
         self.frontend.check_headers(headers, &request, meta.era).map_err(bad)?;
+        let Visit { caller, peer } = visit;
         let (session, begun) = match (meta.era, headers::text(headers, SESSION)) {
             // Each request is a session of its own.
-            (Era::Modern, _) => (Session::new(caller, self.gone.child_token()), None),
+            (Era::Modern, _) => {
+                let client = Client::new(&caller, peer.ip(), &peer.port().to_string());
+                (Session::new(caller, client, self.gone.child_token()), None)
+            }
             (Era::Legacy, _) if request.method == "initialize" => {
                 // No session for what will not be answered with one.
                 rpc::wanted_version(&request.params).map_err(bad)?;
-                let (id, session) = self.sessions.begin(caller, &self.gone).ok_or_else(|| {
+                let (id, session) = self.sessions.begin(caller, peer.ip(), &self.gone).ok_or_else(|| {
                     let error = rpc::error(rpc::INTERNAL_ERROR, "no session can be begun");
                     (StatusCode::SERVICE_UNAVAILABLE, error)
                 })?;
@@ -214,10 +207,9 @@ impl Web {
         let mut serving = self.frontend.tasks.spawn(async move {
             let outcome = frontend.serve_until_cancelled(request, &scope).await;
             drop(in_flight);
-            outcome.map(|outcome| {
-                let status = status(era, &outcome);
-                (status, rpc::answer(&scope.id, outcome))
-            })
+            let outcome = outcome?;
+            let status = status(era, &outcome);
+            Some((status, rpc::write_answer(&scope.id, outcome).await))
         });
         let first = tokio::select! {
             biased;
@@ -244,14 +236,15 @@ impl Web {
     }
 
     /// The stream of a session, for what belongs to no request.
-    fn open_stream(self: &Arc<Self>, headers: &HeaderMap, caller: &Caller) -> Response {
+    fn open_stream(self: &Arc<Self>, headers: &HeaderMap, visit: &Visit) -> Response {
         let Some(id) = headers::text(headers, SESSION) else { return not_allowed() };
         if !headers::accepts(headers, "text/event-stream") {
             return plain(StatusCode::NOT_ACCEPTABLE, "the client must accept text/event-stream");
         }
-        let Some(session) = self.sessions.get(id, caller) else {
+        let Some(session) = self.sessions.get(id, &visit.caller) else {
             return plain(StatusCode::NOT_FOUND, "there is no such session");
         };
+        let end = self.streams.begin(&format!("{} {}", visit.caller.0, visit.peer.ip())).drop_guard();
         let (outlet, messages) = mpsc::channel(OUTLET);
         session.initialized.cancel(); // whoever opens a stream has begun
         let closed = self.frontend.follow_news(&session, outlet);
@@ -261,6 +254,7 @@ impl Web {
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = gone.cancelled() => {}
+                () = end.token().cancelled() => {} // for others
             }
         };
         let mut response = streamed(rest.chunks().take_until(Box::pin(ended)));
@@ -269,12 +263,6 @@ impl Web {
         }
         response
     }
-}
-
-/// A message that was read, and the room that it takes.
-struct Received<'a> {
-    bytes: Bytes,
-    _room: SemaphorePermit<'a>,
 }
 
 /// A request that may be served.
@@ -357,7 +345,7 @@ fn event(message: &Line) -> String {
 }
 
 /// The status of an answer that is sent as a whole. In the earlier era, only the body says what went wrong.
-fn status(era: Era, outcome: &Result<Value, RpcError>) -> StatusCode {
+fn status(era: Era, outcome: &Result<Reply, RpcError>) -> StatusCode {
     match (era, outcome) {
         (Era::Legacy, _) | (_, Ok(_)) => StatusCode::OK,
         (Era::Modern, Err(error)) => match error.code {

@@ -1,10 +1,10 @@
 //! `GET /events`: what happens, as it happens.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     body::Body,
-    extract::{Query, State},
+    extract::{ConnectInfo, Extension, Query, State},
     http::StatusCode,
     response::Response,
 };
@@ -12,7 +12,7 @@ use pml_wire::Line;
 use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Web, typed};
+use super::{super::results::Caller, Web, typed};
 use crate::events::{Event, Listener};
 
 /// Longest silence on a stream.
@@ -35,15 +35,22 @@ impl Filter {
     }
 }
 
-pub(super) async fn follow(State(web): State<Arc<Web>>, Query(filter): Query<Filter>) -> Response {
-    let state = (web.frontend.bus.listen(), filter, web.stop.clone(), 0);
-    let stream = futures_util::stream::unfold(state, async |(mut listener, filter, stop, told)| {
+pub(super) async fn follow(
+    State(web): State<Arc<Web>>,
+    Extension(caller): Extension<Caller>,
+    Extension(ConnectInfo(peer)): Extension<ConnectInfo<SocketAddr>>,
+    Query(filter): Query<Filter>,
+) -> Response {
+    let end = web.streams.begin(&format!("{} {}", caller.0, peer.ip()));
+    let state = (web.frontend.bus.listen(), filter, web.stop.clone(), end.drop_guard(), 0);
+    let stream = futures_util::stream::unfold(state, async |(mut listener, filter, stop, end, told)| {
         let text = tokio::select! {
             text = next(&mut listener, &filter, told) => text?,
             () = stop.cancelled() => return None,
+            () = end.token().cancelled() => return None, // for others
         };
         let told = listener.lost();
-        Some((Ok::<_, Infallible>(text), (listener, filter, stop, told)))
+        Some((Ok::<_, Infallible>(text), (listener, filter, stop, end, told)))
     });
     typed(StatusCode::OK, "text/event-stream", Body::from_stream(stream))
 }

@@ -8,10 +8,7 @@ use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr},
     num::NonZeroU32,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -23,7 +20,7 @@ use axum::{
     response::Response,
 };
 
-use super::{super::results::Caller, OPEN, Web, plain};
+use super::{super::results::Caller, OPEN, Web, plain, visitors::Visitor};
 use crate::{broker::Bucket, catalog::hash};
 
 /// Requests without the right token that one address may make in a minute.
@@ -43,9 +40,6 @@ pub struct Access {
     /// Requests that one address may make in a minute.
     pub requests_per_minute: NonZeroU32,
 }
-
-/// Has a connection made a request that was let in?
-pub(super) type LetIn = Arc<AtomicBool>;
 
 #[derive(Debug)]
 pub(super) struct Guard {
@@ -79,7 +73,7 @@ enum Refusal {
 pub(super) async fn check(
     State(web): State<Arc<Web>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    Extension(is_let_in): Extension<LetIn>,
+    Extension(visitor): Extension<Arc<Visitor>>,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -92,9 +86,12 @@ pub(super) async fn check(
     web.frontend.metrics.request(verdict.is_ok());
     match verdict {
         Ok(caller) => {
-            is_let_in.fetch_or(!OPEN.contains(&request.uri().path()), Ordering::Relaxed);
+            if !OPEN.contains(&request.uri().path()) {
+                visitor.let_in();
+            }
             request.extensions_mut().insert(caller);
-            next.run(request).await
+            let busy = visitor.begin();
+            busy.until_answered(next.run(request).await)
         }
         Err(refusal) => refuse(&refusal),
     }

@@ -1,12 +1,6 @@
 //! Connections: accepted, bounded, and ended.
 
-use std::{
-    collections::VecDeque,
-    io,
-    net::SocketAddr,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{Extension, Router, extract::ConnectInfo};
 use hyper::server::conn::http1;
@@ -17,7 +11,6 @@ use hyper_util::{
 use tokio::{
     io::Interest,
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
     time::{sleep, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -25,15 +18,12 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     super::gateway::Frontend,
     Access, Web,
-    endpoint::BODY_UNITS,
-    guard::{Guard, LetIn},
+    guard::Guard,
     routes,
     sessions::Sessions,
+    visitors::{MAX_CONNECTIONS, Streams, Visitor, Visitors},
 };
 
-/// Connections at the same time. For more, those that were not let in yet make room, the oldest first: whoever has no
-/// token cannot lock out those who have.
-const MAX_CONNECTIONS: usize = 1024;
 /// What the head of a request may take to arrive.
 const HEAD: Duration = Duration::from_secs(10);
 /// Headers of a request, and bytes of all of them.
@@ -57,13 +47,14 @@ impl Frontend {
             frontend: Arc::clone(self),
             sessions: Sessions::default(),
             guard: Guard::new(access, listener.local_addr()?),
-            bodies: Semaphore::new(BODY_UNITS),
+            bodies: Arc::default(),
+            streams: Streams::default(),
             stop: stop.child_token(),
             gone: gone.clone(),
         });
         let router = routes(Arc::clone(&web));
         let connections = TaskTracker::new();
-        let mut places: VecDeque<Place> = VecDeque::new();
+        let mut visitors = Visitors::default();
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -72,18 +63,18 @@ impl Frontend {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    let Some(place) = take_place(&mut places) else {
+                    let Some(visitor) = visitors.welcome() else {
                         tracing::warn!("a connection is closed: there are {MAX_CONNECTIONS} others");
                         continue;
                     };
                     let (router, stop) = (router.clone(), stop.clone());
                     connections.spawn(async move {
-                        let served = connection(stream, peer, router, Arc::clone(&place.is_let_in), &stop);
+                        let served = connection(stream, peer, router, Arc::clone(&visitor), &stop);
                         tokio::select! {
                             () = served => {}
-                            () = place.end.cancelled() => {}
+                            () = visitor.end.cancelled() => {}
                         }
-                        place.end.cancel();
+                        visitor.end.cancel();
                     });
                 }
                 // Out of descriptors, or the client has gone already. Not at once again.
@@ -103,32 +94,16 @@ impl Frontend {
     }
 }
 
-/// The place of one connection.
-#[derive(Clone, Debug, Default)]
-struct Place {
-    is_let_in: LetIn,
-    /// Cancelled when it has ended, or has to.
-    end: CancellationToken,
-}
-
-/// A place for one more connection, if there is one or can be made.
-fn take_place(places: &mut VecDeque<Place>) -> Option<Place> {
-    if places.len() >= MAX_CONNECTIONS {
-        places.retain(|place| !place.end.is_cancelled());
-    }
-    if places.len() >= MAX_CONNECTIONS {
-        let stranger = places.iter().position(|place| !place.is_let_in.load(Ordering::Relaxed))?;
-        places.remove(stranger)?.end.cancel();
-    }
-    let place = Place::default();
-    places.push_back(place.clone());
-    Some(place)
-}
-
-async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, is_let_in: LetIn, stop: &CancellationToken) {
+async fn connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    router: Router,
+    visitor: Arc<Visitor>,
+    stop: &CancellationToken,
+) {
     let _ = stream.set_nodelay(true);
     let Ok((stream, watched)) = watched(stream) else { return };
-    let router = router.layer(Extension(ConnectInfo(peer))).layer(Extension(is_let_in));
+    let router = router.layer(Extension(ConnectInfo(peer))).layer(Extension(visitor));
     let service = TowerToHyperService::new(router);
     let mut served = std::pin::pin!(
         http1::Builder::new()
@@ -167,23 +142,5 @@ async fn hung_up(stream: &TcpStream) {
         }
         // Not now: until something else happens.
         let _ = stream.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn strangers_make_room_and_others_do_not() {
-        let mut places = VecDeque::new();
-        let held: Vec<_> = (0..MAX_CONNECTIONS).map(|_| take_place(&mut places).unwrap()).collect();
-        held[0].is_let_in.store(true, Ordering::Relaxed);
-        let new = take_place(&mut places).unwrap();
-        assert!(!held[0].end.is_cancelled() && held[1].end.is_cancelled() && !held[2].end.is_cancelled());
-        held.iter().chain([&new]).for_each(|place| place.is_let_in.store(true, Ordering::Relaxed));
-        assert!(take_place(&mut places).is_none());
-        held[5].end.cancel(); // it has gone by itself
-        assert!(take_place(&mut places).is_some());
     }
 }

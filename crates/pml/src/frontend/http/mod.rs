@@ -2,12 +2,14 @@
 //!
 //! Nothing is served before the [`guard`] has let the request in.
 
+mod bodies;
 mod endpoint;
 mod events;
 mod guard;
 mod headers;
 mod listener;
 mod sessions;
+mod visitors;
 
 use std::sync::Arc;
 
@@ -20,11 +22,10 @@ use axum::{
     response::Response,
     routing::{any, get},
 };
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use self::guard::Access;
-use self::{guard::Guard, sessions::Sessions};
+use self::{bodies::Bodies, guard::Guard, sessions::Sessions, visitors::Streams};
 use super::gateway::Frontend;
 
 /// The page runs its own script and talks to this pml, and nothing else.
@@ -40,8 +41,8 @@ struct Web {
     frontend: Arc<Frontend>,
     sessions: Sessions,
     guard: Guard,
-    /// Room for messages that are being read.
-    bodies: Semaphore,
+    bodies: Arc<Bodies>,
+    streams: Streams,
     /// Cancelled when everything ends: nothing new is begun, and who only listens hears no more.
     stop: CancellationToken,
     /// Cancelled a moment later, when the last answers have been given: nothing is done any more.

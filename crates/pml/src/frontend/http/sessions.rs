@@ -1,10 +1,11 @@
 //! The sessions of clients of the earlier era.
 //!
 //! **Invariant:** a session is named by a random id and used by nobody but the caller who began it. There
-//! are only so many; the one that was not used for longest goes first.
+//! are only so many; those that were begun and never used go first, then the one that was not used for longest.
 
 use std::{
     collections::HashMap,
+    net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -15,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::super::{
     results::{Caller, random_id},
     session::Session,
+    shares::Client,
 };
 
 const MAX_COUNT: usize = 1000;
@@ -30,6 +32,8 @@ pub(super) struct Sessions {
 struct Known {
     session: Arc<Session>,
     used: Instant,
+    /// Has anything been asked in it, or was it only begun?
+    is_in_use: bool,
 }
 
 impl Sessions {
@@ -38,9 +42,15 @@ impl Sessions {
     }
 
     /// Begins a session; `None` if this machine has no random numbers.
-    pub(super) fn begin(&self, caller: Caller, stop: &CancellationToken) -> Option<(String, Arc<Session>)> {
+    pub(super) fn begin(
+        &self,
+        caller: Caller,
+        address: IpAddr,
+        stop: &CancellationToken,
+    ) -> Option<(String, Arc<Session>)> {
         let id = random_id()?;
-        let session = Session::new(caller, stop.child_token());
+        let client = Client::new(&caller, address, &id);
+        let session = Session::new(caller, client, stop.child_token());
         let mut by_id = self.lock();
         by_id.retain(|_, known| {
             let is_kept = known.used.elapsed() < MAX_IDLE || known.session.is_busy();
@@ -50,13 +60,13 @@ impl Sessions {
             is_kept
         });
         if by_id.len() >= MAX_COUNT {
-            let oldest = by_id.iter().filter(|(_, known)| !known.session.is_busy()).min_by_key(|(_, known)| known.used);
-            let oldest = oldest.or_else(|| by_id.iter().min_by_key(|(_, known)| known.used)).map(|(id, _)| id.clone());
+            let rank = |known: &Known| (known.session.is_busy(), known.is_in_use, known.used);
+            let oldest = by_id.iter().min_by_key(|(_, known)| rank(known)).map(|(id, _)| id.clone());
             if let Some(known) = oldest.and_then(|id| by_id.remove(&id)) {
                 known.session.gone.cancel();
             }
         }
-        by_id.insert(id.clone(), Known { session: Arc::clone(&session), used: Instant::now() });
+        by_id.insert(id.clone(), Known { session: Arc::clone(&session), used: Instant::now(), is_in_use: false });
         Some((id, session))
     }
 
@@ -65,6 +75,7 @@ impl Sessions {
         let mut by_id = self.lock();
         let known = by_id.get_mut(id).filter(|known| known.session.caller == *caller)?;
         known.used = Instant::now();
+        known.is_in_use = true;
         Some(Arc::clone(&known.session))
     }
 
@@ -89,18 +100,28 @@ mod tests {
         let sessions = Sessions::default();
         let stop = CancellationToken::new();
         let (ann, bob) = (Caller::new("ann"), Caller::new("bob"));
-        let (id, session) = sessions.begin(ann.clone(), &stop).unwrap();
+        let begin = |caller: &Caller| sessions.begin(caller.clone(), [127, 0, 0, 1].into(), &stop).unwrap();
+        let (id, session) = begin(&ann);
         assert!(sessions.get(&id, &ann).is_some());
         assert!(sessions.get(&id, &bob).is_none() && !sessions.end(&id, &bob));
-        for _ in 0..MAX_COUNT {
+        let mut used = Vec::new();
+        for _ in 0..2 * MAX_COUNT {
             tokio::time::advance(Duration::from_millis(1)).await;
-            sessions.begin(bob.clone(), &stop).unwrap();
+            used.push(begin(&bob).0);
+        }
+        assert!(sessions.get(&id, &ann).is_some(), "whoever only begins sessions ends none that are used");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        used.iter().for_each(|id| drop(sessions.get(id, &bob)));
+        for _ in 0..2 {
+            tokio::time::advance(Duration::from_millis(1)).await;
+            let (id, _) = begin(&bob);
+            sessions.get(&id, &bob).unwrap();
         }
         assert!(sessions.get(&id, &ann).is_none() && session.gone.is_cancelled(), "the oldest goes first");
-        let (id, session) = sessions.begin(ann.clone(), &stop).unwrap();
+        let (id, session) = begin(&ann);
         assert!(sessions.end(&id, &ann) && session.gone.is_cancelled());
         tokio::time::advance(MAX_IDLE).await;
-        sessions.begin(ann, &stop).unwrap();
+        begin(&ann);
         assert_eq!(sessions.lock().len(), 1);
     }
 }

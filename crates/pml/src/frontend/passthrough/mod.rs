@@ -13,7 +13,7 @@ mod rounds;
 use std::sync::{Arc, PoisonError};
 
 use pml_wire::{ErrorCode, ExecutionId, message::CallError};
-use serde_json::{Map, Value, json, value::RawValue};
+use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
@@ -24,13 +24,14 @@ use self::{
 pub(super) use self::{lists::Lists, rounds::Parked};
 use super::{
     gateway::{Frontend, tool_failure},
-    rpc::{self, Era, INTERNAL_ERROR, INVALID_PARAMS},
+    rpc::{self, Era, INTERNAL_ERROR, INVALID_PARAMS, Reply},
     session::{LEVELS, MAX_WATCHED, Scope, Session},
     surface::unknown_method,
 };
 use crate::{
     broker::Passthrough,
-    upstream::{Forward, Kind, Owner, RpcError, Said, Upstream},
+    upstream::{Forward, Item, Kind, Owner, RpcError, Said, Upstream, Whole},
+    work,
 };
 
 /// Longest address of a resource that is watched.
@@ -47,7 +48,7 @@ impl Frontend {
         name: &str,
         params: Map<String, Value>,
         scope: &Scope,
-    ) -> Result<Value, RpcError> {
+    ) -> Result<Reply, RpcError> {
         let tool = match self.passed_tool(name) {
             None => self.first_listed(name).await,
             tool => tool,
@@ -56,7 +57,7 @@ impl Frontend {
             return Err(self.unknown_tool(name));
         };
         let about = tool.id.as_str();
-        let Some(_running) = self.runs.begin() else { return Ok(ending()) };
+        let Some(_running) = self.runs.begin() else { return Ok(ending().into()) };
         let ended = match self.resume(about, &params, scope) {
             Some(conversation) => self.converse(conversation, scope).await,
             None => {
@@ -82,7 +83,7 @@ impl Frontend {
                 Err(rpc::error(INVALID_PARAMS, message))
             }
             // What a model can read, it can act on.
-            Ended::Refused(error) => Ok(readable(error.code, &error.message)),
+            Ended::Refused(error) => Ok(readable(error.code, &error.message).into()),
         }
     }
 
@@ -92,11 +93,13 @@ impl Frontend {
         method: &str,
         mut params: Map<String, Value>,
         scope: &Scope,
-    ) -> Result<Value, RpcError> {
+    ) -> Result<Reply, RpcError> {
         match (method, scope.era) {
-            ("prompts/list", _) => self.list_passed(Kind::Prompts, &params).await,
-            ("resources/list", _) => self.list_passed(Kind::Resources, &params).await,
-            ("resources/templates/list", _) => self.list_passed(Kind::ResourceTemplates, &params).await,
+            ("prompts/list", _) => self.list_passed(Kind::Prompts, &params).await.map(Reply::from),
+            ("resources/list", _) => self.list_passed(Kind::Resources, &params).await.map(Reply::from),
+            ("resources/templates/list", _) => {
+                self.list_passed(Kind::ResourceTemplates, &params).await.map(Reply::from)
+            }
             ("prompts/get", _) => {
                 let name = text(&params, "name")?;
                 let Some((server, prompt)) = self.find_prompt(&name).await else {
@@ -109,10 +112,12 @@ impl Frontend {
                 let uri = text(&params, "uri")?;
                 self.read_passed(&uri, params, scope).await
             }
-            ("resources/subscribe", Era::Legacy) => self.subscribe(&text(&params, "uri")?, scope).await,
+            ("resources/subscribe", Era::Legacy) => {
+                self.subscribe(&text(&params, "uri")?, scope).await.map(Reply::from)
+            }
             ("resources/unsubscribe", Era::Legacy) => {
                 scope.session.unwatch(&text(&params, "uri")?);
-                Ok(json!({}))
+                Ok(json!({}).into())
             }
             ("completion/complete", _) => self.complete(params, scope).await,
             _ => Err(unknown_method(method)),
@@ -127,7 +132,7 @@ impl Frontend {
         params: Map<String, Value>,
         name: Option<String>,
         scope: &Scope,
-    ) -> Result<Value, RpcError> {
+    ) -> Result<Reply, RpcError> {
         let Some(_running) = self.runs.begin() else {
             return Err(rpc::error(INTERNAL_ERROR, "pml is shutting down"));
         };
@@ -168,7 +173,7 @@ impl Frontend {
         uri: &str,
         params: Map<String, Value>,
         scope: &Scope,
-    ) -> Result<Value, RpcError> {
+    ) -> Result<Reply, RpcError> {
         let mut first = None;
         for server in self.holders(uri).await.into_vec() {
             let answer = self.pass_to(&server, "resources/read", params.clone(), Some(uri.to_owned()), scope).await;
@@ -208,7 +213,7 @@ impl Frontend {
         Err(last)
     }
 
-    async fn complete(self: &Arc<Self>, mut params: Map<String, Value>, scope: &Scope) -> Result<Value, RpcError> {
+    async fn complete(self: &Arc<Self>, mut params: Map<String, Value>, scope: &Scope) -> Result<Reply, RpcError> {
         let about = params.get("ref").cloned().unwrap_or_default();
         let server = match about["type"].as_str() {
             Some("ref/prompt") => {
@@ -300,13 +305,40 @@ fn meta_for(scope: &Scope) -> Map<String, Value> {
 }
 
 /// A request that was passed on, under way.
-pub(super) type Passing = AbortOnDropHandle<Result<Result<Box<RawValue>, RpcError>, CallError>>;
+pub(super) type Passing = AbortOnDropHandle<Result<Result<Reply, RpcError>, CallError>>;
 
 /// Begins a request that may outlive the one it was passed on for.
 fn begin<F>(about: &str, tasks: &TaskTracker, work: impl FnOnce(mpsc::Sender<Said>) -> F) -> Conversation
 where
-    F: Future<Output = Result<Result<Box<RawValue>, RpcError>, CallError>> + Send + 'static,
+    F: Future<Output = Result<Result<Whole, RpcError>, CallError>> + Send + 'static,
 {
     let (relay, said) = mpsc::channel(SAID);
-    Conversation::new(about, AbortOnDropHandle::new(tasks.spawn(work(relay))), said)
+    let work = work(relay);
+    let passing = tasks.spawn(async move {
+        match work.await? {
+            Ok(whole) => reply(whole).await.map(Ok),
+            Err(error) => Ok(Err(error)),
+        }
+    });
+    Conversation::new(about, AbortOnDropHandle::new(passing), said)
+}
+
+/// A server's result as a reply. A large one is taken apart elsewhere.
+async fn reply(whole: Whole) -> Result<Reply, CallError> {
+    let Whole { text, held } = whole;
+    let bytes = text.get().len();
+    let fields = work::sized(bytes, move |_| {
+        // A client could not read what nests deeply.
+        if pml_wire::json::depth(text.get()) > pml_wire::json::MAX_DEPTH {
+            return Err(format!("it is nested more than {} levels deep", pml_wire::json::MAX_DEPTH));
+        }
+        match serde_json::from_str(text.get()) {
+            Ok(Item::Object(fields)) => Ok(fields),
+            Ok(Item::Other(_)) => Err("it is no object".to_owned()),
+            Err(err) => Err(err.to_string()),
+        }
+    });
+    let broken =
+        |why: String| CallError::new(ErrorCode::ProviderProtocol, format!("the server's answer is broken: {why}"));
+    Ok(Reply::Passed { fields: fields.await.map_err(broken)?, _held: held })
 }

@@ -15,7 +15,7 @@ use std::{
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use pml_wire::{ErrorCode, message::CallError};
-use serde_json::{Map, Value, json, value::RawValue};
+use serde_json::{Map, Value, json};
 use tokio::{
     sync::{mpsc, oneshot},
     time::{Instant, sleep},
@@ -25,12 +25,12 @@ use super::{
     super::{
         gateway::Frontend,
         results::{Caller, random_id},
-        rpc::{self, Era, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY},
+        rpc::{self, Era, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY, Reply},
         session::{Scope, level},
     },
     Passing, begin,
 };
-use crate::upstream::{RpcError, Said, Upstream};
+use crate::upstream::{RpcError, Said, Upstream, Whole};
 
 /// How often one request may be repeated with more answers.
 const MAX_ROUNDS: usize = 10;
@@ -44,7 +44,7 @@ const STATE: &str = "pml-";
 /// How a request that was passed on ended.
 pub(super) enum Ended {
     /// The server answered, or the client must be asked.
-    Answer(Result<Value, RpcError>),
+    Answer(Result<Reply, RpcError>),
     /// The server never heard of it, or said nothing.
     Refused(CallError),
 }
@@ -151,7 +151,7 @@ impl Frontend {
         work: impl Fn(Map<String, Value>, mpsc::Sender<Said>) -> F,
     ) -> Ended
     where
-        F: Future<Output = Result<Result<Box<RawValue>, RpcError>, CallError>> + Send + 'static,
+        F: Future<Output = Result<Result<Whole, RpcError>, CallError>> + Send + 'static,
     {
         let state = params.get("requestState").and_then(Value::as_str);
         if state.is_some_and(|state| state.starts_with(STATE)) && server.is_none_or(|server| !server.is_modern()) {
@@ -164,15 +164,15 @@ impl Frontend {
                 Ended::Answer(Ok(result)) => result,
                 ended => return ended,
             };
-            if scope.era == Era::Modern || result["resultType"] != "input_required" {
+            if scope.era == Era::Modern || result.get("resultType").is_none_or(|kind| kind != "input_required") {
                 return Ended::Answer(Ok(result));
             }
-            match ask_all(&result["inputRequests"], scope).await {
+            match ask_all(&result.get("inputRequests").unwrap_or_default(), scope).await {
                 Ok(answers) => params.insert("inputResponses".to_owned(), answers),
                 Err(error) => return Ended::Answer(Err(error)),
             };
             match result.get("requestState") {
-                Some(state) => params.insert("requestState".to_owned(), state.clone()),
+                Some(state) => params.insert("requestState".to_owned(), state),
                 None => params.remove("requestState"),
             };
         }
@@ -244,7 +244,7 @@ impl Frontend {
                         () = frontend.runs.ended() => {}
                     }
                 });
-                Ended::Answer(Ok(told))
+                Ended::Answer(Ok(told.into()))
             }
             None => {
                 let message = "too many requests wait for their clients to come back";
@@ -258,15 +258,11 @@ fn cancelled() -> Ended {
     Ended::Refused(CallError::new(ErrorCode::Cancelled, "the request was cancelled"))
 }
 
-type Outcome = Result<Result<Result<Box<RawValue>, RpcError>, CallError>, tokio::task::JoinError>;
+type Outcome = Result<Result<Result<Reply, RpcError>, CallError>, tokio::task::JoinError>;
 
 fn ended(outcome: Outcome) -> Ended {
     match outcome {
-        Ok(Ok(Ok(result))) => match serde_json::from_str(result.get()) {
-            Ok(result) => Ended::Answer(Ok(result)),
-            Err(err) => Ended::Refused(CallError::new(ErrorCode::ProviderProtocol, format!("a broken answer: {err}"))),
-        },
-        Ok(Ok(Err(error))) => Ended::Answer(Err(error)),
+        Ok(Ok(answer)) => Ended::Answer(answer),
         Ok(Err(error)) => Ended::Refused(error),
         Err(_) => cancelled(),
     }

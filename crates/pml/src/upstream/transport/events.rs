@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** the place where a stream can be taken up again is behind the last event that came whole.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use reqwest::header::HeaderValue;
 
@@ -32,6 +32,8 @@ pub(super) enum Event {
     TooLong(Vec<u8>),
 }
 
+/// How much of an event over the limit is kept.
+const BEGINNING: usize = 1024;
 /// Room for a field's name in front of its value.
 const FIELD_BYTES: usize = 16;
 /// The longest id that is given back.
@@ -71,9 +73,26 @@ impl Events {
         self.lines.buffer().extend_from_slice(bytes);
     }
 
+    /// How much there is of the event at hand.
+    pub(super) fn pending_bytes(&self) -> usize {
+        self.data.len() + self.lines.pending_bytes()
+    }
+
+    /// Throws the event at hand away. How its data begins.
+    pub(super) fn skip_event(&mut self) -> Vec<u8> {
+        let mut data = std::mem::take(&mut self.data);
+        let line = self.lines.skip_line();
+        self.has_data = false;
+        data.truncate(BEGINNING);
+        match data.is_empty() {
+            true => line.strip_prefix(b"data:").unwrap_or(&line).to_vec(),
+            false => data,
+        }
+    }
+
     pub(super) fn next_event(&mut self) -> Option<Event> {
         loop {
-            let line = match self.lines.next_line()? {
+            let mut line = match self.lines.next_line()? {
                 Line::Whole(line) => line,
                 Line::TooLong(beginning) => {
                     let text = beginning.strip_prefix(b"data:").unwrap_or(&beginning);
@@ -88,9 +107,19 @@ impl Events {
                 }
                 continue;
             }
-            let (field, value) = match memchr::memchr(b':', line) {
+            // The one line of a large message is not copied: what is not data in it becomes a space, as JSON allows.
+            if let Cow::Owned(whole) = &mut line
+                && whole.starts_with(b"data:")
+                && !self.has_data
+            {
+                whole[..5].fill(b' ');
+                self.has_data = true;
+                self.data = std::mem::take(whole);
+                continue;
+            }
+            let (field, value) = match memchr::memchr(b':', &line) {
                 Some(colon) => (&line[..colon], &line[colon + 1..]),
-                None => (line, &[][..]),
+                None => (&line[..], &[][..]),
             };
             let value = value.strip_prefix(b" ").unwrap_or(value);
             match field {
@@ -102,7 +131,7 @@ impl Events {
                     self.data.extend_from_slice(value);
                     if self.data.len() > self.max_bytes {
                         self.has_data = false;
-                        let beginning = self.data[..1024.min(self.data.len())].to_vec();
+                        let beginning = self.data[..BEGINNING.min(self.data.len())].to_vec();
                         self.data = Vec::new();
                         return Some(Event::TooLong(beginning));
                     }

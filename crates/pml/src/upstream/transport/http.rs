@@ -22,11 +22,13 @@ use super::{
         failure::{Failure, Retry},
         inbox::Inbox,
         oauth::Sender,
+        reading::Reading,
         settings::Secret,
     },
     Outgoing, Plumbing, SHORT,
     events::{Event, Events},
 };
+use crate::room::Room;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -57,6 +59,7 @@ pub(super) struct Http {
     session: Mutex<Option<HeaderValue>>,
     inbox: Arc<Inbox>,
     max_bytes: usize,
+    room: Room,
 }
 
 /// Was a message refused by its status? Then somebody is there, but not for this.
@@ -101,6 +104,7 @@ impl Http {
             session: Mutex::default(),
             inbox: Arc::clone(inbox),
             max_bytes: plumbing.max_message_bytes,
+            room: plumbing.room.clone(),
         })
     }
 
@@ -154,10 +158,8 @@ impl Http {
         let Some(id) = id else { return Ok(()) };
         match content_type(&response) {
             JSON => {
-                let bytes = self.body(response).await?;
-                self.inbox.receive(&bytes, Some(id));
+                let text = self.take_body(response, id).await?;
                 if self.inbox.is_pending(id) {
-                    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES)]).into_owned();
                     return Err(Failure::protocol(format!("the server's answer is not one to the request: {text}")));
                 }
             }
@@ -188,20 +190,28 @@ impl Http {
         let (Some(id), JSON, true) = (id, content_type(&response), is_refusal(status)) else {
             return Err(refusal(response).await);
         };
-        let bytes = self.body(response).await?;
-        self.inbox.receive(&bytes, Some(id));
+        let text = self.take_body(response, id).await?;
         if !self.inbox.is_pending(id) {
             return Ok(());
         }
-        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES)]).into_owned();
         Err(rejected(status, format!("the server answers with HTTP {status}: {text}")))
     }
 
-    async fn body(&self, response: Response) -> Result<Vec<u8>, Failure> {
+    /// Takes the body of an answer to request `id`, which is one message. How it begins.
+    async fn take_body(&self, response: Response, id: u64) -> Result<String, Failure> {
+        let mut reading = Reading::new(&self.room);
+        let bytes = self.body(response, &mut reading).await?;
+        let beginning = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES)]).into_owned();
+        self.inbox.take(bytes.into(), reading.take(), Some(id)).await;
+        Ok(beginning)
+    }
+
+    async fn body(&self, response: Response, reading: &mut Reading) -> Result<Vec<u8>, Failure> {
         let mut bytes = Vec::new();
         let mut stream = response.bytes_stream();
         while let Some(part) = stream.next().await {
             bytes.extend_from_slice(&part.map_err(|err| unreachable(&err))?);
+            reading.grown(bytes.len()).await?;
             if bytes.len() > self.max_bytes {
                 let message = format!("the server sent a message of more than {} MB", self.max_bytes / (1024 * 1024));
                 return Err(Failure::protocol(message));
@@ -213,13 +223,19 @@ impl Http {
     /// Takes events until the stream ends, or until the one that is waited for has come.
     async fn events(&self, response: Response, id: Option<u64>, events: &mut Events) -> Result<(), Failure> {
         let mut stream = response.bytes_stream();
+        let mut reading = Reading::new(&self.room);
         while let Some(part) = stream.next().await {
             events.push(&part.map_err(|err| unreachable(&err))?);
             while let Some(event) = events.next_event() {
+                let charge = reading.take();
                 match event {
-                    Event::Message { data, .. } => self.inbox.receive(&data, id),
+                    Event::Message { data, .. } => self.inbox.take(data.into(), charge, id).await,
                     Event::TooLong(beginning) => self.inbox.too_long(&beginning, self.max_bytes, id),
                 }
+            }
+            if let Err(full) = reading.grown(events.pending_bytes()).await {
+                reading.take();
+                self.inbox.give_up(&events.skip_event(), full.into(), id);
             }
             if id.is_some_and(|id| !self.inbox.is_pending(id)) {
                 return Ok(());

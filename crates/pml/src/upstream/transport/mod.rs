@@ -29,6 +29,7 @@ use super::{
     process::{LastWords, Start},
     settings::Secret,
 };
+use crate::room::Room;
 
 /// Messages that may wait to be written.
 const OUTBOX: usize = 64;
@@ -110,6 +111,8 @@ pub(super) struct Plumbing {
     /// Counts the processes that have not ended.
     pub(super) lives: TaskTracker,
     pub(super) max_message_bytes: usize,
+    /// Where large messages find room.
+    pub(super) room: Room,
     pub(super) stop_grace: Duration,
 }
 

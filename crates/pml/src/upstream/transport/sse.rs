@@ -14,6 +14,7 @@ use super::{
         failure::{Failure, Retry},
         inbox::Inbox,
         oauth::Sender,
+        reading::Reading,
         settings::Secret,
     },
     Plumbing,
@@ -37,6 +38,7 @@ pub(super) struct Incoming {
     response: Response,
     events: Events,
     max_bytes: usize,
+    reading: Reading,
 }
 
 impl Sse {
@@ -59,7 +61,8 @@ impl Sse {
             return Err(rejected(status, message));
         }
         let max_bytes = plumbing.max_message_bytes;
-        let mut incoming = Incoming { response, events: Events::new(max_bytes), max_bytes };
+        let mut incoming =
+            Incoming { response, events: Events::new(max_bytes), max_bytes, reading: Reading::new(&plumbing.room) };
         let endpoint = timeout(ENDPOINT, incoming.endpoint(&url))
             .await
             .map_err(|_| Failure::later("the server did not name its address for messages"))??;
@@ -106,10 +109,15 @@ impl Incoming {
     pub(super) async fn receive(mut self, inbox: &Inbox) -> Failure {
         loop {
             while let Some(event) = self.events.next_event() {
+                let charge = self.reading.take();
                 match event {
-                    Event::Message { data, .. } => inbox.receive(&data, None),
+                    Event::Message { data, .. } => inbox.take(data.into(), charge, None).await,
                     Event::TooLong(beginning) => inbox.too_long(&beginning, self.max_bytes, None),
                 }
+            }
+            if let Err(full) = self.reading.grown(self.events.pending_bytes()).await {
+                self.reading.take();
+                inbox.give_up(&self.events.skip_event(), full.into(), None);
             }
             match self.more().await {
                 Ok(true) => {}

@@ -17,6 +17,7 @@ use super::{
         failure::{Failure, Retry},
         inbox::{Inbox, stopped},
         process::{LastWords, Process, Start},
+        reading::Reading,
     },
     OUTBOX, Plumbing,
 };
@@ -59,7 +60,7 @@ pub(super) fn open(
     let pid = process.pid();
     let inbox = Inbox::new(Arc::clone(&plumbing.news), outbox.clone(), Arc::clone(&words));
     tasks.spawn(write(stdin, to_write, Arc::clone(&inbox), stop.clone()));
-    let reader = read(process, stdout, Arc::clone(&inbox), plumbing.max_message_bytes, stop.clone());
+    let reader = read(process, stdout, Arc::clone(&inbox), plumbing.clone(), stop.clone());
     tasks.spawn(plumbing.lives.track_future(reader));
     Ok((Stdio { outbox }, inbox, words, pid))
 }
@@ -103,10 +104,12 @@ async fn read(
     mut process: Process,
     mut stdout: ChildStdout,
     inbox: Arc<Inbox>,
-    max_bytes: usize,
+    plumbing: Plumbing,
     stop: CancellationToken,
 ) {
+    let max_bytes = plumbing.max_message_bytes;
     let mut lines = Lines::new(max_bytes);
+    let mut reading = Reading::new(&plumbing.room);
     let mut exited_at = None;
     let has_ended = loop {
         let buffer = lines.buffer();
@@ -117,12 +120,27 @@ async fn read(
             () = stop.cancelled() => break false,
             read = stdout.read_buf(buffer) => match read {
                 Ok(0) | Err(_) => break true,
-                Ok(_) => while let Some(line) = lines.next_line() {
-                    match line {
-                        Line::Whole(line) => inbox.receive(line, None),
-                        Line::TooLong(beginning) => inbox.too_long(&beginning, max_bytes, None),
+                Ok(_) => {
+                    let taken = async {
+                        while let Some(line) = lines.next_line() {
+                            let charge = reading.take();
+                            match line {
+                                Line::Whole(line) => inbox.take(line, charge, None).await,
+                                Line::TooLong(beginning) => inbox.too_long(&beginning, max_bytes, None),
+                            }
+                        }
+                        if let Err(full) = reading.grown(lines.pending_bytes()).await {
+                            reading.take();
+                            inbox.give_up(&lines.skip_line(), full.into(), None);
+                        }
+                    };
+                    // What is large is worked on, or waits for room, and meanwhile nothing more is read.
+                    tokio::select! {
+                        biased;
+                        () = taken => {}
+                        () = stop.cancelled() => break false,
                     }
-                },
+                }
             },
             // Somebody else may hold the pipe open, but the server is gone. What it wrote last is read.
             () = process.exited(), if exited_at.is_none() => exited_at = Some(Instant::now()),
@@ -131,7 +149,7 @@ async fn read(
     };
     if has_ended {
         if !lines.rest().is_empty() {
-            inbox.receive(lines.rest(), None);
+            inbox.take(lines.rest().to_vec().into(), reading.take(), None).await;
         }
         let how = process.ended(END).await;
         let how = how.unwrap_or_else(|| "it closed its output and went on running".to_owned());
