@@ -15,6 +15,7 @@
 //! * [`catalog`]: what tools there are, and how they look in TypeScript.
 //! * [`events`]: what happens, told to whoever listens.
 //! * [`audit`]: one line for every call.
+//! * [`files`]: who may have written what pml reads, and who may read what pml writes.
 //! * [`error`]: an error as it crosses a boundary.
 
 pub mod audit;
@@ -26,6 +27,7 @@ pub mod config;
 pub mod error;
 pub mod events;
 pub mod execution;
+pub mod files;
 pub mod frontend;
 pub mod sandbox;
 pub mod serve;

@@ -3,7 +3,6 @@
 use std::{
     io::{self, Write},
     num::NonZeroUsize,
-    path::Path,
     process::ExitCode,
 };
 
@@ -11,8 +10,14 @@ use clap::ValueEnum;
 use pml_wire::{ErrorCode, hardening::HardeningReport};
 use serde_json::{Value, json};
 
-use super::{USAGE, clients, fail, login, print, starting, with_pool, with_servers};
-use crate::{catalog::load_model, config::Config, error::Error, sandbox::Mode, upstream::Failure};
+use super::{USAGE, clients, fail, login, own_files, print, starting, with_pool, with_servers};
+use crate::{
+    catalog::load_model,
+    config::{Config, Project, Sources},
+    error::Error,
+    sandbox::Mode,
+    upstream::Failure,
+};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -24,8 +29,17 @@ pub(super) struct Args {
     json: bool,
 }
 
+impl Args {
+    /// Is it shown which files count, and which do not?
+    pub(super) fn shows_files(&self) -> bool {
+        self.what.is_none_or(|only| only == What::Files)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum What {
+    /// Show which configuration files count, and whether others could have written them or read pml's own
+    Files,
     /// Start a sandbox and show each layer of its jail
     Sandbox,
     /// Start every server and show how far it came
@@ -36,10 +50,15 @@ enum What {
     Clients,
 }
 
-pub(super) async fn run(args: Args, config: Config, own_file: Option<&Path>) -> ExitCode {
+pub(super) async fn run(args: Args, config: Config, project: &Project, sources: &Sources) -> ExitCode {
     let wants = |what| args.what.is_none_or(|only| only == what);
     let mut parts = serde_json::Map::new();
     let mut is_well = true;
+    if args.shows_files() {
+        let (rows, all_well) = own_files::check(args.json, &config, project, sources);
+        is_well &= all_well;
+        parts.insert("files".to_owned(), rows.into());
+    }
     if wants(What::Sandbox) {
         match sandbox(config.clone()).await {
             Ok((report, is_usable)) => {
@@ -68,7 +87,7 @@ pub(super) async fn run(args: Args, config: Config, own_file: Option<&Path>) -> 
         parts.insert("search".to_owned(), row);
     }
     if wants(What::Clients) {
-        let (rows, all_well) = clients::check(args.json, own_file);
+        let (rows, all_well) = clients::check(args.json, sources);
         is_well &= all_well;
         parts.insert("clients".to_owned(), rows.into());
     }

@@ -73,10 +73,18 @@ struct RecordFile {
 #[derive(Debug)]
 pub struct Undone {
     pub client: String,
-    /// The files, and what happened to each.
-    pub files: Vec<(PathBuf, Restored)>,
+    pub files: Vec<UndoneFile>,
     /// Where what was in the way is kept, if something was.
     pub kept: Option<PathBuf>,
+}
+
+/// What happened to a file. A text that is empty stands for no file.
+#[derive(Debug)]
+pub struct UndoneFile {
+    pub path: PathBuf,
+    pub how: Restored,
+    pub before: String,
+    pub after: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +181,7 @@ pub fn undo(folder: &Path, command: &str, client: Option<&str>, is_forced: bool)
         return Err(failed(format!("there is no `pml {command}`{of} to take back")));
     };
     // All of it is thought through before anything is written.
-    let mut plans = Vec::new();
+    let (mut plans, mut found) = (Vec::new(), Vec::new());
     for file in &record.files {
         let before = match &file.copy {
             Some(copy) => Some(files::read(&backup.join(copy))?.ok_or_else(|| {
@@ -183,6 +191,7 @@ pub fn undo(folder: &Path, command: &str, client: Option<&str>, is_forced: bool)
         };
         let current = files::read(&file.path)?;
         let is_untouched = current.as_deref().is_some_and(|text| hash(text) == file.hash);
+        found.push(current.clone().unwrap_or_default());
         plans.push(match (is_untouched, entries_back(file, current.as_deref()), is_forced) {
             (false, Some(text), _) => (file, Some(text), Restored::Entries, None),
             (false, None, false) => {
@@ -208,9 +217,9 @@ pub fn undo(folder: &Path, command: &str, client: Option<&str>, is_forced: bool)
         }
     }
     let mut undone = Undone { client: record.client.clone(), files: Vec::new(), kept };
-    for (file, text, how, _) in plans {
+    for ((file, text, how, _), before) in plans.into_iter().zip(found) {
         restore(file, text.as_deref())?;
-        undone.files.push((file.path.clone(), how));
+        undone.files.push(UndoneFile { path: file.path.clone(), how, before, after: text.unwrap_or_default() });
     }
     // Without its record it is no way back any more.
     match &undone.kept {

@@ -27,4 +27,5 @@ mod serve_http;
 mod servers_cli;
 mod support;
 mod tokens;
+mod trust;
 mod upstream;

@@ -66,7 +66,7 @@ fn servers_are_added_listed_and_removed() {
     let header = "Authorization: Bearer ${SECRET_TOKEN}";
     let added = home.pml(&["server", "add", "far", "https://example.org/mcp?key=abc", "--header", header]);
     assert!(added.status.success(), "{added:?}");
-    let text = fs::read_to_string(home.path().join("pml.toml")).unwrap();
+    let text = fs::read_to_string(home.config()).unwrap();
     assert!(text.starts_with("# mine\n[limits]\ncalls = 7 # few\n"), "{text}");
     assert!(text.contains("args = [\"--tools\", \"3\"]") && text.contains("TOKEN = \"${SECRET_TOKEN}\""), "{text}");
     let list = home.pml(&["server", "list"]);
@@ -87,13 +87,13 @@ fn servers_are_added_listed_and_removed() {
         (&["server", "remove", "fixx"], "did you mean `fix`?"),
         (&["server", "add", "new"], "required"),
     ];
-    let before = fs::read_to_string(home.path().join("pml.toml")).unwrap();
+    let before = fs::read_to_string(home.config()).unwrap();
     for (args, expected) in mistakes {
         let output = home.pml(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(stderr(&output).contains(expected), "{args:?}: {}", stderr(&output));
     }
-    assert_eq!(fs::read_to_string(home.path().join("pml.toml")).unwrap(), before);
+    assert_eq!(fs::read_to_string(home.config()).unwrap(), before);
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_server_that_hangs_costs_nothing_where_it_is_not_used() {
 fn files_with_tokens_are_for_their_owner_only() {
     let home = Home::empty();
     assert!(home.pml(&["server", "add", "a", "--env", "TOKEN=sk-12345", "--", "x"]).status.success());
-    let file = home.path().join(".config/pml/pml.toml");
+    let file = home.config();
     let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(file).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
 }

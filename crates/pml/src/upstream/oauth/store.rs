@@ -186,7 +186,8 @@ impl Logins {
         Logins { folder: folder.to_owned() }
     }
 
-    fn path(&self) -> PathBuf {
+    /// The file itself.
+    pub fn path(&self) -> PathBuf {
         self.folder.join("credentials.json")
     }
 
