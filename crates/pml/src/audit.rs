@@ -20,6 +20,8 @@ use std::{
 
 use serde::Serialize;
 
+use crate::files;
+
 /// The file that is written to; older ones end in `.1`, `.2`, …
 pub const FILE: &str = "audit.jsonl";
 /// Lines that may wait to be written.
@@ -75,7 +77,7 @@ impl Audit {
     }
 
     fn with_limit(folder: &Path, max_bytes: u64) -> io::Result<Audit> {
-        fs::create_dir_all(folder)?;
+        files::make_folder(folder)?;
         let mut log = Log::open(folder.join(FILE), max_bytes)?;
         let (queue, lines) = sync_channel(QUEUE);
         let lost = Arc::new(AtomicU64::new(0));

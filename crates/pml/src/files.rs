@@ -98,7 +98,7 @@ impl Problem {
 /// The bytes of a file that may decide something; `None` if there is none.
 pub fn read(path: &Path, kind: Kind, max_bytes: u64) -> Result<Option<Vec<u8>>, Problem> {
     let Some(file) = open(path, kind)? else { return Ok(None) };
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(file.metadata()?.len().min(max_bytes) as usize);
     file.take(max_bytes + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > max_bytes {
         true => Err(Problem::Long(max_bytes)),
@@ -137,12 +137,17 @@ pub fn append(path: &Path) -> io::Result<File> {
         false => err,
     })?;
     let data = file.metadata()?;
+    let is_own = data.uid() == own_id();
     match check(&data, Kind::Private) {
-        Ok(()) => {}
-        Err(Problem::Readable(mode) | Problem::Writable(mode)) if data.uid() == own_id() => {
+        Ok(()) | Err(Problem::Readable(_) | Problem::Writable(_)) if is_own && data.mode() & 0o7777 != 0o600 => {
             file.set_permissions(Permissions::from_mode(0o600))?;
-            tracing::warn!("`{}` had mode {mode:04o}; now only you can read and write it", path.display());
+            let mode = data.mode() & 0o7777;
+            // Otherwise it was just made, under a umask that takes from the owner as well.
+            if mode & SHARED != 0 {
+                tracing::warn!("`{}` had mode {mode:04o}; now only you can read and write it", path.display());
+            }
         }
+        Ok(()) => {}
         Err(problem) => return Err(problem.into_io(path)),
     }
     Ok(file)
@@ -188,12 +193,17 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
     if let Some(parent) = path.parent() {
         make_folder(parent)?;
     }
-    match DirBuilder::new().mode(0o700).create(path) {
-        // A umask may take from the owner as well.
-        Ok(()) => fs::set_permissions(path, Permissions::from_mode(0o700)),
+    match create_folder(path) {
         Err(err) if err.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-        Err(err) => Err(err),
+        made => made,
     }
+}
+
+/// Makes a folder for its owner alone that was not there.
+pub fn create_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)?;
+    // A umask may take from the owner as well.
+    fs::set_permissions(path, Permissions::from_mode(0o700))
 }
 
 /// Checks a data folder, if it is there. One of the user's own that others can change is taken away from them.

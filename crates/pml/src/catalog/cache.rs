@@ -69,7 +69,7 @@ impl Cache {
     /// What `server` listed the last time, if it is the same server: `identity` says what it is.
     pub fn load(&self, server: &str, identity: &str) -> Option<Cached> {
         let path = self.path(server, identity)?;
-        let bytes = files::read(&path, MAX_BYTES).ok()?;
+        let bytes = files::read(&path, MAX_BYTES)?;
         let file: File = match serde_json::from_slice(&bytes) {
             Ok(file) => file,
             Err(err) => {

@@ -7,7 +7,7 @@
 
 use std::{
     fs, io,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Document, Format, files};
-use crate::{catalog::hash, error::Error};
+use crate::{catalog::hash, error::Error, files as own_files};
 
 /// So many ways back are kept.
 const MAX_BACKUPS: usize = 20;
@@ -126,9 +126,8 @@ pub fn apply(changes: &[Change], folder: &Path, command: &str, client: &str) -> 
 /// One pml at a time looks at files and changes them, until what is returned is dropped.
 fn alone(folder: &Path) -> Result<fs::File, Error> {
     let lock = || {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder.parent().unwrap_or(folder))?;
-        let path = folder.with_extension("lock");
-        let file = fs::File::options().create(true).append(true).mode(0o600).open(path)?;
+        own_files::make_folder(folder.parent().unwrap_or(folder))?;
+        let file = own_files::append(&folder.with_extension("lock"))?;
         file.lock()?;
         Ok(file)
     };
@@ -273,16 +272,13 @@ fn restore(file: &RecordFile, text: Option<&str>) -> Result<(), Error> {
 /// A new folder for copies, behind all others.
 fn next(folder: &Path) -> Result<PathBuf, Error> {
     let unwritable = |err: io::Error| no_place(folder, err);
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true).mode(0o700).create(folder).map_err(unwritable)?;
+    own_files::make_folder(folder).map_err(unwritable)?;
     let number = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u64>().ok();
     let last = backups(folder).iter().filter_map(number).max().unwrap_or(0);
-    let mut builder = fs::DirBuilder::new();
-    builder.mode(0o700);
     // Another pml may be at it.
     for number in last + 1..last + 100 {
         let backup = folder.join(format!("{number:06}"));
-        match builder.create(&backup) {
+        match own_files::create_folder(&backup) {
             Ok(()) => return Ok(backup),
             Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
             Err(err) => return Err(unwritable(err)),
@@ -311,8 +307,7 @@ fn prune(folder: &Path) {
 
 /// Writes what may hold secrets.
 fn keep(path: &Path, text: &str) -> Result<(), Error> {
-    let file = fs::File::options().create_new(true).write(true).mode(0o600).open(path);
-    let written = file.and_then(|mut file| {
+    let written = own_files::create(path).and_then(|mut file| {
         io::Write::write_all(&mut file, text.as_bytes())?;
         file.sync_all()
     });

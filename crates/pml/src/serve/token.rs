@@ -1,15 +1,15 @@
 //! The secret that clients over HTTP must know.
 
 use std::{
-    fs::{self, File},
+    fs,
     io::{self, Write as _},
-    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    os::unix::fs::PermissionsExt as _,
     path::Path,
 };
 
 use pml_wire::ErrorCode;
 
-use crate::error::Error;
+use crate::{error::Error, files};
 
 /// Shortest token that is taken for a secret.
 const MIN_TOKEN: usize = 16;
@@ -56,9 +56,9 @@ fn make(folder: &Path, path: &Path) -> io::Result<()> {
     getrandom::fill(&mut token).map_err(io::Error::other)?;
     getrandom::fill(&mut number).map_err(io::Error::other)?;
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    fs::create_dir_all(folder)?;
+    files::make_folder(folder)?;
     let partial = folder.join(format!(".token.{}.tmp", hex(&number)));
-    let mut file = File::options().create_new(true).write(true).mode(0o600).open(&partial)?;
+    let mut file = files::create(&partial)?;
     let made = writeln!(file, "{}", hex(&token)).and_then(|()| file.sync_all()).and_then(|()| {
         // Unlike a rename, a link does not replace what is there.
         match fs::hard_link(&partial, path) {

@@ -6,6 +6,7 @@ mod bridge;
 mod broker;
 mod cli;
 mod clients;
+mod data_folder;
 mod escape;
 mod faults;
 mod gateway;

@@ -1,0 +1,113 @@
+//! What pml keeps is for its owner alone, and what others could have put there is not used.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::fs::{MetadataExt, PermissionsExt, chown},
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use super::{
+    cli::{stderr, stdout},
+    peer::{Home, send_signal, write_config},
+};
+
+const CALL: [&str; 3] = ["run", "-e", "return await mcp.fix.echo({ text: 'x' })"];
+
+fn data(home: &Home) -> PathBuf {
+    home.path().join(".local/share/pml")
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::symlink_metadata(path).unwrap().mode() & 0o7777
+}
+
+/// pml under a umask, as a shell has it.
+fn under(home: &Home, umask: &str, args: &[&str]) -> Command {
+    let mut command = home.command("sh").into_std();
+    command.args(["-c", &format!("umask {umask}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_pml")]).args(args);
+    command
+}
+
+fn all_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let below = |path: PathBuf| {
+        let more = if path.is_dir() { all_below(&path) } else { Vec::new() };
+        [path].into_iter().chain(more)
+    };
+    entries.flat_map(below).collect()
+}
+
+#[test]
+fn everything_is_made_for_its_owner_whatever_the_umask() {
+    for umask in ["000", "002"] {
+        let home = Home::with_fixture("");
+        let done = |args: &[&str]| {
+            let output = under(&home, umask, args).output().unwrap();
+            assert!(output.status.success(), "{umask} {args:?}: {output:?}");
+        };
+        done(&CALL);
+        done(&["search", "echo a text"]);
+        write_config(&home.path().join("pml.toml"), "[limits]\ncalls = 9\n");
+        done(&["trust", "--yes"]);
+        write_config(&home.path().join("client.json"), r#"{"mcpServers": {"added": {"command": "x"}}}"#);
+        done(&["import", "--from", "claude", "--file", "client.json", "--yes"]);
+        let mut serving = under(&home, umask, &["serve", "--http", "127.0.0.1:0"]);
+        let mut serving = serving.stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(serving.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("listening on"), "{line}");
+        send_signal(serving.id(), rustix::process::Signal::TERM);
+        serving.wait().unwrap();
+
+        let found = all_below(&data(&home));
+        for name in ["audit.jsonl", "token", "trust.json", "catalog", "search", "backups"] {
+            assert!(found.iter().any(|path| path.ends_with(name)), "{name} is missing: {found:?}");
+        }
+        for path in found.iter().chain([&data(&home)]) {
+            let expected = if path.is_dir() { 0o700 } else { 0o600 };
+            assert_eq!(mode(path), expected, "{umask}: {}", path.display());
+        }
+    }
+}
+
+#[test]
+fn the_folder_of_the_configuration_is_not_for_others_to_write() {
+    let home = Home::empty();
+    let output = under(&home, "000", &["server", "add", "a", "--", "x"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!((mode(home.config().parent().unwrap()) & 0o022, mode(&home.config())), (0, 0o600));
+    assert!(home.pml(&["server", "list"]).status.success());
+}
+
+#[test]
+fn a_data_folder_that_others_can_change_is_closed_or_refused() {
+    let home = Home::with_fixture("");
+    let folder = data(&home);
+    let ran = |output: &Output| stdout(output).trim() == "x";
+    assert!(ran(&home.pml(&CALL)));
+    set_mode(&folder, 0o777);
+    let output = home.pml(&CALL);
+    assert!(ran(&output) && stderr(&output).contains("had mode 0777"), "{output:?}");
+    assert_eq!(mode(&folder), 0o755);
+    assert!(!stderr(&home.pml(&CALL)).contains("had mode"));
+    // One that others need as it is.
+    set_mode(&folder, 0o1777);
+    for args in [&CALL[..], &["trust", "--list"], &["import", "--undo"]] {
+        let output = home.pml(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {output:?}");
+        assert!(stderr(&output).contains("can be changed by others (mode 1777)\nhint: name a folder"), "{output:?}");
+    }
+    assert_eq!(mode(&folder), 0o1777);
+    set_mode(&folder, 0o700);
+    if chown(&folder, Some(65534), None).is_ok() {
+        let output = home.pml(&CALL);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains("belongs to user 65534, not to you"), "{output:?}");
+    }
+}
