@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader},
-    os::unix::fs::{MetadataExt, PermissionsExt, chown},
+    os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
@@ -45,7 +45,7 @@ fn all_below(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn everything_is_made_for_its_owner_whatever_the_umask() {
-    for umask in ["000", "002"] {
+    for umask in ["000", "002", "277"] {
         let home = Home::with_fixture("");
         let done = |args: &[&str]| {
             let output = under(&home, umask, args).output().unwrap();
@@ -110,4 +110,43 @@ fn a_data_folder_that_others_can_change_is_closed_or_refused() {
         assert_eq!(output.status.code(), Some(2));
         assert!(stderr(&output).contains("belongs to user 65534, not to you"), "{output:?}");
     }
+}
+
+#[test]
+fn an_audit_log_that_is_a_link_or_somebody_elses_is_not_written() {
+    let home = Home::with_fixture("");
+    let audit = data(&home).join("audit.jsonl");
+    let ran = |output: &Output| stdout(output).trim() == "x";
+    assert!(ran(&home.pml(&CALL)));
+    let lines = || fs::read_to_string(&audit).unwrap().lines().count();
+    assert_eq!(lines(), 1);
+    set_mode(&audit, 0o644);
+    let output = home.pml(&CALL);
+    assert!(ran(&output) && stderr(&output).contains("audit.jsonl` had mode 0644"), "{output:?}");
+    assert_eq!((mode(&audit), lines()), (0o600, 2));
+
+    let elsewhere = home.path().join("elsewhere");
+    fs::write(&elsewhere, "precious").unwrap();
+    fs::remove_file(&audit).unwrap();
+    symlink(&elsewhere, &audit).unwrap();
+    let output = home.pml(&CALL);
+    assert!(ran(&output), "{output:?}");
+    let said = stderr(&output);
+    assert!(said.contains("there is no audit log") && said.contains("audit.jsonl` is a symbolic link"), "{said}");
+    assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "precious");
+    let doctor = home.pml(&["doctor", "files"]);
+    assert_eq!(doctor.status.code(), Some(1), "{doctor:?}");
+
+    fs::remove_file(&audit).unwrap();
+    fs::write(&audit, "").unwrap();
+    set_mode(&audit, 0o600);
+    if chown(&audit, Some(65534), None).is_ok() {
+        let output = home.pml(&CALL);
+        assert!(stderr(&output).contains("belongs to user 65534, not to you"), "{output:?}");
+        assert_eq!(lines(), 0);
+    }
+    // A pipe is not waited for.
+    fs::remove_file(&audit).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &audit, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    assert!(ran(&home.pml(&CALL)));
 }
