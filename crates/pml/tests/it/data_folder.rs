@@ -150,3 +150,34 @@ fn an_audit_log_that_is_a_link_or_somebody_elses_is_not_written() {
     rustix::fs::mknodat(rustix::fs::CWD, &audit, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
     assert!(ran(&home.pml(&CALL)));
 }
+
+#[test]
+fn a_planted_token_or_login_is_not_used() {
+    let home = Home::with_fixture("");
+    let token = data(&home).join("token");
+    fs::create_dir_all(data(&home)).unwrap();
+    let planted = home.path().join("planted");
+    fs::write(&planted, "0123456789abcdef0123456789abcdef").unwrap();
+    set_mode(&planted, 0o600);
+    let serve = ["serve", "--http", "127.0.0.1:0"];
+    let refused = |part: &str| {
+        let output = home.pml(&serve);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(stderr(&output).contains(part) && stderr(&output).contains("hint: remove the file"), "{output:?}");
+    };
+    symlink(&planted, &token).unwrap();
+    refused("is a symbolic link");
+    if chown(&planted, Some(65534), None).is_ok() {
+        fs::remove_file(&token).unwrap();
+        fs::copy(&planted, &token).unwrap();
+        chown(&token, Some(65534), None).unwrap();
+        refused("belongs to user 65534, not to you");
+    }
+    // Nor is a login, which would be sent to a server in the user's name.
+    let logins = data(&home).join("credentials.json");
+    fs::write(&logins, r#"{"format":1,"logins":[]}"#).unwrap();
+    set_mode(&logins, 0o666);
+    let output = home.pml(&["server", "logout", "fix"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("credentials.json` can be changed by others (mode 0666)"), "{output:?}");
+}
