@@ -22,6 +22,7 @@ mod handle;
 mod handshake;
 mod inbox;
 pub mod keeper;
+mod launch;
 mod news;
 pub mod oauth;
 mod process;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     cli::{json_of, stderr, stdout},
-    peer::Home,
+    peer::{Era, Home, descendants, eventually},
 };
 
 #[test]
@@ -185,4 +185,53 @@ fn files_with_tokens_are_for_their_owner_only() {
     let file = home.config();
     let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(file).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
+}
+
+#[tokio::test]
+async fn arguments_and_variables_of_a_server_are_those_of_no_other_process() {
+    let fixture = fixture_path();
+    let script = format!("{}; true", fixture.to_str().unwrap());
+    for isolation in ["shared", "per_call"] {
+        let home = Home::new(&format!(
+            "[servers.fix]\ncommand = \"sh\"\nisolation = \"{isolation}\"\n\
+            args = [\"-c\", {script:?}, \"sh\", \"--token=hunter2hunter2\"]\nenv = {{ API_KEY = \"hunter3hunter3\" }}\n"
+        ));
+        let mut peer = home.connected(Era::Legacy).await;
+        let code = "const pid = await mcp.fix.pid({}); await mcp.fix.sleep({ ms: 1500 }); return pid";
+        let run = peer.ask("tools/call", json!({"name": "execute_code", "arguments": {"code": code}})).await;
+        let read = |pid: u32, file: &str| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        let holds = |pid: u32, file: &str, secret: &str| String::from_utf8_lossy(&read(pid, file)).contains(secret);
+        let with_arguments = || {
+            let all = descendants(peer.pid());
+            all.into_iter().filter(|pid| holds(*pid, "cmdline", "hunter2")).collect::<Vec<_>>()
+        };
+        eventually(|| with_arguments().len() == 1).await;
+        let server = with_arguments()[0];
+        let keepers: Vec<_> =
+            descendants(peer.pid()).into_iter().filter(|pid| holds(*pid, "cmdline", "pml-server")).collect();
+        assert!(!keepers.is_empty() && !keepers.contains(&server), "{isolation}");
+        for keeper in keepers.into_iter().chain([peer.pid()]) {
+            for (file, secret) in [("cmdline", "hunter"), ("environ", "hunter")] {
+                assert!(!holds(keeper, file, secret), "{isolation}: {file} of {keeper}");
+            }
+        }
+        assert!(holds(server, "environ", "hunter3hunter3"), "{isolation}");
+        assert_eq!(peer.answer(&run).await["result"]["isError"], false, "{isolation}");
+        peer.end().await;
+    }
+}
+
+#[test]
+fn long_arguments_reach_a_server_and_a_zero_byte_is_refused() {
+    let fixture = fixture_path();
+    // Longer than a pipe holds.
+    let home = Home::new(&format!(
+        "[servers.fix]\ncommand = {fixture:?}\nenv = {{ LONG = {:?}, PLAIN = \"a b\\nc\" }}\n[servers.zero]\ncommand = {fixture:?}\nenv = {{ A = \"a\\u0000b\" }}\n",
+        "x".repeat(100_000)
+    ));
+    let code = "let zero; try { await mcp.zero.echo({ text: 'x' }) } catch (e) { zero = e.message }
+        return [(await mcp.fix.env({ name: 'LONG' })).length, await mcp.fix.env({ name: 'PLAIN' }), zero]";
+    let outcome = json_of(&home.pml(&["run", "--json", "-e", code]));
+    assert_eq!((&outcome["result"][0], &outcome["result"][1]), (&json!(100_000), &json!("a b\nc")), "{outcome}");
+    assert!(outcome["result"][2].as_str().unwrap().contains("a zero byte"), "{outcome}");
 }
