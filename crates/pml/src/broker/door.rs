@@ -288,7 +288,11 @@ async fn execute(upstream: &Upstream, tool: &Tool, args: &RawValue, work: Work) 
     let Work { traceparent, headers } = work;
     let result = upstream.execute(&Invocation { tool: tool.id.tool(), args, traceparent, headers }).await?;
     if upstream.settings().checks_results && !result.is_error {
-        check_result(tool, &result)?;
+        // It may show what the server returned.
+        check_result(tool, &result).map_err(|error| {
+            let message = upstream.settings().mask(error.message);
+            CallError { message, ..error }
+        })?;
     }
     normalise::answer(tool, result)
 }

@@ -1,8 +1,8 @@
 //! Calls of tools that a client makes itself, passed on as they are.
 //!
 //! They go through the same door as the calls of programs: known tool, policy, rate, one line and one
-//! event. Arguments are not checked and results not touched: the server's answer, whatever it is, is
-//! the client's.
+//! event. Arguments are not checked and results not touched, but for the server's own secrets in errors: the server's
+//! answer, whatever it is, is the client's.
 
 use pml_wire::{CallId, ErrorCode, ExecutionId, ToolId, message::CallError};
 use serde::Deserialize;

@@ -17,8 +17,8 @@ use super::{
     listing::{Listing, Source},
 };
 
-/// Format of the files. Others are not read.
-const FORMAT: u32 = 1;
+/// Format of the files. Others are not read: those of format 1 may hold secrets that a server repeated.
+const FORMAT: u32 = 2;
 /// More than any server lists.
 const MAX_BYTES: u64 = 512 * 1024 * 1024;
 

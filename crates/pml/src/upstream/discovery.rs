@@ -9,6 +9,7 @@ use super::{
     codec::Item,
     connection::{Connection, Request},
     failure::Failure,
+    settings::Settings,
 };
 use crate::catalog::{Listing, Source};
 
@@ -17,6 +18,8 @@ const MAX_PAGES: usize = 200;
 const MAX_ITEMS: usize = 20_000;
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 const METHOD_NOT_FOUND: i64 = -32601;
+/// The keys of an item by whose values it is asked for.
+const IDENTIFIERS: [&str; 3] = ["name", "uri", "uriTemplate"];
 
 /// A list, and how long the server says it holds.
 #[derive(Debug)]
@@ -25,13 +28,20 @@ pub(super) struct Listed {
     pub(super) ttl: Option<Duration>,
 }
 
-pub(super) async fn list_tools(server: &str, connection: &Connection, bound: Duration) -> Result<Listed, Failure> {
-    let pages = pages(connection, "tools/list", "tools", bound).await.map_err(refused)?;
+pub(super) async fn list_tools(settings: &Settings, connection: &Connection) -> Result<Listed, Failure> {
+    let server = &settings.name;
+    let pages = pages(settings, connection, ("tools/list", "tools"), settings.start_timeout).await.map_err(refused)?;
+    let (items, secret): (Vec<_>, Vec<_>) =
+        pages.items.into_iter().partition(|item| !settings.is_named_like_a_secret(item));
     let mut listing = match connection.sends_arguments_in_headers() {
-        true => Listing::parse_with_headers(server, pages.items, Source::Live),
-        false => Listing::parse(server, pages.items, Source::Live),
+        true => Listing::parse_with_headers(server, items, Source::Live),
+        false => Listing::parse(server, items, Source::Live),
     };
     listing.warnings.splice(0..0, pages.warning);
+    if !secret.is_empty() {
+        let count = secret.len();
+        listing.warnings.push(format!("{count} tools are left out, since their names hold a secret of the server"));
+    }
     for warning in listing.warnings.iter().take(10) {
         tracing::warn!(server, "{warning}");
     }
@@ -47,7 +57,7 @@ pub enum Kind {
 }
 
 /// All things of a kind, as the server describes them. A server that does not declare the kind has none.
-pub(super) async fn list(connection: &Connection, kind: Kind, bound: Duration) -> Result<Vec<Value>, Failure> {
+pub(super) async fn list(settings: &Settings, connection: &Connection, kind: Kind) -> Result<Vec<Value>, Failure> {
     let (capability, method, key) = match kind {
         Kind::Resources => ("resources", "resources/list", "resources"),
         Kind::ResourceTemplates => ("resources", "resources/templates/list", "resourceTemplates"),
@@ -56,8 +66,8 @@ pub(super) async fn list(connection: &Connection, kind: Kind, bound: Duration) -
     if !connection.declared.capabilities[capability].is_object() {
         return Ok(Vec::new());
     }
-    let pages =
-        pages(connection, method, key, bound).await.map_err(|failure| failure.within("it does not list them"))?;
+    let pages = pages(settings, connection, (method, key), settings.call_timeout).await;
+    let pages = pages.map_err(|failure| failure.within("it does not list them"))?;
     if let Some(warning) = pages.warning {
         tracing::warn!(server = connection.server, method, "{warning}");
     }
@@ -73,7 +83,13 @@ struct Pages {
     warning: Option<String>,
 }
 
-async fn pages(connection: &Connection, method: &str, key: &str, bound: Duration) -> Result<Pages, Failure> {
+/// The items that `method` lists under `key`.
+async fn pages(
+    settings: &Settings,
+    connection: &Connection,
+    (method, key): (&str, &str),
+    bound: Duration,
+) -> Result<Pages, Failure> {
     let mut pages = Pages::default();
     let mut seen = HashSet::new();
     let mut cursor: Option<String> = None;
@@ -103,7 +119,8 @@ async fn pages(connection: &Connection, method: &str, key: &str, bound: Duration
         };
         let Some(items) = items else { return Err(Failure::protocol(format!("its answer has no {key}"))) };
         bytes += items.iter().map(|item| item.get().len()).sum::<usize>();
-        pages.items.extend(items);
+        // What is asked for by its name must keep it.
+        pages.items.extend(items.into_iter().map(|item| settings.mask_json(item, &IDENTIFIERS)));
         cursor = page.get::<String>("nextCursor").filter(|cursor| !cursor.is_empty());
         let Some(next) = &cursor else { break };
         let count = pages.items.len();

@@ -173,7 +173,8 @@ impl Upstream {
 
     /// Makes one call. Dropping the future cancels it.
     pub async fn execute(&self, invocation: &Invocation<'_>) -> Result<CallResult, Failure> {
-        self.call(invocation).await.map_err(|failure| masked(&self.settings, failure))
+        let called = self.call(invocation).await;
+        called.map(|result| self.settings.mask_result(result)).map_err(|failure| self.settings.mask_failure(failure))
     }
 
     async fn call(&self, invocation: &Invocation<'_>) -> Result<CallResult, Failure> {
@@ -344,11 +345,6 @@ impl Drop for Closing<'_> {
             self.lives.spawn(async move { connection.close(reason).await });
         }
     }
-}
-
-/// A failure that may be shown to anyone.
-pub(super) fn masked(settings: &Settings, failure: Failure) -> Failure {
-    Failure { message: settings.mask(failure.message), ..failure }
 }
 
 /// A failure of a server that did not answer, with what it said last. Others have told why.

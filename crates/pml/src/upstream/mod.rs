@@ -23,6 +23,7 @@ mod handshake;
 mod inbox;
 pub mod keeper;
 mod launch;
+mod masking;
 mod news;
 pub mod oauth;
 mod process;

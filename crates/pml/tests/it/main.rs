@@ -13,6 +13,7 @@ mod gateway;
 mod handles;
 mod hostile_worker;
 mod language;
+mod leaks;
 mod limits;
 mod oauth;
 mod passthrough;

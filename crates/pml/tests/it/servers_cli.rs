@@ -197,25 +197,24 @@ async fn arguments_and_variables_of_a_server_are_those_of_no_other_process() {
             args = [\"-c\", {script:?}, \"sh\", \"--token=hunter2hunter2\"]\nenv = {{ API_KEY = \"hunter3hunter3\" }}\n"
         ));
         let mut peer = home.connected(Era::Legacy).await;
-        let code = "const pid = await mcp.fix.pid({}); await mcp.fix.sleep({ ms: 1500 }); return pid";
+        let code = "await mcp.fix.sleep({ ms: 1500 })";
         let run = peer.ask("tools/call", json!({"name": "execute_code", "arguments": {"code": code}})).await;
-        let read = |pid: u32, file: &str| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-        let holds = |pid: u32, file: &str, secret: &str| String::from_utf8_lossy(&read(pid, file)).contains(secret);
-        let with_arguments = || {
-            let all = descendants(peer.pid());
-            all.into_iter().filter(|pid| holds(*pid, "cmdline", "hunter2")).collect::<Vec<_>>()
+        let read = |pid: u32, file: &str| {
+            String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default()).into_owned()
         };
-        eventually(|| with_arguments().len() == 1).await;
-        let server = with_arguments()[0];
-        let keepers: Vec<_> =
-            descendants(peer.pid()).into_iter().filter(|pid| holds(*pid, "cmdline", "pml-server")).collect();
-        assert!(!keepers.is_empty() && !keepers.contains(&server), "{isolation}");
-        for keeper in keepers.into_iter().chain([peer.pid()]) {
-            for (file, secret) in [("cmdline", "hunter"), ("environ", "hunter")] {
-                assert!(!holds(keeper, file, secret), "{isolation}: {file} of {keeper}");
+        let (mut servers, mut keepers) = (0, 0);
+        eventually(|| {
+            for pid in descendants(peer.pid()).into_iter().chain([peer.pid()]) {
+                let (command, variables) = (read(pid, "cmdline"), read(pid, "environ"));
+                if command.starts_with("pml") {
+                    assert!(!command.contains("hunter") && !variables.contains("hunter"), "{isolation}: {command}");
+                }
+                servers += u32::from(command.contains("hunter2hunter2") && variables.contains("hunter3hunter3"));
+                keepers += u32::from(command.starts_with("pml-server"));
             }
-        }
-        assert!(holds(server, "environ", "hunter3hunter3"), "{isolation}");
+            servers > 0 && keepers > 0
+        })
+        .await;
         assert_eq!(peer.answer(&run).await["result"]["isError"], false, "{isolation}");
         peer.end().await;
     }
