@@ -24,7 +24,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     super::gateway::Frontend,
-    Access, Web,
+    Access, HEAD_BYTES, Web,
     endpoint::BODY_UNITS,
     guard::{Guard, LetIn},
     routes,
@@ -36,9 +36,8 @@ use super::{
 const MAX_CONNECTIONS: usize = 1024;
 /// What the head of a request may take to arrive.
 const HEAD: Duration = Duration::from_secs(10);
-/// Headers of a request, and bytes of all of them.
+/// Headers of a request.
 const MAX_HEADERS: usize = 100;
-const HEAD_BYTES: usize = 64 * 1024;
 /// When everything ends: how long requests that go on may still take.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 /// What connections may take to end after that.
