@@ -12,6 +12,7 @@
 
 mod door;
 mod handler;
+mod idle_rules;
 mod normalise;
 mod passthrough;
 mod policy;
@@ -24,6 +25,7 @@ mod sharing;
 pub use self::{
     door::{Broker, Parts},
     handler::{Answer, CallHandler, HandlerFuture, Kept, Part, ToolCall},
+    idle_rules::IdleRule,
     passthrough::Passthrough,
     policy::Policy,
     rate::Bucket,

@@ -66,7 +66,7 @@ impl Policy {
 }
 
 /// Linear in the text for each star, so that no pattern takes long.
-fn matches(pattern: &str, text: &str) -> bool {
+pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
     let mut rest = rest;

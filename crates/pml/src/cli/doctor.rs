@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::{USAGE, clients, fail, login, own_files, print, starting, with_pool, with_servers};
 use crate::{
+    broker::IdleRule,
     catalog::load_model,
     config::{Config, Project, Sources},
     error::Error,
@@ -42,7 +43,7 @@ enum What {
     Files,
     /// Start a sandbox and show each layer of its jail
     Sandbox,
-    /// Start every server and show how far it came
+    /// Start every server and show how far it came, and which rules match none of their tools
     Servers,
     /// Show what tools are found with, and load it
     Search,
@@ -74,9 +75,10 @@ pub(super) async fn run(args: Args, config: Config, project: &Project, sources: 
     }
     if wants(What::Servers) {
         match servers(args.json, &config).await {
-            Ok((rows, all_well)) => {
+            Ok((rows, idle, all_well)) => {
                 is_well &= all_well;
                 parts.insert("servers".to_owned(), rows.into());
+                parts.insert("idle_rules".to_owned(), idle.into());
             }
             Err(err) => return fail(&err, USAGE),
         }
@@ -127,13 +129,14 @@ fn search(as_json: bool, config: &Config) -> (Value, bool) {
     (row, loaded.is_ok())
 }
 
-/// Starts every server and shows how far it came. The same as JSON, and whether all are well.
-async fn servers(as_json: bool, config: &Config) -> Result<(Vec<Value>, bool), Error> {
+/// Starts every server and shows how far it came, and which rules match none of their tools. The same as JSON, and
+/// whether all servers are well.
+async fn servers(as_json: bool, config: &Config) -> Result<(Vec<Value>, Vec<Value>, bool), Error> {
     if config.servers.is_empty() {
         if !as_json {
             let _ = writeln!(io::stdout(), "servers: none is configured; `pml server add --help` shows how");
         }
-        return Ok((Vec::new(), true));
+        return Ok((Vec::new(), Vec::new(), true));
     }
     with_servers(config, async |services, interrupt| {
         let mut started = starting::all(services.servers.all(), &interrupt).await;
@@ -186,7 +189,13 @@ async fn servers(as_json: bool, config: &Config) -> Result<(Vec<Value>, bool), E
                 let _ = writeln!(stdout, "           hint: {hint}");
             }
         }
-        (rows, started.iter().all(|start| start.result.is_ok()) && !interrupt.is_cancelled())
+        let idle = services.broker.idle_rules();
+        for rule in idle.iter().filter(|_| !as_json) {
+            let _ = writeln!(stdout, "  warning: {}", print::visible(&rule.to_string()));
+        }
+        let row = |rule: &IdleRule| json!({ "list": rule.list, "pattern": rule.pattern, "nearest": rule.nearest });
+        let is_well = started.iter().all(|start| start.result.is_ok()) && !interrupt.is_cancelled();
+        (rows, idle.iter().map(row).collect(), is_well)
     })
     .await
 }

@@ -12,6 +12,7 @@ use pml_wire::ErrorCode;
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
+    sync::Notify,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -96,7 +97,7 @@ pub(super) async fn run(args: Args, mut config: Config, project: Project, source
         if expose != Expose::Passthrough {
             services.broker.prepare_search();
         }
-        let stop = CancellationToken::new();
+        let (stop, reloaded) = (CancellationToken::new(), Notify::new());
         let serving = async {
             match door {
                 Door::Stdio => frontend.serve_stdio(&stop).await,
@@ -106,7 +107,8 @@ pub(super) async fn run(args: Args, mut config: Config, project: Project, source
         let mut serving = std::pin::pin!(serving);
         let served = tokio::select! {
             served = &mut serving => served,
-            never = follow(&sources, (&config, &project), relays, &frontend, &services) => match never {},
+            never = follow(&sources, (&config, &project), relays, (&frontend, &services), &reloaded) => match never {},
+            never = services.say_idle_rules(&reloaded) => match never {},
             () = interrupt.cancelled() => {
                 // What runs may finish, and its answer is delivered; then the doors close.
                 let served = tokio::select! {
@@ -139,8 +141,8 @@ async fn follow(
     sources: &Sources,
     (first, project): (&Config, &Project),
     relays: bool,
-    frontend: &Frontend,
-    services: &Services,
+    (frontend, services): (&Frontend, &Services),
+    reloaded: &Notify,
 ) -> Infallible {
     let (mut current, mut project) = (first.clone(), project.clone());
     let mut files = serve::Files::new(Config::files(sources));
@@ -181,6 +183,7 @@ async fn follow(
         }
         frontend.set_settings(settings(&config, &project));
         frontend.learn_unknown();
+        reloaded.notify_one();
         current = config;
     }
 }

@@ -248,8 +248,11 @@ impl Config {
         let mut servers = Vec::new();
         let mut deny = file.policy.deny.clone();
         for (name, server) in file.servers {
-            deny.extend(server.disabled_tools.iter().map(|tool| format!("{name}:{tool}")));
-            servers.extend(server.check(&name, lookup)?);
+            let disabled: Vec<_> = server.disabled_tools.iter().map(|tool| format!("{name}:{tool}")).collect();
+            if let Some(checked) = server.check(&name, lookup)? {
+                deny.extend(disabled);
+                servers.push(checked);
+            }
         }
         for pattern in file.policy.allow.iter().chain(&file.policy.deny) {
             if !pattern.contains(':') && pattern != "*" {

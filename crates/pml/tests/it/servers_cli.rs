@@ -234,3 +234,38 @@ fn long_arguments_reach_a_server_and_a_zero_byte_is_refused() {
     assert_eq!((&outcome["result"][0], &outcome["result"][1]), (&json!(100_000), &json!("a b\nc")), "{outcome}");
     assert!(outcome["result"][2].as_str().unwrap().contains("a zero byte"), "{outcome}");
 }
+
+#[tokio::test]
+async fn rules_that_match_nothing_are_said_when_pml_starts_when_they_change_and_by_doctor() {
+    let fixture = fixture_path();
+    let config = |policy: &str| {
+        let server = |name: &str| format!("[servers.{name}]\ncommand = {fixture:?}\n");
+        let broken = "[servers.gone]\ncommand = \"no-such-thing\"\n";
+        let off = "[servers.off]\ncommand = \"x\"\nenabled = false\ndisabled_tools = [\"y\"]\n";
+        format!("{}disabled_tools = [\"slep\"]\n{broken}{off}[policy]\n{policy}\n", server("fix"))
+    };
+    let home = Home::new(&config("deny = [\"fix:ecko\", \"fxi:*\", \"fix:crash\", \"gone:anything\"]"));
+    let log = home.path().join("log");
+    let peer = home.stdio_logged(Era::Modern, &[], fs::File::create(&log).unwrap());
+    let said = || fs::read_to_string(&log).unwrap();
+    let rule = |pattern: &str, near: &str| format!("the rule `{pattern}` in deny of [policy] matches no tool{near}");
+    let expected = [
+        rule("fix:ecko", "; did you mean `fix:echo`?"),
+        rule("fxi:*", "; did you mean `fix:*`?"),
+        rule("fix:slep", "; did you mean `fix:sleep`?"),
+    ];
+    eventually(|| expected.iter().all(|line| said().contains(line))).await;
+    home.configure(&config("deny = [\"fix:ecko\", \"fix:hangg\"]"));
+    eventually(|| said().contains(&rule("fix:hangg", "; did you mean `fix:hang`?"))).await;
+    assert_eq!(said().matches("fix:ecko").count(), 1, "once is enough: {}", said());
+    assert!(!said().contains("`gone:") && !said().contains("`off:") && !said().contains("`fix:crash`"), "{}", said());
+    peer.end().await;
+
+    let text = stdout(&home.pml(&["doctor", "servers"]));
+    assert!(text.contains(&format!("warning: {}", rule("fix:hangg", "; did you mean `fix:hang`?"))), "{text}");
+    let report = json_of(&home.pml(&["doctor", "servers", "--json"]));
+    assert_eq!(report["idle_rules"][0]["nearest"], "fix:echo", "{report}");
+    home.configure(&format!("[servers.fix]\ncommand = {fixture:?}\n[policy]\nallow = [\"fix:ech\"]\n"));
+    let doctor = home.pml(&["doctor", "servers"]);
+    assert!(doctor.status.success() && stdout(&doctor).contains("in allow of [policy]"), "{doctor:?}");
+}
