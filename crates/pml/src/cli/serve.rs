@@ -16,7 +16,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{AGENT, USAGE, fail, with_services};
+use super::{AGENT, USAGE, fail, print, with_services};
 use crate::{
     config::{self, Config, Gateway, Loaded, Project, Sources},
     error::Error,
@@ -160,7 +160,7 @@ async fn follow(
             }
         };
         if let Some((message, hint)) = now.warning().filter(|_| now != project) {
-            tracing::warn!("{message}; {hint}");
+            tracing::warn!("{}; {}", print::visible(&message), print::visible(&hint));
         }
         project = now;
         config.servers.iter_mut().for_each(|server| server.relays = relays);

@@ -454,7 +454,7 @@ mod tests {
             url = "https://example.org"
             headers = { Authorization = "Bearer b-12345" }
             [servers.c]
-            url = "https://example.org"
+            url = "https://me:u-12345@example.org/mcp?api_key=q-12345&page=second"
             oauth = { client_id = "pml", client_secret = "c-12345" }
             "#,
         )
@@ -467,7 +467,7 @@ mod tests {
         };
         assert_eq!(masked(0), ["k-12345", "p-12345", "s-12345", "t-12345"]);
         assert_eq!(masked(1), ["Bearer b-12345", "b-12345"]);
-        assert_eq!(masked(2), ["c-12345"]);
+        assert_eq!(masked(2), ["c-12345", "q-12345", "u-12345"]);
     }
 
     #[test]
