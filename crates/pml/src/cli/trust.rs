@@ -288,7 +288,7 @@ fn list(store: &Store, as_json: bool) -> Result<ExitCode, Error> {
         (false, false) => records.iter().try_for_each(|record| {
             let age = Duration::from_millis(now_millis().saturating_sub(record.trusted_at));
             let path = print::visible(&record.path.display().to_string());
-            writeln!(stdout, "{:<9} {path}, since {} ago", state(record), rough(age))
+            writeln!(stdout, "{:<9} {path}, trusted {} ago", state(record), rough(age))
         }),
     };
     Ok(if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -6,7 +6,7 @@
 //! ends everything when pml is gone, however pml went. SIGTERM ends the server politely, SIGINT at
 //! once. It never touches what flows between the two:
 //! the server has pml's pipes. It does not know what it starts either: the command line comes over those pipes, see
-//! [`launch`](super::launch).
+//! [`launch`].
 //!
 //! **Invariant:** when the keeper has ended, none of the server's descendants lives.
 
