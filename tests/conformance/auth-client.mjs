@@ -35,7 +35,7 @@ await writeFile(join(folder, "pml.toml"), config.join("\n"));
 /// Runs pml to its end; `watch` sees what it writes to stderr.
 function pml(args, watch = () => {}) {
   return new Promise((done) => {
-    const env = { ...process.env, HOME: folder, PML_DATA_DIR: folder, CLIENT_SECRET: context.client_secret ?? "" };
+    const env = { ...process.env, HOME: folder, PML_CONFIG: join(folder, "pml.toml"), PML_DATA_DIR: folder, CLIENT_SECRET: context.client_secret ?? "" };
     const child = spawn(PML, args, { cwd: folder, env, stdio: ["ignore", "pipe", "pipe"] });
     let [stdout, stderr] = ["", ""];
     child.stdout.on("data", (data) => (stdout += data));

@@ -7,7 +7,7 @@
 use std::{
     fs::{self, File},
     io::{self, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -20,6 +20,8 @@ use std::{
 
 use pml_wire::Line;
 use serde::Serialize;
+
+use crate::files;
 
 /// The file that is written to; older ones end in `.1`, `.2`, …
 pub const FILE: &str = "audit.jsonl";
@@ -76,7 +78,7 @@ impl Audit {
     }
 
     fn with_limit(folder: &Path, max_bytes: u64) -> io::Result<Audit> {
-        fs::create_dir_all(folder)?;
+        files::make_folder(folder)?;
         let mut log = Log::open(folder.join(FILE), max_bytes)?;
         let (queue, lines) = sync_channel(QUEUE);
         let lost = Arc::new(AtomicU64::new(0));
@@ -130,7 +132,7 @@ struct Log {
 
 impl Log {
     fn open(path: PathBuf, max_bytes: u64) -> io::Result<Log> {
-        let file = open(&path)?;
+        let file = files::append(&path)?;
         Ok(Log { path, file, max_bytes, has_warned: false })
     }
 
@@ -168,7 +170,7 @@ impl Log {
     /// Puts the full file aside. Others may write to the same log, so one at a time does this, and
     /// only if it still is the full one.
     fn rotate(&mut self) -> io::Result<()> {
-        let lock = open(&self.path.with_extension("lock"))?;
+        let lock = files::append(&self.path.with_extension("lock"))?;
         lock.lock()?;
         let is_ours =
             fs::metadata(&self.path).is_ok_and(|now| self.file.metadata().is_ok_and(|own| own.ino() == now.ino()));
@@ -179,13 +181,9 @@ impl Log {
             }
             fs::rename(&self.path, aside(1))?;
         }
-        self.file = open(&self.path)?;
+        self.file = files::append(&self.path)?;
         Ok(())
     }
-}
-
-fn open(path: &Path) -> io::Result<File> {
-    File::options().create(true).append(true).mode(0o600).open(path)
 }
 
 #[cfg(test)]
@@ -244,7 +242,7 @@ mod tests {
         drop(queue);
         log.run(&lines, &lost);
         assert_eq!(lost.load(Ordering::Relaxed), 1);
-        log.file = open(&log.path).unwrap();
+        log.file = files::append(&log.path).unwrap();
         let (queue, lines) = sync_channel(4);
         queue.send(b"two\n".to_vec()).unwrap();
         drop(queue);

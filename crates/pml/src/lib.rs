@@ -17,6 +17,7 @@
 //! * [`audit`]: one line for every call.
 //! * [`room`]: memory for large texts of servers, shared by everything that holds one.
 //! * [`work`]: work whose cost somebody else controls, done where it holds up nobody.
+//! * [`files`]: who may have written what pml reads, and who may read what pml writes.
 //! * [`error`]: an error as it crosses a boundary.
 
 pub mod audit;
@@ -28,6 +29,7 @@ pub mod config;
 pub mod error;
 pub mod events;
 pub mod execution;
+pub mod files;
 pub mod frontend;
 pub mod room;
 pub mod sandbox;

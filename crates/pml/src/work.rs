@@ -5,7 +5,7 @@
 //! priority, in the order in which it was asked for.
 //!
 //! **Invariant:** work is bounded before it begins: by the size of its input, or by steps that it counts itself. Work that
-//! nobody waits for any more is not begun, and long work ends early when it asks [`Wanted::is_gone`].
+//! nobody waits for any more is not begun, and long work ends early when it asks [`Waiter::is_gone`].
 
 use std::{
     collections::VecDeque,
@@ -28,11 +28,11 @@ const MAX_THREADS: usize = 4;
 /// How much less than others these threads are served, from 0 to 19.
 const NICENESS: i32 = 5;
 
-/// Whether the result of a piece of work is still wanted. The default: it is, for ever.
+/// Whoever waits for the result of a piece of work. The default never goes.
 #[derive(Debug, Default)]
-pub struct Wanted(Arc<AtomicBool>);
+pub struct Waiter(Arc<AtomicBool>);
 
-impl Wanted {
+impl Waiter {
     /// Has whoever waited for the result gone?
     pub fn is_gone(&self) -> bool {
         self.0.load(Ordering::Relaxed)
@@ -72,29 +72,29 @@ pub fn is_heavy(value: &Value) -> bool {
 }
 
 /// Does `work` at once if its input is small, else on another thread.
-pub async fn sized<T: Send + 'static>(bytes: usize, work: impl FnOnce(&Wanted) -> T + Send + 'static) -> T {
+pub async fn sized<T: Send + 'static>(bytes: usize, work: impl FnOnce(&Waiter) -> T + Send + 'static) -> T {
     weighed(bytes > AT_ONCE_BYTES, work).await
 }
 
 /// Does `work` on another thread if it is heavy, else at once.
-pub async fn weighed<T: Send + 'static>(is_heavy: bool, work: impl FnOnce(&Wanted) -> T + Send + 'static) -> T {
+pub async fn weighed<T: Send + 'static>(is_heavy: bool, work: impl FnOnce(&Waiter) -> T + Send + 'static) -> T {
     match is_heavy {
         true => elsewhere(work).await,
-        false => work(&Wanted::default()),
+        false => work(&Waiter::default()),
     }
 }
 
 /// Does `work` on another thread. A panic in it is the caller's.
-pub async fn elsewhere<T: Send + 'static>(work: impl FnOnce(&Wanted) -> T + Send + 'static) -> T {
+pub async fn elsewhere<T: Send + 'static>(work: impl FnOnce(&Waiter) -> T + Send + 'static) -> T {
     let is_gone = Arc::new(AtomicBool::new(false));
     let _waiting = Waiting(Arc::clone(&is_gone));
-    let Some(queue) = queue() else { return work(&Wanted(is_gone)) };
+    let Some(queue) = queue() else { return work(&Waiter(is_gone)) };
     let (sender, done) = oneshot::channel();
     queue.push(Box::new(move || {
-        let wanted = Wanted(is_gone);
-        if !wanted.is_gone() {
+        let waiter = Waiter(is_gone);
+        if !waiter.is_gone() {
             // Whoever waited may have gone meanwhile.
-            let _ = sender.send(catch_unwind(AssertUnwindSafe(|| work(&wanted))));
+            let _ = sender.send(catch_unwind(AssertUnwindSafe(|| work(&waiter))));
         }
     }));
     match done.await.expect("the job ends, and is wanted as long as this waits") {

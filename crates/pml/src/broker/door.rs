@@ -28,7 +28,7 @@ use crate::{
     events::Bus,
     room::{Charge, Room},
     upstream::{CallResult, Fleet, Invocation, Item, Settings, Upstream},
-    work::{self, AT_ONCE_BYTES, Wanted},
+    work::{self, AT_ONCE_BYTES, Waiter},
 };
 
 /// How long a call to an unknown tool waits for a list that may be on its way.
@@ -352,7 +352,7 @@ async fn prepare(
         return Ok(Prepared { args, headers: checked.unwrap_or_else(|TooSlow| Ok(Vec::new()))?, _held: held });
     }
     let tool = Arc::clone(tool);
-    let work = move |_: &Wanted| {
+    let work = move |_: &Waiter| {
         let args = args.fill()?;
         let checked = check_arguments(&tool, &args, Pace::Thorough).unwrap_or_else(|TooSlow| Ok(Vec::new()));
         Ok::<_, CallError>((hash(args.get()), checked.map(|headers| (args, headers))))
@@ -396,11 +396,13 @@ async fn execute(
     let result = upstream.execute(&Invocation { tool: tool.id.tool(), args, traceparent, headers }).await?;
     drop(held);
     let checks = upstream.settings().checks_results && !result.is_error && tool.output_schema.is_some();
+    // It may show what the server returned.
+    let masked = move |error: CallError| CallError { message: upstream.settings().mask(error.message), ..error };
     let bytes = result.bytes();
     if bytes <= AT_ONCE_BYTES {
         let verdict = if checks { check_result(&tool, &result, Pace::Quick) } else { Ok(Ok(())) };
         if let Ok(verdict) = verdict {
-            verdict?;
+            verdict.map_err(masked)?;
             return normalise::answer(&tool, result);
         }
     }
@@ -409,7 +411,7 @@ async fn execute(
     copy.set(bytes).await?;
     work::elsewhere(move |_| {
         if checks {
-            check_result(&tool, &result, Pace::Thorough).unwrap_or(Ok(()))?;
+            check_result(&tool, &result, Pace::Thorough).unwrap_or(Ok(())).map_err(masked)?;
         }
         normalise::answer(&tool, result)
     })

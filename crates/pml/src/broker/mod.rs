@@ -13,6 +13,7 @@
 mod activity;
 mod door;
 mod handler;
+mod idle_rules;
 mod normalise;
 mod passthrough;
 mod policy;
@@ -25,6 +26,7 @@ mod sharing;
 pub use self::{
     door::{Broker, Parts},
     handler::{Answer, AnswerBody, Arguments, CallHandler, HandlerFuture, Handles, Kept, Part, ToolCall},
+    idle_rules::IdleRule,
     passthrough::Passthrough,
     policy::Policy,
     rate::Bucket,

@@ -1,8 +1,8 @@
 //! Calls of tools that a client makes itself, passed on as they are.
 //!
 //! They go through the same door as the calls of programs: known tool, policy, rate, one line and one
-//! event. Arguments are not checked and results not touched: the server's answer, whatever it is, is
-//! the client's.
+//! event. Arguments are not checked and results not touched, but for the server's own secrets in errors: the server's
+//! answer, whatever it is, is the client's.
 
 use pml_wire::{CallId, ErrorCode, ExecutionId, ToolId, message::CallError};
 use serde::Deserialize;
@@ -16,7 +16,7 @@ use super::{
 use crate::{
     catalog::hash,
     upstream::{Forward, Owner, RpcError, Said, Whole},
-    work::{self, Wanted},
+    work::{self, Waiter},
 };
 
 /// A call that is passed on.
@@ -68,7 +68,7 @@ impl Broker {
         let forward = Forward { method: "tools/call", params, meta, name: Some(name), headers, relay, owner };
         let answer = upstream.forward(forward).await?;
         let bytes = answer.as_ref().map_or(0, |whole| whole.text.get().len());
-        let passed = move |_: &Wanted| Passed { failure: failure(answer.as_ref().map(|whole| &*whole.text)), answer };
+        let passed = move |_: &Waiter| Passed { failure: failure(answer.as_ref().map(|whole| &*whole.text)), answer };
         Ok(work::sized(bytes, passed).await)
     }
 }

@@ -7,6 +7,9 @@ use pml_wire::ToolId;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     pub allow: Vec<String>,
+    /// A second list of permissions: with any, what is not in this one either is denied. So a project's file narrows what
+    /// the user's own allows.
+    pub within: Vec<String>,
     pub deny: Vec<String>,
 }
 
@@ -41,6 +44,9 @@ impl Policy {
         if let Some(at) = matching(&self.deny) {
             return (false, "deny", Some(&self.deny[at]));
         }
+        if !self.within.is_empty() && matching(&self.within).is_none() {
+            return (false, "not in allow", None);
+        }
         match matching(&self.allow) {
             Some(at) => (true, "allow", Some(&self.allow[at])),
             None if self.allow.is_empty() => (true, "default", None),
@@ -55,12 +61,12 @@ impl Policy {
 
     /// Is nothing denied?
     pub(super) fn is_trivial(&self) -> bool {
-        self.allow.is_empty() && self.deny.is_empty()
+        self.allow.is_empty() && self.within.is_empty() && self.deny.is_empty()
     }
 }
 
 /// Linear in the text for each star, so that no pattern takes long.
-fn matches(pattern: &str, text: &str) -> bool {
+pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
     let mut rest = rest;
@@ -108,16 +114,19 @@ mod tests {
 
     #[test]
     fn a_denial_wins_and_a_permission_closes_the_rest() {
-        let policy = |allow: &[&str], deny: &[&str]| Policy {
-            allow: allow.iter().map(|pattern| (*pattern).to_owned()).collect(),
-            deny: deny.iter().map(|pattern| (*pattern).to_owned()).collect(),
-        };
+        let list = |patterns: &[&str]| patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
+        let policy =
+            |allow: &[&str], deny: &[&str]| Policy { allow: list(allow), deny: list(deny), ..Policy::default() };
+        let within = |own: &[&str], allow: &[&str]| Policy { within: list(own), ..policy(allow, &[]) };
         let table = [
             (policy(&[], &[]), true, "default"),
             (policy(&["fs:*"], &[]), true, "allow fs:*"),
             (policy(&["git:*"], &[]), false, "not in allow"),
             (policy(&["*"], &["fs:w*"]), false, "deny fs:w*"),
             (policy(&[], &["git:*"]), true, "default"),
+            (within(&["fs:*"], &["*"]), true, "allow *"),
+            (within(&["git:*"], &["*"]), false, "not in allow"),
+            (within(&["*"], &["git:*"]), false, "not in allow"),
         ];
         for (policy, is_allowed, rule) in table {
             let verdict = policy.judge(&"fs:write".parse().unwrap());

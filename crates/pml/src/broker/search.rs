@@ -17,7 +17,7 @@ use super::{
 use crate::{
     catalog::{Found, Searchable, Snapshot, Tool, Wish},
     upstream::Upstream,
-    work::{self, Wanted},
+    work::{self, Waiter},
 };
 
 /// Most tools of one search.
@@ -105,7 +105,7 @@ impl Broker {
     pub async fn search_in(&self, index: Searchable, question: Question) -> Findings {
         let (snapshot, rules) = (self.snapshot(), self.rules());
         let is_slow = index.is_slow();
-        let work = move |_: &Wanted| {
+        let work = move |_: &Waiter| {
             let Question { query, limit, threshold, server } = question;
             let is_wanted = |tool: &Tool| rules.policy.allows(&tool.id);
             let wish = Wish { query: &query, limit, threshold, server: server.as_deref() };

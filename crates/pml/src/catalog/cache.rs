@@ -17,8 +17,8 @@ use super::{
     listing::{Listing, Source},
 };
 
-/// Format of the files. Others are not read.
-const FORMAT: u32 = 1;
+/// Format of the files. Others are not read: those of format 1 may hold secrets that a server repeated.
+const FORMAT: u32 = 2;
 /// More than any server lists.
 const MAX_BYTES: u64 = 512 * 1024 * 1024;
 
@@ -69,7 +69,7 @@ impl Cache {
     /// What `server` listed the last time, if it is the same server: `identity` says what it is.
     pub fn load(&self, server: &str, identity: &str) -> Option<Cached> {
         let path = self.path(server, identity)?;
-        let bytes = files::read(&path, MAX_BYTES).ok()?;
+        let bytes = files::read(&path, MAX_BYTES)?;
         let file: File = match serde_json::from_slice(&bytes) {
             Ok(file) => file,
             Err(err) => {

@@ -1,15 +1,9 @@
-//! Files, read only if they are files, and those of pml's own written whole or not at all.
+//! The files about one server in the data folder.
 
-use std::{
-    fs,
-    io::{self, Read, Write},
-    os::unix::fs::OpenOptionsExt,
-    path::Path,
-};
-
-use rustix::fs::OFlags;
+use std::{io, path::Path};
 
 use super::tool::hash;
+use crate::files::{self, Kind, Sync};
 
 /// The name of a file about a server, and of whatever else tells it from others. A server's name may hold anything; the
 /// digest makes the file's own.
@@ -19,31 +13,18 @@ pub(super) fn name(server: &str, identity: &str, extension: &str) -> String {
     format!("{readable}-{}.{extension}", &digest[..16])
 }
 
-/// What is in a file of at most `limit` bytes. What is no file, such as a pipe, is not waited for.
-pub(super) fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let file = fs::File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
-    let data = file.metadata()?;
-    if !data.is_file() {
-        return Err(io::Error::other("it is no file"));
+/// What is in a file of at most `limit` bytes, if there is one that nobody else could have written.
+pub(super) fn read(path: &Path, limit: u64) -> Option<Vec<u8>> {
+    match files::read(path, Kind::Private, limit) {
+        Ok(bytes) => bytes,
+        Err(problem) => {
+            tracing::warn!("`{}` {problem}, and is not used", path.display());
+            None
+        }
     }
-    if data.len() > limit {
-        return Err(io::Error::other(format!("it has more than {limit} bytes")));
-    }
-    let mut bytes = Vec::with_capacity(data.len() as usize);
-    file.take(limit).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
-/// Puts a file in place, and its folder if there is none.
+/// Puts a file in place, and its folder if there is none. It can be made again, so a crash may cost it.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let partial = path.with_extension(format!("{}.tmp", std::process::id()));
-    let mut out = fs::File::options().create(true).write(true).truncate(true).mode(0o600).open(&partial)?;
-    let written = out.write_all(bytes).and_then(|()| fs::rename(&partial, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&partial);
-    }
-    written
+    files::write(path, bytes, Sync::Later)
 }

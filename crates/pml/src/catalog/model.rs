@@ -10,16 +10,36 @@ use crate::error::Error;
 /// Loads the model in `folder`, which takes about a second. The error says which file is missing or wrong, and what to do.
 #[cfg(feature = "minilm")]
 pub fn load_model(folder: &Path) -> Result<Arc<dyn Embedder>, Error> {
-    let read = |name: &str, limit: u64| {
-        super::files::read(&folder.join(name), limit)
+    let part = |name: &str, limit: u64| {
+        read(&folder.join(name), limit)
             .map_err(|err| unusable(folder, &format!("`{name}` cannot be read: {err}")).caused_by(err))
     };
-    let config = read("config.json", 1 << 20)?;
-    let tokenizer = read("tokenizer.json", 64 << 20)?;
-    let weights = read("model.safetensors", 1 << 30)?;
+    let config = part("config.json", 1 << 20)?;
+    let tokenizer = part("tokenizer.json", 64 << 20)?;
+    let weights = part("model.safetensors", 1 << 30)?;
     let model = pml_search::minilm::MiniLm::from_bytes(&config, &tokenizer, &weights)
         .map_err(|err| unusable(folder, &err.to_string()))?;
     Ok(Arc::new(model))
+}
+
+/// What is in a file of at most `limit` bytes. What is no file, such as a pipe, is not waited for.
+#[cfg(feature = "minilm")]
+fn read(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
+    use std::{fs, io, io::Read as _, os::unix::fs::OpenOptionsExt as _};
+
+    use rustix::fs::OFlags;
+
+    let file = fs::File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
+    let data = file.metadata()?;
+    if !data.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    if data.len() > limit {
+        return Err(io::Error::other(format!("it has more than {limit} bytes")));
+    }
+    let mut bytes = Vec::with_capacity(data.len() as usize);
+    file.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[cfg(feature = "minilm")]

@@ -79,9 +79,8 @@ impl Checker {
         }
         let mut mistakes = Vec::new();
         // A pattern that gave up has found nothing wrong.
-        let gave_up = |error: &ValidationError<'_>| {
-            matches!(error.kind(), ValidationErrorKind::BacktrackLimitExceeded { .. })
-        };
+        let gave_up =
+            |error: &ValidationError<'_>| matches!(error.kind(), ValidationErrorKind::BacktrackLimitExceeded { .. });
         for error in validator.iter_errors(value).filter(|error| !gave_up(error)) {
             if mistakes.len() == MAX_MISTAKES {
                 mistakes.push("…".to_owned());

@@ -48,7 +48,7 @@ impl Vectors {
 
     /// The vectors of a server's tools that this embedder has made.
     pub(super) fn load(&self, server: &str, embedder: &dyn Embedder) -> Known {
-        let bytes = self.path(server, embedder).and_then(|path| files::read(&path, MAX_BYTES).ok());
+        let bytes = self.path(server, embedder).and_then(|path| files::read(&path, MAX_BYTES));
         bytes.and_then(|bytes| parse(&bytes, embedder)).unwrap_or_default()
     }
 

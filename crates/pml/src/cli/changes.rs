@@ -10,9 +10,10 @@ use pml_wire::ErrorCode;
 
 use super::{USAGE, fail, print};
 use crate::{
-    clients::{self, Change, Restored},
-    config,
+    clients::{self, Change, Format, Restored, UndoneFile},
+    config::{self, Store},
     error::Error,
+    files::{self, Problem},
 };
 
 /// What the command line says about asking.
@@ -91,6 +92,26 @@ pub(super) fn show(changes: &[Change]) -> io::Result<()> {
     stdout.flush()
 }
 
+/// Asks, where that is wanted and possible. `None` if it is to be done.
+pub(super) fn decide(consent: Consent, question: &str) -> Option<Outcome> {
+    match consent {
+        Consent::DryRun => {
+            say("nothing is changed: --dry-run");
+            Some(Outcome::Shown)
+        }
+        Consent::Ask if !(io::stdin().is_terminal() && io::stderr().is_terminal()) => {
+            say("nothing is changed: there is no terminal to ask at");
+            say("hint: --yes does it without asking");
+            Some(Outcome::Nobody)
+        }
+        Consent::Ask if !ask(question) => {
+            say("nothing is changed");
+            Some(Outcome::Declined)
+        }
+        Consent::Ask | Consent::Given => None,
+    }
+}
+
 /// Makes the changes, if that is wanted.
 pub(super) fn make(
     changes: &[Change],
@@ -98,23 +119,24 @@ pub(super) fn make(
     data_dir: Option<&Path>,
     (command, client): (&str, &str),
 ) -> Result<Outcome, Error> {
-    match consent {
-        Consent::DryRun => {
-            say("nothing is changed: --dry-run");
-            return Ok(Outcome::Shown);
-        }
-        Consent::Ask if !(io::stdin().is_terminal() && io::stderr().is_terminal()) => {
-            say("nothing is changed: there is no terminal to ask at");
-            say("hint: --yes does it without asking");
-            return Ok(Outcome::Nobody);
-        }
-        Consent::Ask if !ask("do it? [y/N] ") => {
-            say("nothing is changed");
-            return Ok(Outcome::Declined);
-        }
-        Consent::Ask | Consent::Given => {}
+    if let Some(outcome) = decide(consent, "do it? [y/N] ") {
+        return Ok(outcome);
     }
-    clients::apply(changes, &backup_dir(data_dir)?, command, client).map(Outcome::Made)
+    let backup = clients::apply(changes, &backup_dir(data_dir)?, command, client)?;
+    for change in changes.iter().filter(|change| change.format == Format::Toml) {
+        let before = change.before.as_deref().unwrap_or_default();
+        follow_edit(data_dir, &change.path, before, &change.after)?;
+    }
+    Ok(Outcome::Made(backup))
+}
+
+/// Keeps the trust in a project's file that pml has changed at the user's word.
+pub(super) fn follow_edit(data_dir: Option<&Path>, path: &Path, before: &str, after: &str) -> Result<(), Error> {
+    match config::data_folder(data_dir) {
+        Some(folder) => Store::new(&folder).follow_edit(path, before, after),
+        // Where nothing is remembered, nothing is trusted.
+        None => Ok(()),
+    }
 }
 
 /// Takes the last ones back.
@@ -122,7 +144,10 @@ pub(super) fn undo(data_dir: Option<&Path>, command: &str, client: Option<&str>,
     let undone = backup_dir(data_dir).and_then(|folder| clients::undo(&folder, command, client, is_forced));
     match undone {
         Ok(undone) => {
-            for (path, how) in undone.files {
+            for UndoneFile { path, how, before, after } in undone.files {
+                if let Err(err) = follow_edit(data_dir, &path, &before, &after) {
+                    tracing::warn!("{err}");
+                }
                 let path = path.display();
                 say(&match how {
                     Restored::Whole => format!("{path} is as it was"),
@@ -139,11 +164,22 @@ pub(super) fn undo(data_dir: Option<&Path>, command: &str, client: Option<&str>,
     }
 }
 
-fn backup_dir(data_dir: Option<&Path>) -> Result<PathBuf, Error> {
-    config::backup_dir(data_dir).ok_or_else(|| {
-        let err = Error::new(ErrorCode::ConfigInvalid, "there is no place for a backup: `HOME` is not set");
-        err.with_hint("name one with --data-dir")
-    })
+fn backup_dir(folder: Option<&Path>) -> Result<PathBuf, Error> {
+    data_dir(folder, "keep a backup")?;
+    config::backup_dir(folder).ok_or_else(|| no_place("keep a backup"))
+}
+
+/// The data folder, which others cannot change. `purpose` is what it is needed for.
+pub(super) fn data_dir(folder: Option<&Path>, purpose: &str) -> Result<PathBuf, Error> {
+    let folder = config::data_folder(folder).ok_or_else(|| no_place(purpose))?;
+    let refused = |problem: Problem| problem.of(&folder).with_hint("name a folder of your own with --data-dir");
+    files::secure_folder(&folder).map_err(refused)?;
+    Ok(folder)
+}
+
+fn no_place(purpose: &str) -> Error {
+    let message = format!("there is no place to {purpose}: `HOME` is not set");
+    Error::new(ErrorCode::ConfigInvalid, message).with_hint("name one with --data-dir")
 }
 
 fn ask(question: &str) -> bool {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{import, print};
 use crate::{
     clients::{self, Client, Document, How, Source},
-    config::{self, File, Places, ServerFile},
+    config::{self, Places, ServerFile, Sources},
 };
 
 /// What is to be said about one place where a client has servers.
@@ -36,12 +36,11 @@ struct Entry {
 }
 
 /// Shows how the clients are. The same as JSON, and whether all are well.
-pub(super) fn check(as_json: bool, config: Option<&Path>) -> (Vec<Value>, bool) {
+pub(super) fn check(as_json: bool, sources: &Sources) -> (Vec<Value>, bool) {
     let places = Places::here();
     // A folder that is gone has no clients' files either.
     let project = import::project(None).unwrap_or_default();
-    let own = config::own_file(config).ok().and_then(|path| clients::read(&path).ok().flatten());
-    let own = own.and_then(|text| File::parse(&text).ok()).unwrap_or_default();
+    let own = config::written_file(sources).unwrap_or_default();
     let mut rows = Vec::new();
     let mut all_well = true;
     let mut stdout = io::stdout().lock();

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{self, Write},
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -99,7 +100,7 @@ impl Folder {
     fn make() -> io::Result<Folder> {
         let name = format!("pml-demo-{}-{:08x}", std::process::id(), getrandom::u32().unwrap_or(0));
         let folder = Folder(std::env::temp_dir().join(name));
-        fs::create_dir(&folder.0)?;
+        fs::DirBuilder::new().mode(0o700).create(&folder.0)?;
         for (name, text) in FILES {
             fs::write(folder.0.join(name), text)?;
         }

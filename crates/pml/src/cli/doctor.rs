@@ -3,7 +3,6 @@
 use std::{
     io::{self, Write},
     num::NonZeroUsize,
-    path::Path,
     process::ExitCode,
 };
 
@@ -11,8 +10,15 @@ use clap::ValueEnum;
 use pml_wire::{ErrorCode, hardening::HardeningReport};
 use serde_json::{Value, json};
 
-use super::{USAGE, clients, fail, login, print, starting, with_pool, with_servers};
-use crate::{catalog::load_model, config::Config, error::Error, sandbox::Mode, upstream::Failure};
+use super::{USAGE, clients, fail, login, own_files, print, starting, with_pool, with_servers};
+use crate::{
+    broker::IdleRule,
+    catalog::load_model,
+    config::{Config, Project, Sources},
+    error::Error,
+    sandbox::Mode,
+    upstream::Failure,
+};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -24,11 +30,20 @@ pub(super) struct Args {
     json: bool,
 }
 
+impl Args {
+    /// Is it shown which files count, and which do not?
+    pub(super) fn shows_files(&self) -> bool {
+        self.what.is_none_or(|only| only == What::Files)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum What {
+    /// Show which configuration files count, and whether others could have written them or read pml's own
+    Files,
     /// Start a sandbox and show each layer of its jail
     Sandbox,
-    /// Start every server and show how far it came
+    /// Start every server and show how far it came, and which rules match none of their tools
     Servers,
     /// Show what tools are found with, and load it
     Search,
@@ -36,10 +51,15 @@ enum What {
     Clients,
 }
 
-pub(super) async fn run(args: Args, config: Config, own_file: Option<&Path>) -> ExitCode {
+pub(super) async fn run(args: Args, config: Config, project: &Project, sources: &Sources) -> ExitCode {
     let wants = |what| args.what.is_none_or(|only| only == what);
     let mut parts = serde_json::Map::new();
     let mut is_well = true;
+    if args.shows_files() {
+        let (rows, all_well) = own_files::check(args.json, &config, project, sources);
+        is_well &= all_well;
+        parts.insert("files".to_owned(), rows.into());
+    }
     if wants(What::Sandbox) {
         match sandbox(config.clone()).await {
             Ok((report, is_usable)) => {
@@ -55,9 +75,10 @@ pub(super) async fn run(args: Args, config: Config, own_file: Option<&Path>) -> 
     }
     if wants(What::Servers) {
         match servers(args.json, &config).await {
-            Ok((rows, all_well)) => {
+            Ok((rows, idle, all_well)) => {
                 is_well &= all_well;
                 parts.insert("servers".to_owned(), rows.into());
+                parts.insert("idle_rules".to_owned(), idle.into());
             }
             Err(err) => return fail(&err, USAGE),
         }
@@ -68,7 +89,7 @@ pub(super) async fn run(args: Args, config: Config, own_file: Option<&Path>) -> 
         parts.insert("search".to_owned(), row);
     }
     if wants(What::Clients) {
-        let (rows, all_well) = clients::check(args.json, own_file);
+        let (rows, all_well) = clients::check(args.json, sources);
         is_well &= all_well;
         parts.insert("clients".to_owned(), rows.into());
     }
@@ -108,13 +129,14 @@ fn search(as_json: bool, config: &Config) -> (Value, bool) {
     (row, loaded.is_ok())
 }
 
-/// Starts every server and shows how far it came. The same as JSON, and whether all are well.
-async fn servers(as_json: bool, config: &Config) -> Result<(Vec<Value>, bool), Error> {
+/// Starts every server and shows how far it came, and which rules match none of their tools. The same as JSON, and
+/// whether all servers are well.
+async fn servers(as_json: bool, config: &Config) -> Result<(Vec<Value>, Vec<Value>, bool), Error> {
     if config.servers.is_empty() {
         if !as_json {
             let _ = writeln!(io::stdout(), "servers: none is configured; `pml server add --help` shows how");
         }
-        return Ok((Vec::new(), true));
+        return Ok((Vec::new(), Vec::new(), true));
     }
     with_servers(config, async |services, interrupt| {
         let mut started = starting::all(services.servers.all(), &interrupt).await;
@@ -167,7 +189,13 @@ async fn servers(as_json: bool, config: &Config) -> Result<(Vec<Value>, bool), E
                 let _ = writeln!(stdout, "           hint: {hint}");
             }
         }
-        (rows, started.iter().all(|start| start.result.is_ok()) && !interrupt.is_cancelled())
+        let idle = services.broker.idle_rules();
+        for rule in idle.iter().filter(|_| !as_json) {
+            let _ = writeln!(stdout, "  warning: {}", print::visible(&rule.to_string()));
+        }
+        let row = |rule: &IdleRule| json!({ "list": rule.list, "pattern": rule.pattern, "nearest": rule.nearest });
+        let is_well = started.iter().all(|start| start.result.is_ok()) && !interrupt.is_cancelled();
+        (rows, idle.iter().map(row).collect(), is_well)
     })
     .await
 }

@@ -166,7 +166,6 @@ fn install(client: Client, args: &Args, common: Common<'_>, client_files: &[Path
     let _ = changes::show(&changes);
     if let Some(plan) = &plan {
         say_plan(client, plan);
-        say_own_folder(args.scope, plan, common);
     }
     if changes.is_empty() {
         say("nothing is changed");
@@ -234,15 +233,6 @@ fn leaving(plan: &Plan) -> Vec<(Source, String, Value)> {
     let imported = plan.imported.iter().map(|imported| &imported.found);
     let had = plan.skipped.iter().filter(|skipped| skipped.is_in_pml).map(|skipped| &skipped.found);
     imported.chain(had).map(|found| (found.source.clone(), found.name.clone(), found.entry.clone())).collect()
-}
-
-/// A `pml.toml` of this folder is not found from another.
-fn say_own_folder(scope: Scope, plan: &Plan, common: Common<'_>) {
-    if scope == Scope::User && common.config.is_none() && plan.path == Path::new("pml.toml") {
-        say(
-            "note: this folder's pml.toml is used only where pml is started in this folder; with --config pml.toml, the client names it",
-        );
-    }
 }
 
 /// What starts this pml.

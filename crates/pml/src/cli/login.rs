@@ -268,7 +268,7 @@ pub(super) fn to_text(login: &Login) -> String {
 }
 
 /// A time as people say it.
-fn rough(time: Duration) -> String {
+pub(super) fn rough(time: Duration) -> String {
     match time.as_secs() {
         seconds @ 0..120 => format!("{seconds} s"),
         seconds @ 120..7200 => format!("{} min", seconds / 60),

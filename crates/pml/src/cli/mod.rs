@@ -12,6 +12,7 @@ mod eval;
 mod import;
 mod install;
 mod login;
+mod own_files;
 mod print;
 mod run;
 mod search;
@@ -19,6 +20,7 @@ mod serve;
 mod server;
 mod starting;
 mod tools;
+mod trust;
 
 use std::{
     convert::Infallible,
@@ -37,7 +39,7 @@ use tracing_subscriber::EnvFilter;
 
 pub use self::demo_server::{DEMO_SERVER, main as demo_server};
 use crate::{
-    config::{self, Config, Sources},
+    config::{self, Config, Loaded, Sources},
     error::Error,
     execution::Budget,
     sandbox::{self, Mode, Options, Pool, WorkerLimits},
@@ -58,7 +60,7 @@ const MAX_THREADS: usize = 4;
 #[derive(Debug, Parser)]
 #[command(name = "pml", version, subcommand_required = true, arg_required_else_help = true)]
 struct Args {
-    /// Configuration file [default: $PML_CONFIG, ./pml.toml, ~/.config/pml/pml.toml]
+    /// The only configuration file [default: $PML_CONFIG, or ~/.config/pml/pml.toml and a ./pml.toml that you trust]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -101,6 +103,8 @@ enum Command {
     Import(import::Args),
     /// Make pml a server of a client, such as Claude Code or Cursor
     Install(install::Args),
+    /// Let the pml.toml of a folder count, once you have seen what it would do
+    Trust(trust::Args),
     /// Measure pml on data of your own
     Eval {
         #[command(subcommand)]
@@ -125,25 +129,29 @@ pub fn main() -> ExitCode {
     if let Err(err) = start_log(args.log.as_deref()) {
         return fail(&err, USAGE);
     }
+    let sources = Sources { file: args.config, client_files: args.mcp_config, data_dir: args.data_dir };
+    let common = import::Common { config: sources.file.as_deref(), data_dir: sources.data_dir.as_deref() };
     if let Command::Server { what } = &args.command
-        && let Some(code) = server::edit(what, args.config.as_deref())
+        && let Some(code) = server::edit(what, common)
     {
         return code;
     }
-    let common = import::Common { config: args.config.as_deref(), data_dir: args.data_dir.as_deref() };
     match &args.command {
         Command::Import(import) => return import::run(import, common),
-        Command::Install(install) => return install::run(install, common, &args.mcp_config),
+        Command::Install(install) => return install::run(install, common, &sources.client_files),
+        Command::Trust(trust) => return trust::run(trust, common),
         Command::Eval { what } => return eval::run(what),
         Command::Licenses => return licenses(),
         _ => {}
     }
-    let own_file = args.config.clone();
-    let sources = Sources { file: args.config, client_files: args.mcp_config, data_dir: args.data_dir };
-    let config = match Config::load(&sources) {
-        Ok(config) => config,
+    let Loaded { config, project } = match Config::load(&sources) {
+        Ok(loaded) => loaded,
         Err(err) => return fail(&err, USAGE),
     };
+    let is_shown = matches!(&args.command, Command::Doctor(args) if args.shows_files());
+    if let Some((message, hint)) = project.warning().filter(|_| !is_shown) {
+        let _ = writeln!(io::stderr(), "warning: {}\nhint: {}", print::visible(&message), print::visible(&hint));
+    }
     let mut builder = match &args.command {
         Command::Serve(args) if args.has_many_clients() => {
             let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -165,14 +173,16 @@ pub fn main() -> ExitCode {
         match args.command {
             Command::Run(args) => run::run(args, config).await,
             Command::Demo => demo::run(config).await,
-            Command::Serve(args) => serve::run(args, config, sources).await,
+            Command::Serve(args) => serve::run(args, config, project, sources).await,
             Command::Search(args) => search::run(args, config).await,
             Command::Tools(args) => tools::list(args, config).await,
             Command::Types(args) => tools::types(args, config).await,
             Command::Server { what } => server::run(what, config).await,
-            Command::Doctor(args) => doctor::run(args, config, own_file.as_deref()).await,
+            Command::Doctor(args) => doctor::run(args, config, &project, &sources).await,
             // Done before the configuration was read.
-            Command::Import(_) | Command::Install(_) | Command::Eval { .. } | Command::Licenses => ExitCode::SUCCESS,
+            Command::Import(_) | Command::Install(_) | Command::Trust(_) | Command::Eval { .. } | Command::Licenses => {
+                ExitCode::SUCCESS
+            }
         }
     })
 }

@@ -2,7 +2,6 @@
 
 use std::{
     convert::Infallible,
-    future::pending,
     io::{self, IsTerminal, Write},
     net::{Ipv4Addr, SocketAddr},
     process::ExitCode,
@@ -13,12 +12,13 @@ use pml_wire::ErrorCode;
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
+    sync::Notify,
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{AGENT, USAGE, fail, with_services};
+use super::{AGENT, USAGE, fail, print, with_services};
 use crate::{
-    config::{self, Config, Gateway, Sources},
+    config::{self, Config, Gateway, Loaded, Project, Sources},
     error::Error,
     execution::Budget,
     frontend::{Access, Expose, Frontend, Parts, Settings},
@@ -64,7 +64,7 @@ enum Door {
     Http(TcpListener, Access),
 }
 
-pub(super) async fn run(args: Args, mut config: Config, sources: Sources) -> ExitCode {
+pub(super) async fn run(args: Args, mut config: Config, project: Project, sources: Sources) -> ExitCode {
     let expose = match args.expose {
         ExposeArg::Code => Expose::Code,
         ExposeArg::Passthrough => Expose::Passthrough,
@@ -88,7 +88,7 @@ pub(super) async fn run(args: Args, mut config: Config, sources: Sources) -> Exi
             catalog: services.catalog.clone(),
             servers: services.servers.clone(),
             bus: services.bus.clone(),
-            settings: settings(&config),
+            settings: settings(&config, &project),
             expose,
             plain_names: args.plain_names,
             concurrent_runs: config.gateway.concurrent_runs,
@@ -97,7 +97,7 @@ pub(super) async fn run(args: Args, mut config: Config, sources: Sources) -> Exi
         if expose != Expose::Passthrough {
             services.broker.prepare_search();
         }
-        let stop = CancellationToken::new();
+        let (stop, reloaded) = (CancellationToken::new(), Notify::new());
         let serving = async {
             match door {
                 Door::Stdio => frontend.serve_stdio(&stop).await,
@@ -107,7 +107,8 @@ pub(super) async fn run(args: Args, mut config: Config, sources: Sources) -> Exi
         let mut serving = std::pin::pin!(serving);
         let served = tokio::select! {
             served = &mut serving => served,
-            never = follow(&sources, &config, relays, &frontend, &services) => match never {},
+            never = follow(&sources, (&config, &project), relays, (&frontend, &services), &reloaded) => match never {},
+            never = services.say_idle_rules(&reloaded) => match never {},
             () = interrupt.cancelled() => {
                 // What runs may finish, and its answer is delivered; then the doors close.
                 let served = tokio::select! {
@@ -135,38 +136,37 @@ pub(super) async fn run(args: Args, mut config: Config, sources: Sources) -> Exi
 }
 
 /// Takes over what changes in the configuration, for as long as it is polled. A configuration that cannot be used
-/// changes nothing.
+/// changes nothing, and neither does a project's file that the user has not trusted as it is now.
 async fn follow(
     sources: &Sources,
-    first: &Config,
+    (first, project): (&Config, &Project),
     relays: bool,
-    frontend: &Frontend,
-    services: &Services,
+    (frontend, services): (&Frontend, &Services),
+    reloaded: &Notify,
 ) -> Infallible {
-    let mut current = first.clone();
-    let Ok(paths) = Config::files(sources) else { return pending().await };
-    let mut files = serve::Files::new(paths);
+    let (mut current, mut project) = (first.clone(), project.clone());
+    let mut files = serve::Files::new(Config::files(sources));
     let mut hangup = signal(SignalKind::hangup()).ok();
     loop {
         tokio::select! {
             () = files.changed() => {}
             Some(Some(())) = async { Some(hangup.as_mut()?.recv().await) } => {}
         }
-        // Reading what is no file, such as a pipe, could wait for ever.
-        if let Some(path) = files.odd() {
-            tracing::warn!("the configuration stays as it was: `{}` is no file", path.display());
-            continue;
-        }
-        let mut config = match Config::load(sources) {
-            Ok(config) => config,
+        let Loaded { mut config, project: now } = match Config::load_again(sources, &project) {
+            Ok(loaded) => loaded,
             Err(err) => {
                 tracing::warn!("the configuration stays as it was: {err}");
                 continue;
             }
         };
+        if let Some((message, hint)) = now.warning().filter(|_| now != project) {
+            tracing::warn!("{}; {}", print::visible(&message), print::visible(&hint));
+        }
+        project = now;
         config.servers.iter_mut().for_each(|server| server.relays = relays);
         keep_within(&mut config.limits, &first.limits);
         if config == current {
+            frontend.set_settings(settings(&config, &project));
             continue;
         }
         let fixed = |config: &Config| Gateway { output_tokens: 0, ..config.gateway.clone() };
@@ -181,8 +181,9 @@ async fn follow(
                 continue;
             }
         }
-        frontend.set_settings(settings(&config));
+        frontend.set_settings(settings(&config, &project));
         frontend.learn_unknown();
+        reloaded.notify_one();
         current = config;
     }
 }
@@ -257,8 +258,12 @@ fn greet(door: &Door) {
     };
 }
 
-fn settings(config: &Config) -> Settings {
-    Settings { limits: config.limits, output_tokens: config.gateway.output_tokens }
+fn settings(config: &Config, project: &Project) -> Settings {
+    Settings {
+        limits: config.limits,
+        output_tokens: config.gateway.output_tokens,
+        is_project_distrusted: project.is_distrusted(),
+    }
 }
 
 #[cfg(test)]

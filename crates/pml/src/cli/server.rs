@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, Write},
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -12,14 +12,16 @@ use serde_json::json;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, value};
 
 use super::{
-    USAGE, fail, login, print, starting,
+    USAGE, changes, fail,
+    import::Common,
+    login, print, starting,
     tools::{choose, no_servers},
-    with_servers,
+    trust, with_servers,
 };
 use crate::{
     catalog::nearest,
     clients,
-    config::{self, Config},
+    config::{self, Config, File},
     error::Error,
     upstream::{HealthState, Isolation, Settings, Target},
 };
@@ -48,9 +50,17 @@ pub(super) enum What {
         /// How to speak to the address: http or sse [default: find out]
         #[arg(long = "type", value_name = "TYPE")]
         kind: Option<String>,
+        /// Add it to the pml.toml of this folder instead of your own
+        #[arg(long)]
+        project: bool,
     },
     /// Remove a server from pml.toml
-    Remove { name: String },
+    Remove {
+        name: String,
+        /// Remove it from the pml.toml of this folder instead of your own
+        #[arg(long)]
+        project: bool,
+    },
     /// Log in at a remote server that wants it
     Login(login::Args),
     /// Forget the login at a remote server
@@ -72,14 +82,16 @@ pub(super) enum What {
 }
 
 /// Does what changes the file, which need not be right for that. `None` for what only reads it.
-pub(super) fn edit(what: &What, file: Option<&Path>) -> Option<ExitCode> {
+pub(super) fn edit(what: &What, common: Common<'_>) -> Option<ExitCode> {
     let edited = match what {
-        What::Add { name, target, command, env, header, kind } => {
+        What::Add { name, target, command, env, header, kind, project } => {
             let target = &[target.as_slice(), command].concat();
             let new = New { name, target, env, headers: header, kind: kind.as_deref() };
-            change(file, |document| new.add(document)).map(|path| format!("server `{name}` is in {path}"))
+            let changed = change(*project, common, |document| new.add(document));
+            changed.map(|path| format!("server `{name}` is in {path}"))
         }
-        What::Remove { name } => change(file, |document| remove(document, name))
+        What::Remove { name, project } => change(*project, common, |document| remove(document, name))
+            .map_err(|err| if *project { err } else { elsewhere(err, name, common) })
             .map(|path| format!("server `{name}` is no longer in {path}")),
         What::List { .. } | What::Status { .. } | What::Login(_) | What::Logout { .. } => return None,
     };
@@ -124,18 +136,66 @@ fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorCode::ConfigInvalid, message)
 }
 
-/// Changes the configuration file, if the result is one. The file's path, for a message.
-fn change(file: Option<&Path>, work: impl FnOnce(&mut DocumentMut) -> Result<(), Error>) -> Result<String, Error> {
-    let path = config::own_file(file)?;
+/// Changes the user's own file, the one that is named, or the project's, if the result is a configuration. The file's
+/// path, for a message.
+fn change(
+    is_project: bool,
+    common: Common<'_>,
+    work: impl FnOnce(&mut DocumentMut) -> Result<(), Error>,
+) -> Result<String, Error> {
+    let path = match is_project {
+        true => project_file(common)?,
+        false => config::own_file(common.config)?,
+    };
     let shown = path.display().to_string();
-    let text = clients::read(&path)?.unwrap_or_default();
+    let before = clients::read(&path)?;
+    let text = before.clone().unwrap_or_default();
+    if let (true, Some(text)) = (is_project, &before) {
+        check_trust(&path, text, common)?;
+    }
     let mut document = clients::parse_toml(&text).map_err(|mistake| invalid(format!("in `{shown}`: {mistake}")))?;
     work(&mut document)?;
-    let text = clients::toml_text(&text, &document);
-    config::check_text(&text).map_err(|message| invalid(format!("`{shown}` is not changed: {message}")))?;
-    // There may be a token in it.
-    clients::write(&path, &text, 0o600, false)?;
+    let after = clients::toml_text(&text, &document);
+    config::check_text(&after).map_err(|message| invalid(format!("`{shown}` is not changed: {message}")))?;
+    // There may be a token in the user's own; the project's is for everybody who has the folder.
+    clients::write(&path, &after, if is_project { 0o644 } else { 0o600 }, false)?;
+    match (is_project, before) {
+        // Whoever has pml make a file trusts what is in it.
+        (true, None) => trust::store(common)?.put(&path, &after)?,
+        _ => changes::follow_edit(common.data_dir, &path, &text, &after)?,
+    }
     Ok(shown)
+}
+
+fn project_file(common: Common<'_>) -> Result<PathBuf, Error> {
+    if config::is_file_named(common.config) {
+        let err = invalid("--project is the pml.toml of this folder, but another file is named");
+        return Err(err.with_hint("leave out --config and $PML_CONFIG, or leave out --project"));
+    }
+    config::project_place().ok_or_else(|| invalid("this folder is gone"))
+}
+
+/// A change must not make the rest of a file trusted.
+fn check_trust(path: &Path, text: &str, common: Common<'_>) -> Result<(), Error> {
+    match trust::store(common)?.find(path)? {
+        Some(record) if record.covers(text) => Ok(()),
+        _ => {
+            let message = format!("`{}` is not trusted, and not changed", path.display());
+            Err(invalid(message).with_hint("`pml trust` shows what is in it, and asks whether you trust it"))
+        }
+    }
+}
+
+/// The error about a server that the user's own file does not have, where the project's has it.
+fn elsewhere(err: Error, name: &str, common: Common<'_>) -> Error {
+    let place = config::project_place().filter(|_| !config::is_file_named(common.config));
+    let text = place.as_deref().and_then(|path| config::read_project(path).ok().flatten());
+    match text.and_then(|text| File::parse(&text).ok()) {
+        Some(file) if file.servers.contains_key(name) => {
+            err.with_hint(format!("`pml server remove --project {name}` removes it from this folder's pml.toml"))
+        }
+        _ => err,
+    }
 }
 
 pub(super) fn servers(document: &mut DocumentMut) -> Result<&mut Table, Error> {

@@ -7,7 +7,7 @@
 
 use std::{
     fs, io,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Document, Format, files};
-use crate::{catalog::hash, error::Error};
+use crate::{catalog::hash, error::Error, files as own_files};
 
 /// So many ways back are kept.
 const MAX_BACKUPS: usize = 20;
@@ -73,10 +73,18 @@ struct RecordFile {
 #[derive(Debug)]
 pub struct Undone {
     pub client: String,
-    /// The files, and what happened to each.
-    pub files: Vec<(PathBuf, Restored)>,
+    pub files: Vec<UndoneFile>,
     /// Where what was in the way is kept, if something was.
     pub kept: Option<PathBuf>,
+}
+
+/// What happened to a file. A text that is empty stands for no file.
+#[derive(Debug)]
+pub struct UndoneFile {
+    pub path: PathBuf,
+    pub how: Restored,
+    pub before: String,
+    pub after: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,9 +126,8 @@ pub fn apply(changes: &[Change], folder: &Path, command: &str, client: &str) -> 
 /// One pml at a time looks at files and changes them, until what is returned is dropped.
 fn alone(folder: &Path) -> Result<fs::File, Error> {
     let lock = || {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder.parent().unwrap_or(folder))?;
-        let path = folder.with_extension("lock");
-        let file = fs::File::options().create(true).append(true).mode(0o600).open(path)?;
+        own_files::make_folder(folder.parent().unwrap_or(folder))?;
+        let file = own_files::append(&folder.with_extension("lock"))?;
         file.lock()?;
         Ok(file)
     };
@@ -173,7 +180,7 @@ pub fn undo(folder: &Path, command: &str, client: Option<&str>, is_forced: bool)
         return Err(failed(format!("there is no `pml {command}`{of} to take back")));
     };
     // All of it is thought through before anything is written.
-    let mut plans = Vec::new();
+    let (mut plans, mut found) = (Vec::new(), Vec::new());
     for file in &record.files {
         let before = match &file.copy {
             Some(copy) => Some(files::read(&backup.join(copy))?.ok_or_else(|| {
@@ -183,6 +190,7 @@ pub fn undo(folder: &Path, command: &str, client: Option<&str>, is_forced: bool)
         };
         let current = files::read(&file.path)?;
         let is_untouched = current.as_deref().is_some_and(|text| hash(text) == file.hash);
+        found.push(current.clone().unwrap_or_default());
         plans.push(match (is_untouched, entries_back(file, current.as_deref()), is_forced) {
             (false, Some(text), _) => (file, Some(text), Restored::Entries, None),
             (false, None, false) => {
@@ -208,9 +216,9 @@ pub fn undo(folder: &Path, command: &str, client: Option<&str>, is_forced: bool)
         }
     }
     let mut undone = Undone { client: record.client.clone(), files: Vec::new(), kept };
-    for (file, text, how, _) in plans {
+    for ((file, text, how, _), before) in plans.into_iter().zip(found) {
         restore(file, text.as_deref())?;
-        undone.files.push((file.path.clone(), how));
+        undone.files.push(UndoneFile { path: file.path.clone(), how, before, after: text.unwrap_or_default() });
     }
     // Without its record it is no way back any more.
     match &undone.kept {
@@ -264,16 +272,13 @@ fn restore(file: &RecordFile, text: Option<&str>) -> Result<(), Error> {
 /// A new folder for copies, behind all others.
 fn next(folder: &Path) -> Result<PathBuf, Error> {
     let unwritable = |err: io::Error| no_place(folder, err);
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true).mode(0o700).create(folder).map_err(unwritable)?;
+    own_files::make_folder(folder).map_err(unwritable)?;
     let number = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u64>().ok();
     let last = backups(folder).iter().filter_map(number).max().unwrap_or(0);
-    let mut builder = fs::DirBuilder::new();
-    builder.mode(0o700);
     // Another pml may be at it.
     for number in last + 1..last + 100 {
         let backup = folder.join(format!("{number:06}"));
-        match builder.create(&backup) {
+        match own_files::create_folder(&backup) {
             Ok(()) => return Ok(backup),
             Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
             Err(err) => return Err(unwritable(err)),
@@ -302,8 +307,7 @@ fn prune(folder: &Path) {
 
 /// Writes what may hold secrets.
 fn keep(path: &Path, text: &str) -> Result<(), Error> {
-    let file = fs::File::options().create_new(true).write(true).mode(0o600).open(path);
-    let written = file.and_then(|mut file| {
+    let written = own_files::create(path).and_then(|mut file| {
         io::Write::write_all(&mut file, text.as_bytes())?;
         file.sync_all()
     });

@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{self, Read, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown},
     path::{Path, PathBuf},
 };
 
@@ -53,7 +53,8 @@ pub fn write(path: &Path, text: &str, mode: u32, is_private: bool) -> Result<Vec
     let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let missing = folder.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
     let missing: Vec<PathBuf> = missing.map(Path::to_owned).collect();
-    fs::create_dir_all(folder).map_err(unwritable)?;
+    // Others may look into it, but not put anything there, whatever the umask.
+    fs::DirBuilder::new().recursive(true).mode(0o755).create(folder).map_err(unwritable)?;
     let name = real.file_name().unwrap_or_default().to_string_lossy();
     let partial = folder.join(format!(".{name}.{}.tmp", std::process::id()));
     let written = replace(&real, &partial, text, mode, is_private);

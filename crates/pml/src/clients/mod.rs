@@ -19,12 +19,12 @@ use std::{
 };
 
 pub use self::{
-    backup::{Change, Edit, Restored, Undone, apply, undo},
+    backup::{Change, Edit, Restored, Undone, UndoneFile, apply, undo},
     diff::diff,
     document::{Document, parse_toml, toml_text},
     entry::{How, is_pml, names_token, pml_entry, with_rest},
     files::{read, write},
-    secrets::{holds_secrets, mask_words, masked},
+    secrets::{holds_secrets, mask_address, mask_value, mask_words, masked},
     translate::{Translated, table, translate},
 };
 use crate::config::Places;

@@ -84,7 +84,7 @@ fn found(format: Format, text: &str) -> Vec<(Range<usize>, String)> {
             _ if is_reference(value) => return,
             _ if parent == "env" || is_of_headers(parent) => MASK.to_owned(),
             "args" => shown_arg(value, before),
-            "url" | "serverUrl" | "httpUrl" => shown_address(value),
+            "url" | "serverUrl" | "httpUrl" => mask_address(value),
             _ if is_secret_name(name) && !name.to_ascii_lowercase().contains("url") => MASK.to_owned(),
             _ => return,
         };
@@ -132,13 +132,18 @@ fn shown_arg(arg: &str, before: Option<&str>) -> String {
                 _ => arg.to_owned(),
             }
         }
-        _ if arg.contains("://") => shown_address(arg),
+        _ if arg.contains("://") => mask_address(arg),
         _ => arg.to_owned(),
     }
 }
 
+/// A value that is secret, unless it only names variables.
+pub fn mask_value(text: &str) -> String {
+    if is_reference(text) { text.to_owned() } else { MASK.to_owned() }
+}
+
 /// An address without user, password and query.
-fn shown_address(text: &str) -> String {
+pub fn mask_address(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     let (rest, query) = rest.split_once('?').map_or((rest, None), |(rest, query)| (rest, Some(query)));
     let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));

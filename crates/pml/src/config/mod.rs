@@ -1,35 +1,40 @@
 //! `pml.toml`: as written ([`File`]) and as checked ([`Config`]).
 //!
-//! This is the only module that reads the environment. Looked for in `--config`, `$PML_CONFIG`, `./pml.toml` and `~/.config/pml/pml.toml`, in this
-//! order; the first that is there counts. Without one, everything has its default.
+//! This is the only module that reads the environment. [`sources`] says which files count; without one, everything has
+//! its default.
 
 mod clients;
+mod difference;
 mod expand;
 pub(crate) mod jsonc;
+mod merge;
 mod places;
 mod servers;
+mod sources;
+mod trust;
 
 use std::{
     collections::BTreeMap,
-    fs,
-    io::{self, Read as _},
     num::{NonZeroU32, NonZeroUsize},
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use pml_wire::ErrorCode;
 use serde::Deserialize;
 
 pub use self::clients::CLIENTS_OWN_KEYS;
+pub use self::difference::{Difference, differences};
 pub use self::places::{Places, System};
 pub use self::servers::{Kind, OAuthFile, ServerFile, ToolFile};
 pub(crate) use self::servers::{check_name, is_secret_name};
-use crate::{broker::Policy, catalog::nearest, error::Error, execution::Budget, sandbox::Mode, upstream::Settings};
+pub use self::sources::{
+    Distrust, Loaded, NAME, Project, Sources, Text, data_folder, is_file_named, own_file, parse_project, project_place,
+    read_project, user_file, written_file,
+};
+pub use self::trust::{Record, Store, place};
+use crate::{broker::Policy, catalog::nearest, execution::Budget, sandbox::Mode, upstream::Settings};
 
 const MIB: usize = 1024 * 1024;
-/// Longest configuration file.
-const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Settings, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,17 +47,6 @@ pub struct Config {
     /// Servers that are switched on, by name.
     pub servers: Vec<Settings>,
     /// Where lists of tools, logins and the audit log are kept; `None` if there is no place for them.
-    pub data_dir: Option<PathBuf>,
-}
-
-/// Where settings come from, besides the environment.
-#[derive(Clone, Debug, Default)]
-pub struct Sources {
-    /// `--config`
-    pub file: Option<PathBuf>,
-    /// `--mcp-config`, each a client's own file.
-    pub client_files: Vec<PathBuf>,
-    /// `--data-dir`
     pub data_dir: Option<PathBuf>,
 }
 
@@ -86,7 +80,7 @@ pub struct Search {
 }
 
 /// `pml.toml`, as written.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct File {
     pub sandbox: SandboxFile,
@@ -98,17 +92,20 @@ pub struct File {
 }
 
 /// The `[policy]` table, as written: patterns for `server:tool`, in which `*` stands for anything.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicyFile {
     /// If there are any, nothing else may be called.
     pub allow: Vec<String>,
+    /// Of the user's own file, where `allow` is a project's: what is allowed must be in both.
+    #[serde(skip)]
+    pub within: Vec<String>,
     /// What may not be called, also if it is allowed.
     pub deny: Vec<String>,
 }
 
 /// The `[gateway]` table, as written: what `pml serve` does.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GatewayFile {
     /// Most tokens of one answer, roughly. Default: 10 000. At most 200 000.
@@ -129,7 +126,7 @@ pub struct GatewayFile {
 }
 
 /// The `[search]` table, as written.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SearchFile {
     /// A directory with all-MiniLM-L6-v2, relative to the configuration file. Default: none, the built-in table is used.
@@ -148,7 +145,7 @@ impl SearchFile {
 }
 
 /// The `[sandbox]` table, as written.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SandboxFile {
     /// `"worker"` or `"subprocess"`. Default: `"worker"`.
@@ -167,7 +164,7 @@ pub enum ModeFile {
 }
 
 /// The `[limits]` table, as written. Each is the limit of one run.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsFile {
     /// Wall-clock time. Default: 30 000. At most 3 600 000.
@@ -191,44 +188,6 @@ pub struct LimitsFile {
 }
 
 impl Config {
-    /// The files that say what the configuration is.
-    pub fn files(sources: &Sources) -> Result<Vec<PathBuf>, Error> {
-        let own = match find(sources.file.as_deref())? {
-            Some(path) => path,
-            // Not there yet; it counts as soon as it is.
-            None => own_file(None)?,
-        };
-        Ok([own].into_iter().chain(sources.client_files.iter().cloned()).collect())
-    }
-
-    /// Finds and reads the configuration.
-    pub fn load(sources: &Sources) -> Result<Config, Error> {
-        let invalid = |path: &Path, message: String| {
-            Error::new(ErrorCode::ConfigInvalid, format!("in `{}`: {message}", path.display()))
-        };
-        let own = find(sources.file.as_deref())?;
-        let mut file = match &own {
-            Some(path) => File::parse(&read(path)?).map_err(|message| invalid(path, message))?,
-            None => File::default(),
-        };
-        for path in &sources.client_files {
-            for (name, server) in clients::parse(&read(path)?).map_err(|message| invalid(path, message))? {
-                if file.servers.insert(name.clone(), server).is_some() {
-                    return Err(invalid(path, format!("server `{name}` is configured already")));
-                }
-            }
-        }
-        let checked = Config::check(file, &variable);
-        let mut config = checked.map_err(|message| Error::new(ErrorCode::ConfigInvalid, message))?;
-        config.data_dir = sources.data_dir.clone().or_else(data_dir);
-        if let (Some(Ok(model_dir)), Some(folder)) =
-            (&mut config.search.model_dir, own.as_deref().and_then(Path::parent))
-        {
-            *model_dir = folder.join(&*model_dir);
-        }
-        Ok(config)
-    }
-
     #[cfg(test)]
     fn parse(text: &str) -> Result<Config, String> {
         Config::check(File::parse(text)?, &|name| (name == "PATH").then(|| "/bin".to_owned()))
@@ -267,31 +226,9 @@ fn suggestion(message: &str) -> Option<String> {
     nearest(unknown, known).first().map(|near| (*near).to_owned())
 }
 
-/// The file that `pml server add` and `remove` change: the one in use, or the user's own.
-pub fn own_file(explicit: Option<&Path>) -> Result<PathBuf, Error> {
-    match find(explicit)? {
-        Some(path) => Ok(path),
-        None => Ok(config_dir().map_or_else(|| PathBuf::from("pml.toml"), |folder| folder.join("pml.toml"))),
-    }
-}
-
 /// Checks the text of a whole configuration file.
 pub fn check_text(text: &str) -> Result<(), String> {
     Config::check(File::parse(text)?, &variable).map(drop)
-}
-
-fn read(path: &Path) -> Result<String, Error> {
-    let unreadable = |err: io::Error| {
-        let message = format!("`{}` cannot be read: {err}", path.display());
-        Error::new(ErrorCode::ConfigInvalid, message).caused_by(err)
-    };
-    let mut text = String::new();
-    let file = fs::File::open(path).map_err(unreadable)?;
-    file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
-    match text.len() as u64 > MAX_FILE_BYTES {
-        true => Err(unreadable(io::Error::other(format!("it has more than {MAX_FILE_BYTES} bytes")))),
-        false => Ok(text),
-    }
 }
 
 impl Config {
@@ -320,8 +257,11 @@ impl Config {
         let mut servers = Vec::new();
         let mut deny = file.policy.deny.clone();
         for (name, server) in file.servers {
-            deny.extend(server.disabled_tools.iter().map(|tool| format!("{name}:{tool}")));
-            servers.extend(server.check(&name, lookup)?);
+            let disabled: Vec<_> = server.disabled_tools.iter().map(|tool| format!("{name}:{tool}")).collect();
+            if let Some(checked) = server.check(&name, lookup)? {
+                deny.extend(disabled);
+                servers.push(checked);
+            }
         }
         for pattern in file.policy.allow.iter().chain(&file.policy.deny) {
             if !pattern.contains(':') && pattern != "*" {
@@ -331,7 +271,7 @@ impl Config {
             }
         }
         Ok(Config {
-            policy: Policy { allow: file.policy.allow, deny },
+            policy: Policy { allow: file.policy.allow, within: file.policy.within, deny },
             gateway,
             search: file.search.check(lookup)?,
             servers,
@@ -375,28 +315,6 @@ fn within(key: &str, value: Option<u64>, default: u64, most: u64) -> Result<u64,
     }
 }
 
-fn find(explicit: Option<&Path>) -> Result<Option<PathBuf>, Error> {
-    let named = explicit
-        .map(Path::to_owned)
-        .or_else(|| variable("PML_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from));
-    if named.is_some() {
-        return Ok(named); // must be there; reading it says so otherwise
-    }
-    let candidates = [Some(PathBuf::from("pml.toml")), config_dir().map(|folder| folder.join("pml.toml"))];
-    for path in candidates.into_iter().flatten() {
-        match path.try_exists() {
-            Ok(true) => return Ok(Some(path)),
-            Ok(false) => {}
-            Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {}
-            Err(err) => {
-                let message = format!("`{}` cannot be looked at: {err}", path.display());
-                return Err(Error::new(ErrorCode::ConfigInvalid, message).caused_by(err));
-            }
-        }
-    }
-    Ok(None)
-}
-
 fn config_dir() -> Option<PathBuf> {
     user_dir("XDG_CONFIG_HOME", ".config")
 }
@@ -437,12 +355,12 @@ pub fn token() -> Option<String> {
 
 /// Where the token for HTTP is kept, if there is a place for it.
 pub(crate) fn token_file(explicit: Option<&Path>) -> Option<PathBuf> {
-    explicit.map(Path::to_owned).or_else(data_dir).map(|folder| folder.join("token"))
+    data_folder(explicit).map(|folder| folder.join("token"))
 }
 
 /// Where backups are kept, if there is a place for them.
 pub(crate) fn backup_dir(explicit: Option<&Path>) -> Option<PathBuf> {
-    explicit.map(Path::to_owned).or_else(data_dir).map(|folder| folder.join("backups"))
+    data_folder(explicit).map(|folder| folder.join("backups"))
 }
 
 /// May text be coloured? Not if `$NO_COLOR` says anything, or the terminal is a dumb one.
@@ -457,6 +375,8 @@ pub fn log_filter() -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::upstream::Target;
 
@@ -522,7 +442,7 @@ mod tests {
         let check = |written: &str| {
             fs::write(&path, format!("[search]\nmodel_dir = \"{written}\"")).unwrap();
             let sources = Sources { file: Some(path.clone()), ..Sources::default() };
-            Config::load(&sources).unwrap().search.model_dir.unwrap()
+            Config::load(&sources).unwrap().config.search.model_dir.unwrap()
         };
         assert_eq!(check("models/minilm"), Ok(folder.path().join("models/minilm")));
         assert_eq!(check("/models"), Ok(PathBuf::from("/models")));
@@ -543,7 +463,7 @@ mod tests {
             url = "https://example.org"
             headers = { Authorization = "Bearer b-12345" }
             [servers.c]
-            url = "https://example.org"
+            url = "https://me:u-12345@example.org/mcp?api_key=q-12345&page=second"
             oauth = { client_id = "pml", client_secret = "c-12345" }
             "#,
         )
@@ -556,7 +476,7 @@ mod tests {
         };
         assert_eq!(masked(0), ["k-12345", "p-12345", "s-12345", "t-12345"]);
         assert_eq!(masked(1), ["Bearer b-12345", "b-12345"]);
-        assert_eq!(masked(2), ["c-12345"]);
+        assert_eq!(masked(2), ["c-12345", "q-12345", "u-12345"]);
     }
 
     #[test]

@@ -331,13 +331,15 @@ impl ServerFile {
             let (name, value) = arg.split_once('=').map_or((arg.as_str(), None), |(name, value)| (name, Some(value)));
             let is_named = name.starts_with('-') && is_secret_name(name);
             texts.extend(value.filter(|_| is_named).map(str::to_owned));
-            texts.extend(password(&arg));
+            texts.extend(secrets_in_address(&arg));
             texts.extend(follows_name.then(|| arg.clone()));
             follows_name = is_named && value.is_none();
         }
-        for text in [&self.url, &self.command, &self.cwd].into_iter().flatten() {
+        for text in [&self.command, &self.cwd].into_iter().flatten() {
             let _ = expand(text, &noting);
         }
+        let url = self.url.as_deref().and_then(|url| expand(url, &noting).ok());
+        texts.extend(url.iter().flat_map(|url| secrets_in_address(url)));
         let secret = self.oauth.as_ref().and_then(|oauth| oauth.client_secret.as_deref());
         texts.extend(secret.and_then(|text| expand(text, &noting).ok()));
         for (name, value) in self.env.iter().chain(&self.headers) {
@@ -350,7 +352,7 @@ impl ServerFile {
         texts.extend(found.into_inner());
         // Servers print line by line, and what is inside an address by itself.
         let parts: Vec<_> =
-            texts.iter().flat_map(|text| text.lines().map(str::to_owned).chain(password(text))).collect();
+            texts.iter().flat_map(|text| text.lines().map(str::to_owned).chain(secrets_in_address(text))).collect();
         texts.extend(parts);
         // Longer ones first: one may be part of another.
         texts.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
@@ -392,11 +394,14 @@ impl ServerFile {
     }
 }
 
-/// The password in an address such as `postgres://user:password@host`.
-fn password(text: &str) -> Option<String> {
-    let (_, rest) = text.split_once("://")?;
-    let (user, _) = rest.rsplit_once('@')?;
-    user.split_once(':').map(|(_, password)| password.to_owned())
+/// The secrets in an address such as `postgres://user:password@host` or `https://host/mcp?api_key=secret`.
+fn secrets_in_address(text: &str) -> Vec<String> {
+    let Some((_, rest)) = text.split_once("://") else { return Vec::new() };
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let password = rest.rsplit_once('@').and_then(|(user, _)| user.split_once(':')).map(|(_, password)| password);
+    let pairs = query.split(['&', '#']).filter_map(|pair| pair.split_once('='));
+    let named = pairs.filter(|(name, _)| is_secret_name(name)).map(|(_, value)| value);
+    password.into_iter().chain(named).map(str::to_owned).collect()
 }
 
 /// Is what is called so a secret?

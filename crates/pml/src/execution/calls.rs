@@ -19,7 +19,7 @@ use super::{
 use crate::{
     broker::{Answer, Bucket, CallHandler, HandlerFuture, ToolCall},
     room::Room,
-    work::{self, AT_ONCE_BYTES, Wanted},
+    work::{self, AT_ONCE_BYTES, Waiter},
 };
 
 /// Calls over the budget are refused one by one, so that a program can notice; this many more end
@@ -431,9 +431,9 @@ impl Weigher {
     }
 
     /// Does work on so many bytes: at once, or when it is its turn.
-    async fn in_turn<T: Send + 'static>(&self, bytes: usize, work: impl FnOnce(&Wanted) -> T + Send + 'static) -> T {
+    async fn in_turn<T: Send + 'static>(&self, bytes: usize, work: impl FnOnce(&Waiter) -> T + Send + 'static) -> T {
         if bytes <= AT_ONCE_BYTES {
-            return work(&Wanted::default());
+            return work(&Waiter::default());
         }
         let _turn = self.turns.acquire().await.expect("the turns are never closed");
         work::elsewhere(work).await

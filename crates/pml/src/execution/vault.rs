@@ -24,7 +24,7 @@ use super::{
 use crate::{
     broker::{Answer, AnswerBody, Arguments, Handles as Fill, Kept as KeptBlock, Part},
     room::Held,
-    work::Wanted,
+    work::Waiter,
 };
 
 /// Most that one run may keep, and the same as a part of what all runs may.
@@ -391,7 +391,7 @@ impl Kept {
     }
 
     /// Reads a part. Takes time in proportion to the value, for the first path, or to the part.
-    pub(super) fn read(&self, part: &ReadPart, limits: &Limits, wanted: &Wanted) -> Result<Answer, CallError> {
+    pub(super) fn read(&self, part: &ReadPart, limits: &Limits, wanted: &Waiter) -> Result<Answer, CallError> {
         let invalid = |message: String| CallError::new(ErrorCode::InvalidArguments, message);
         match part {
             ReadPart::Slice { from, to } => {
@@ -470,7 +470,7 @@ mod tests {
         let json = kept(&mut vault, r#"{"items":[1,2,3],"name":"long enough"}"#);
         assert_eq!((json.r#type.as_str(), json.size), ("json", 38));
         let part = ReadPart::Json { path: "items[1]".to_owned() };
-        let read = vault.get(&json.token).unwrap().read(&part, &vault.limits(), &Wanted::default()).unwrap();
+        let read = vault.get(&json.token).unwrap().read(&part, &vault.limits(), &Waiter::default()).unwrap();
         assert!(matches!(read.body, AnswerBody::Value(value) if value.get() == "2"));
         assert_eq!(vault.get("x").unwrap_err().code, ErrorCode::InvalidArguments);
     }

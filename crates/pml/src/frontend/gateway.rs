@@ -62,6 +62,8 @@ pub struct Settings {
     pub limits: Budget,
     /// Most tokens of one answer.
     pub output_tokens: usize,
+    /// The folder has a configuration that does not count until the user trusts it.
+    pub is_project_distrusted: bool,
 }
 
 /// What a frontend is made of.

@@ -21,6 +21,8 @@ const HOW: &str = "pml reaches all MCP servers below through code. Use it for an
     loops, filters and joins in the code, several calls in one run, and return only what is needed.\n\
     3. read_result({id}) reads on where a result was too long.\n";
 
+const DISTRUSTED: &str = "The pml.toml of this folder is not used: the user has not trusted it (`pml trust`).\n";
+
 const PASSED: &str = "pml passes the tools, resources and prompts of these MCP servers on.\n";
 
 impl Frontend {
@@ -32,6 +34,9 @@ impl Frontend {
             true => HOW.to_owned(),
             false => PASSED.to_owned(),
         };
+        if self.settings().is_project_distrusted {
+            text.push_str(DISTRUSTED);
+        }
         if servers.is_empty() {
             text.push_str("No server is configured yet: the user can run `pml server add` or `pml import`.\n");
             return text;

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     broker::{Findings, Question, rounded},
     catalog::{Found, nearest},
-    work::{self, Wanted},
+    work::{self, Waiter},
 };
 
 /// Longest description, unless everything is asked for.
@@ -171,7 +171,7 @@ fn tell_found(findings: &Findings, detail: Detail, room: usize) -> Value {
 }
 
 /// A page of a result, or of the part at a path.
-fn read_page(kept: &Text, arguments: &Read, budget: usize, wanted: &Wanted) -> Value {
+fn read_page(kept: &Text, arguments: &Read, budget: usize, wanted: &Waiter) -> Value {
     let invalid = |message: &str, hint: &str| tool_failure(ErrorCode::InvalidArguments, message, Some(hint));
     let offset = match arguments.offset() {
         Ok(offset) => offset,

@@ -1,6 +1,7 @@
 //! Builds everything, and owns its end.
 
 mod reload;
+mod rules;
 mod token;
 
 use std::{

@@ -3,7 +3,7 @@
 use std::{
     fs,
     os::unix::fs::MetadataExt as _,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::PoisonError,
     time::{Duration, SystemTime},
 };
@@ -103,11 +103,6 @@ impl Files {
         Files { paths, seen }
     }
 
-    /// One that is there and no ordinary file.
-    pub fn odd(&self) -> Option<&Path> {
-        self.paths.iter().map(PathBuf::as_path).find(|path| fs::metadata(path).is_ok_and(|meta| !meta.is_file()))
-    }
-
     /// Waits until one of them is another than before, and all have been left alone for a moment.
     pub async fn changed(&mut self) {
         loop {
@@ -164,7 +159,7 @@ mod tests {
         // Many, so that there is time to look between the first and the last.
         let servers: Vec<_> = (100..300).map(|number| server(&format!("s{number}"))).collect();
         let watched = ["s100", "s299"].map(|name| (name, format!("{name}:rm").parse().unwrap()));
-        let denied = Policy { allow: Vec::new(), deny: vec!["s100:*".to_owned(), "s299:*".to_owned()] };
+        let denied = Policy { deny: vec!["s100:*".to_owned(), "s299:*".to_owned()], ..Policy::default() };
         let is_over = AtomicBool::new(false);
         let seen = thread::scope(|scope| {
             let observer = scope.spawn(|| {

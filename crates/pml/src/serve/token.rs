@@ -1,37 +1,43 @@
 //! The secret that clients over HTTP must know.
 
 use std::{
-    fs::{self, File},
+    fs,
     io::{self, Write as _},
-    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::Path,
 };
 
 use pml_wire::ErrorCode;
 
-use crate::error::Error;
+use crate::{
+    error::Error,
+    files::{self, Kind, Problem},
+};
 
-/// Shortest token that is taken for a secret.
+/// Shortest token that is taken for a secret, and longest.
 const MIN_TOKEN: usize = 16;
+const MAX_TOKEN: u64 = 4096;
 
-/// The token: of a file that only its owner can read, made on first use.
+/// The token: of a file of the user's own that nobody else can read or write, made on first use. A file that others could
+/// have put there would let them in.
 pub fn token(folder: &Path) -> Result<String, Error> {
     let path = folder.join("token");
-    let broken = |what: &str, err: io::Error| {
-        let message = format!("the token in `{}` cannot be {what}: {err}", path.display());
-        Error::new(ErrorCode::ConfigInvalid, message).caused_by(err)
+    let anew = "remove the file, and a new one is made; clients need the new one";
+    let refused = |problem: Problem| {
+        let message = format!("the token in `{}` {problem}", path.display());
+        Error::new(ErrorCode::ConfigInvalid, message).with_hint(anew).caused_by(problem)
     };
-    if !path.exists() {
-        make(folder, &path).map_err(|err| broken("made", err))?;
-    }
-    let text = fs::read_to_string(&path).map_err(|err| broken("read", err))?;
-    let mode = fs::metadata(&path).map_err(|err| broken("read", err))?.permissions().mode();
-    if mode & 0o077 != 0 {
-        let message = format!("the token in `{}` can be read by others", path.display());
-        let hint = "remove the file, and a new one is made; clients need the new one";
-        return Err(Error::new(ErrorCode::ConfigInvalid, message).with_hint(hint));
-    }
-    long_enough(&text, &format!("`{}`", path.display()), "remove the file, and a new one is made")
+    let read = || files::read(&path, Kind::Private, MAX_TOKEN).map_err(refused);
+    let bytes = match read()? {
+        Some(bytes) => bytes,
+        None => {
+            make(folder, &path).map_err(|err| {
+                let message = format!("the token in `{}` cannot be made: {err}", path.display());
+                Error::new(ErrorCode::ConfigInvalid, message).caused_by(err)
+            })?;
+            read()?.unwrap_or_default()
+        }
+    };
+    long_enough(&String::from_utf8_lossy(&bytes), &format!("`{}`", path.display()), anew)
 }
 
 /// The token that the user has named in `$PML_TOKEN`.
@@ -56,9 +62,9 @@ fn make(folder: &Path, path: &Path) -> io::Result<()> {
     getrandom::fill(&mut token).map_err(io::Error::other)?;
     getrandom::fill(&mut number).map_err(io::Error::other)?;
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    fs::create_dir_all(folder)?;
+    files::make_folder(folder)?;
     let partial = folder.join(format!(".token.{}.tmp", hex(&number)));
-    let mut file = File::options().create_new(true).write(true).mode(0o600).open(&partial)?;
+    let mut file = files::create(&partial)?;
     let made = writeln!(file, "{}", hex(&token)).and_then(|()| file.sync_all()).and_then(|()| {
         // Unlike a rename, a link does not replace what is there.
         match fs::hard_link(&partial, path) {
@@ -72,7 +78,10 @@ fn make(folder: &Path, path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
+    use std::{
+        os::unix::fs::{PermissionsExt as _, chown, symlink},
+        thread,
+    };
 
     use super::*;
 
@@ -89,6 +98,32 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&path, "short\n").unwrap();
         assert!(token(&folder.path().join("new")).unwrap_err().message.contains("shorter than"));
+    }
+
+    #[test]
+    fn a_planted_token_lets_nobody_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        let (known, elsewhere) = ("0123456789abcdef0123456789abcdef", folder.path().join("elsewhere"));
+        let refused = |part: &str| {
+            let err = token(folder.path()).unwrap_err();
+            assert!(err.message.contains(part) && !err.message.contains(known), "{err}");
+            assert!(err.hint.unwrap().starts_with("remove the file"));
+        };
+        symlink(&elsewhere, &path).unwrap();
+        refused("is a symbolic link"); // to nothing
+        fs::write(&elsewhere, known).unwrap();
+        fs::set_permissions(&elsewhere, fs::Permissions::from_mode(0o600)).unwrap();
+        refused("is a symbolic link");
+        fs::remove_file(&path).unwrap();
+        fs::rename(&elsewhere, &path).unwrap();
+        assert_eq!(token(folder.path()).unwrap(), known);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o622)).unwrap();
+        refused("can be changed by others");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        if chown(&path, Some(65534), None).is_ok() {
+            refused("belongs to user 65534, not to you");
+        }
     }
 
     #[test]

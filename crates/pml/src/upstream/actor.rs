@@ -24,7 +24,7 @@ use super::{
     connection::{Connection, Era, Reach},
     discovery::{self, Listed},
     failure::{Failure, Retry},
-    handle::{Closing, Command, Status, Upstream, masked, with_words},
+    handle::{Closing, Command, Status, Upstream, with_words},
     handshake,
     inbox::stopped,
     news::{Digest, News},
@@ -263,7 +263,7 @@ impl Actor {
                     Some(Input::Connected)
                 }
                 Err(failure) => {
-                    let failure = masked(&self.settings, failure);
+                    let failure = self.settings.mask_failure(failure);
                     tracing::info!(server = self.settings.name, code = %failure.code, "not connected: {}", failure.message);
                     let input = if failure.retry == Retry::Never { Input::Refused } else { Input::Failed };
                     self.status.send_modify(|status| {
@@ -279,7 +279,8 @@ impl Actor {
                 match listed {
                     Ok(listed) => self.take_list(listed),
                     Err(failure) => {
-                        tracing::warn!(server = self.settings.name, "the list is not refreshed: {}", failure.message);
+                        let Failure { message, .. } = self.settings.mask_failure(failure);
+                        tracing::warn!(server = self.settings.name, "the list is not refreshed: {message}");
                     }
                 }
                 if std::mem::take(&mut self.lists_again) {
@@ -297,7 +298,7 @@ impl Actor {
     }
 
     fn lost(&self, failure: Failure) -> Input {
-        let failure = masked(&self.settings, failure);
+        let failure = self.settings.mask_failure(failure);
         tracing::info!(server = self.settings.name, "lost: {}", failure.message);
         self.status.send_modify(|status| status.failure = Some(failure));
         Input::Lost
@@ -311,7 +312,7 @@ impl Actor {
             let opened = async {
                 let connection = Arc::new(handshake::connect(&settings, &reach, settings.limits, known).await?);
                 let closing = Closing::new(Arc::clone(&connection), stopped(), &lives);
-                let listed = discovery::list_tools(&settings.name, &connection, settings.start_timeout).await;
+                let listed = discovery::list_tools(&settings, &connection).await;
                 let listed = listed.map_err(|failure| with_words(&connection, failure))?;
                 closing.keep();
                 Ok((connection, listed))
@@ -419,7 +420,7 @@ impl Actor {
         chores.push(Box::pin(async move {
             // Changes come in bunches.
             sleep(LIST_PAUSE).await;
-            Done::Listed(discovery::list_tools(&settings.name, &connection, settings.start_timeout).await)
+            Done::Listed(discovery::list_tools(&settings, &connection).await)
         }));
     }
 
@@ -448,8 +449,8 @@ impl Actor {
             publish(Body::ResourceUpdated { server: server(), uri });
         }
         for log in digest.logs {
-            let mut log: serde_json::Value =
-                serde_json::from_str(&self.settings.mask(log.get().to_owned())).unwrap_or_default();
+            let log = self.settings.mask_json(log, &[]);
+            let mut log: serde_json::Value = serde_json::from_str(log.get()).unwrap_or_default();
             let text = |key: &str| log[key].as_str().map(str::to_owned);
             let (level, logger) = (text("level").unwrap_or_else(|| "info".to_owned()), text("logger"));
             publish(Body::Log { server: server(), level, logger, data: log["data"].take() });

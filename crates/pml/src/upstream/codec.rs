@@ -195,6 +195,14 @@ impl Fields {
 }
 
 impl Item {
+    /// The value, whole.
+    pub(super) fn into_raw(self) -> Box<RawValue> {
+        match self {
+            Item::Object(fields) => fields.to_raw(),
+            Item::Other(raw) => raw,
+        }
+    }
+
     /// About how large it is.
     pub(super) fn bytes(&self) -> usize {
         match self {

@@ -14,7 +14,7 @@ use std::{
 use pml_wire::{ErrorCode, Line};
 use serde_json::{Map, Value, value::RawValue};
 use tokio::{
-    sync::{Mutex, mpsc, watch},
+    sync::{Mutex, watch},
     time::{Instant, sleep_until, timeout},
 };
 
@@ -28,7 +28,8 @@ use super::{
     news::News,
     oauth::Remote,
     process::LastWords,
-    relay::{Owner, Said},
+    relay::{Owner, SaidSender},
+    settings::Settings,
     transport::{Headers, Link, Outgoing},
 };
 use crate::{
@@ -136,7 +137,7 @@ pub(super) struct Passing {
     /// What only a server of the new era is told with each request.
     modern_meta: String,
     capabilities: Option<String>,
-    relay: Option<mpsc::Sender<Said>>,
+    relay: Option<SaidSender>,
     owner: Option<Owner>,
 }
 
@@ -146,7 +147,7 @@ impl Passing {
     pub(super) fn new(
         params: &Map<String, Value>,
         meta: Map<String, Value>,
-        relay: Option<mpsc::Sender<Said>>,
+        relay: Option<SaidSender>,
         owner: Option<Owner>,
     ) -> Passing {
         let (mut general, mut modern, mut capabilities) = (Map::new(), Map::new(), None);
@@ -251,6 +252,13 @@ impl Connection {
             sessions: Mutex::new(0),
             renewals: watch::Sender::new(0),
         }
+    }
+
+    /// The same, without the server's secrets in what it says about itself.
+    pub(super) fn masked(mut self, settings: &Settings) -> Connection {
+        self.server = settings.mask(self.server);
+        self.declared = Arc::new(settings.mask_declared(Arc::unwrap_or_clone(self.declared)));
+        self
     }
 
     pub(super) fn era(&self) -> Era {

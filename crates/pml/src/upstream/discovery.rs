@@ -1,6 +1,6 @@
 //! The lists of a server, of its tools above all, page by page.
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use pml_wire::ErrorCode;
 use serde_json::{Value, value::RawValue};
@@ -9,10 +9,11 @@ use super::{
     codec::{Item, Payload},
     connection::{Connection, Request},
     failure::Failure,
+    settings::Settings,
 };
 use crate::{
     catalog::{Listing, Source},
-    work::{self, Wanted},
+    work::{self, Waiter},
 };
 
 /// Most pages and items that are taken from one server.
@@ -20,6 +21,8 @@ const MAX_PAGES: usize = 200;
 const MAX_ITEMS: usize = 20_000;
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 const METHOD_NOT_FOUND: i64 = -32601;
+/// The keys of an item by whose values it is asked for.
+const IDENTIFIERS: [&str; 3] = ["name", "uri", "uriTemplate"];
 
 /// A list, and how long the server says it holds.
 #[derive(Debug)]
@@ -28,16 +31,25 @@ pub(super) struct Listed {
     pub(super) ttl: Option<Duration>,
 }
 
-pub(super) async fn list_tools(server: &str, connection: &Connection, bound: Duration) -> Result<Listed, Failure> {
+pub(super) async fn list_tools(settings: &Arc<Settings>, connection: &Connection) -> Result<Listed, Failure> {
+    let server = &settings.name;
     let Pages { items, bytes, ttl, warning } =
-        pages(connection, "tools/list", "tools", bound).await.map_err(refused)?;
-    let (name, has_headers) = (server.to_owned(), connection.sends_arguments_in_headers());
-    let listing = work::sized(bytes, move |_| match has_headers {
-        true => Listing::parse_with_headers(&name, items, Source::Live),
-        false => Listing::parse(&name, items, Source::Live),
-    });
-    let mut listing = listing.await;
-    listing.warnings.splice(0..0, warning);
+        pages(settings, connection, ("tools/list", "tools"), settings.start_timeout).await.map_err(refused)?;
+    let (owned, has_headers) = (Arc::clone(settings), connection.sends_arguments_in_headers());
+    let parse = move |_: &Waiter| {
+        let (items, secret): (Vec<_>, Vec<_>) = items.into_iter().partition(|item| !owned.is_named_like_a_secret(item));
+        let mut listing = match has_headers {
+            true => Listing::parse_with_headers(&owned.name, items, Source::Live),
+            false => Listing::parse(&owned.name, items, Source::Live),
+        };
+        listing.warnings.splice(0..0, warning);
+        if !secret.is_empty() {
+            let count = secret.len();
+            listing.warnings.push(format!("{count} tools are left out, since their names hold a secret of the server"));
+        }
+        listing
+    };
+    let listing = work::sized(bytes, parse).await;
     for warning in listing.warnings.iter().take(10) {
         tracing::warn!(server, "{warning}");
     }
@@ -53,7 +65,7 @@ pub enum Kind {
 }
 
 /// All things of a kind, as the server describes them. A server that does not declare the kind has none.
-pub(super) async fn list(connection: &Connection, kind: Kind, bound: Duration) -> Result<Vec<Value>, Failure> {
+pub(super) async fn list(settings: &Arc<Settings>, connection: &Connection, kind: Kind) -> Result<Vec<Value>, Failure> {
     let (capability, method, key) = match kind {
         Kind::Resources => ("resources", "resources/list", "resources"),
         Kind::ResourceTemplates => ("resources", "resources/templates/list", "resourceTemplates"),
@@ -62,13 +74,13 @@ pub(super) async fn list(connection: &Connection, kind: Kind, bound: Duration) -
     if !connection.declared.capabilities[capability].is_object() {
         return Ok(Vec::new());
     }
-    let pages =
-        pages(connection, method, key, bound).await.map_err(|failure| failure.within("it does not list them"))?;
+    let pages = pages(settings, connection, (method, key), settings.call_timeout).await;
+    let pages = pages.map_err(|failure| failure.within("it does not list them"))?;
     if let Some(warning) = &pages.warning {
         tracing::warn!(server = connection.server, method, "{warning}");
     }
     let (items, bytes) = (pages.items, pages.bytes);
-    let parse = move |_: &Wanted| {
+    let parse = move |_: &Waiter| {
         let items = items.iter().filter_map(|item| serde_json::from_str(item.get()).ok());
         items.filter(Value::is_object).collect()
     };
@@ -85,7 +97,13 @@ struct Pages {
     warning: Option<String>,
 }
 
-async fn pages(connection: &Connection, method: &str, key: &str, bound: Duration) -> Result<Pages, Failure> {
+/// The items that `method` lists under `key`.
+async fn pages(
+    settings: &Arc<Settings>,
+    connection: &Connection,
+    (method, key): (&str, &str),
+    bound: Duration,
+) -> Result<Pages, Failure> {
     let mut pages = Pages::default();
     let mut seen = HashSet::new();
     let mut cursor: Option<String> = None;
@@ -102,8 +120,8 @@ async fn pages(connection: &Connection, method: &str, key: &str, bound: Duration
         };
         pages.ttl = page.get::<u64>("ttlMs").filter(|millis| *millis > 0).map(Duration::from_millis);
         cursor = page.get::<String>("nextCursor").filter(|cursor| !cursor.is_empty());
-        let wanted = key.to_owned();
-        let items = work::sized(page.bytes(), move |_| take_items(&mut page, &wanted)).await;
+        let (wanted, settings) = (key.to_owned(), Arc::clone(settings));
+        let items = work::sized(page.bytes(), move |_| take_items(&mut page, &wanted, &settings)).await;
         let Some(items) = items else { return Err(Failure::protocol(format!("its answer has no {key}"))) };
         pages.bytes += items.iter().map(|item| item.get().len()).sum::<usize>();
         pages.items.extend(items);
@@ -121,14 +139,13 @@ async fn pages(connection: &Connection, method: &str, key: &str, bound: Duration
     Ok(pages)
 }
 
-/// The items of one page, as JSON texts.
-fn take_items(page: &mut Payload, key: &str) -> Option<Vec<Box<RawValue>>> {
-    let Some(items) = page.take_items(key) else { return page.get(key) };
-    let items = items.into_iter().map(|item| match item {
-        Item::Object(fields) => fields.to_raw(),
-        Item::Other(raw) => raw,
-    });
-    Some(items.collect())
+/// The items of one page, as JSON texts without secrets. What is asked for by its name keeps it.
+fn take_items(page: &mut Payload, key: &str, settings: &Settings) -> Option<Vec<Box<RawValue>>> {
+    let items = match page.take_items(key) {
+        Some(items) => items.into_iter().map(Item::into_raw).collect(),
+        None => page.get::<Vec<Box<RawValue>>>(key)?,
+    };
+    Some(items.into_iter().map(|item| settings.mask_json(item, &IDENTIFIERS)).collect())
 }
 
 fn is_unknown_method(failure: &Failure) -> bool {

@@ -28,7 +28,10 @@ use super::{
     state::State,
     subscriber::Wanted,
 };
-use crate::{catalog::Declared, work};
+use crate::{
+    catalog::Declared,
+    work::{self, Waiter},
+};
 
 /// A handle to one server.
 #[derive(Clone, Debug)]
@@ -173,7 +176,7 @@ impl Upstream {
 
     /// Makes one call. Dropping the future cancels it.
     pub async fn execute(&self, invocation: &Invocation<'_>) -> Result<CallResult, Failure> {
-        self.call(invocation).await.map_err(|failure| masked(&self.settings, failure))
+        self.call(invocation).await.map_err(|failure| self.settings.mask_failure(failure))
     }
 
     async fn call(&self, invocation: &Invocation<'_>) -> Result<CallResult, Failure> {
@@ -190,7 +193,10 @@ impl Upstream {
         let request =
             Request { arguments, ..request.with("name", serde_json::Value::from(invocation.tool).to_string()) };
         let payload = self.perform(&request, Some(invocation.tool)).await?.map_err(from_rpc)?;
-        work::sized(payload.bytes(), |_| CallResult::from_payload(payload)).await
+        let bytes = payload.bytes();
+        let settings = Arc::clone(&self.settings);
+        let read = move |_: &Waiter| CallResult::from_payload(payload).map(|result| settings.mask_result(result));
+        work::sized(bytes, read).await
     }
 
     /// Makes a request when it is its turn, on a server that is started if need be. `tool` is what it
@@ -344,11 +350,6 @@ impl Drop for Closing<'_> {
             self.lives.spawn(async move { connection.close(reason).await });
         }
     }
-}
-
-/// A failure that may be shown to anyone.
-pub(super) fn masked(settings: &Settings, failure: Failure) -> Failure {
-    Failure { message: settings.mask(failure.message), ..failure }
 }
 
 /// A failure of a server that did not answer, with what it said last. Others have told why.

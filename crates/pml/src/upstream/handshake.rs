@@ -42,7 +42,7 @@ pub(super) async fn connect(
         Err(failure) if known.is_some() && is_refusal(&failure) => attempt(settings, reach, limits, None).await,
         connected => connected,
     };
-    connected.map_err(as_init)
+    connected.map(|connection| connection.masked(settings)).map_err(as_init)
 }
 
 async fn attempt(

@@ -30,7 +30,7 @@ use super::{
     process::LastWords,
     relay::{
         ASKABLE, Asked, Asks, INTERNAL_ERROR, MAX_ASK_BYTES, MAX_ASKS, MAX_ID_BYTES, MAX_SAID_BYTES, Open, Owner,
-        Relay, Said,
+        Relay, Said, SaidSender,
     },
 };
 
@@ -155,7 +155,7 @@ impl Inbox {
         self: &Arc<Self>,
         id: u64,
         idle: Duration,
-        said: Option<mpsc::Sender<Said>>,
+        said: Option<SaidSender>,
         owner: Option<Owner>,
     ) -> Result<Waiting, Failure> {
         let (answer, progress) = (oneshot::channel(), Arc::new(Notify::new()));
@@ -515,7 +515,7 @@ impl Inbox {
     }
 
     /// Says something that may be lost.
-    fn say(&self, to: &mpsc::Sender<Said>, params: &RawValue, what: impl FnOnce(Box<RawValue>) -> Said) {
+    fn say(&self, to: &SaidSender, params: &RawValue, what: impl FnOnce(Box<RawValue>) -> Said) {
         if params.get().len() > MAX_SAID_BYTES || to.try_send(what(params.to_owned())).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -604,7 +604,7 @@ enum Listener<'a> {
     /// No client listens.
     Nobody,
     /// The request that it is taken to belong to.
-    One(u64, &'a Relay, &'a mpsc::Sender<Said>),
+    One(u64, &'a Relay, &'a SaidSender),
     /// It may belong to the requests of more than one client.
     Several,
 }
@@ -746,7 +746,7 @@ mod tests {
     async fn what_is_too_large_for_a_client_is_refused_or_counted() {
         let (inbox, heard, mut replied) = inbox();
         let (said, mut client) = mpsc::channel(4);
-        let _waiting = inbox.register_forwarded(1, Duration::from_secs(1), Some(said), None).unwrap();
+        let _waiting = inbox.register_forwarded(1, Duration::from_secs(1), Some(said.into()), None).unwrap();
         let long = "x".repeat(MAX_ASK_BYTES);
         inbox.receive(format!(r#"{{"id":"{long}","method":"roots/list"}}"#).as_bytes(), None);
         inbox.receive(format!(r#"{{"id":8,"method":"roots/list","params":{{"a":"{long}"}}}}"#).as_bytes(), None);
@@ -770,7 +770,9 @@ mod tests {
         let (ann, bob) = (Owner::new(Arc::new(1)), Owner::new(Arc::new(1)));
         let (said, mut client) = mpsc::channel(4);
         let register = |id, owner: &Owner| {
-            inbox.register_forwarded(id, Duration::from_secs(1), Some(said.clone()), Some(owner.clone())).unwrap()
+            inbox
+                .register_forwarded(id, Duration::from_secs(1), Some(said.clone().into()), Some(owner.clone()))
+                .unwrap()
         };
         let (_one, _two, three) = (register(1, &ann), register(2, &ann), register(3, &bob));
         let log = br#"{"method":"notifications/message","params":{"level":"info"}}"#;

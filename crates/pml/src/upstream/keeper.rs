@@ -5,14 +5,16 @@
 //! in another role. The keeper adopts whatever the server leaves behind, ends with the server, and
 //! ends everything when pml is gone, however pml went. SIGTERM ends the server politely, SIGINT at
 //! once. It never touches what flows between the two:
-//! the server has pml's pipes.
+//! the server has pml's pipes. It does not know what it starts either: the command line comes over those pipes, see
+//! [`launch`].
 //!
 //! **Invariant:** when the keeper has ended, none of the server's descendants lives.
 
 use std::{
     ffi::OsString,
+    fs::File,
     io::{self, Write},
-    os::unix::process::CommandExt as _,
+    os::{fd::AsFd as _, unix::process::CommandExt as _},
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
@@ -24,7 +26,12 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 
-use super::{cgroup, process_tree::Processes, settings::ProcessLimits};
+use super::{
+    cgroup,
+    launch::{self, Launch},
+    process_tree::Processes,
+    settings::ProcessLimits,
+};
 
 /// First argument of a keeper.
 pub const KEEPER: &str = "keep-server";
@@ -50,8 +57,7 @@ pub(super) fn arguments(limits: ProcessLimits, group: Option<&Path>) -> [OsStrin
     ]
 }
 
-/// The keeper. `args`: pml's pid, a control group or nothing, the limits, the server's command and its
-/// arguments.
+/// The keeper. `args`: pml's pid, a control group or nothing, and the limits.
 pub fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     match keep(&mut args) {
         Ok(code) => code,
@@ -62,7 +68,7 @@ pub fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Becomes the server. `args`: the limits, the command and its arguments.
+/// Becomes the server. `args`: the limits. Command, arguments and variables come on standard input.
 pub fn exec(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let err = match become_server(&mut args) {
         Ok(never) => match never {},
@@ -174,10 +180,11 @@ fn become_server(args: &mut dyn Iterator<Item = OsString>) -> io::Result<std::co
     if cpu > 0 {
         limit(Resource::Cpu, cpu)?;
     }
-    let program = args.next().ok_or(io::ErrorKind::InvalidInput)?;
-    #[expect(clippy::disallowed_methods, reason = "the environment was cleared when the keeper was started")]
+    // Not through `io::stdin`, which would read on into what is the server's.
+    let Launch { program, args, env } = launch::read(File::from(io::stdin().as_fd().try_clone_to_owned()?))?;
+    #[expect(clippy::disallowed_methods, reason = "the environment is cleared")]
     let mut command = std::process::Command::new(program);
-    Err(command.args(args).exec())
+    Err(command.args(args).env_clear().envs(env).exec())
 }
 
 /// Sets both limits, or keeps the hard one where it is lower already.

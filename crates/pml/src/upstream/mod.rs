@@ -22,6 +22,8 @@ mod handle;
 mod handshake;
 mod inbox;
 pub mod keeper;
+mod launch;
+mod masking;
 mod news;
 pub mod oauth;
 mod process;

@@ -24,7 +24,7 @@ use tokio::{
 use super::{
     cgroup::Cgroup,
     failure::Failure,
-    keeper,
+    keeper, launch,
     process_tree::Processes,
     settings::{ProcessLimits, Secret},
 };
@@ -66,18 +66,27 @@ pub(super) struct Process {
     grace: Duration,
 }
 
+/// A server's pipes.
+#[derive(Debug)]
+pub(super) struct Pipes {
+    /// What must be written to `stdin` before any message: there is no server before it has been read.
+    pub(super) launch: Vec<u8>,
+    pub(super) stdin: ChildStdin,
+    pub(super) stdout: ChildStdout,
+}
+
 impl Process {
-    /// Starts the server. Its pipes are for the caller.
-    pub(super) fn start(start: &Start<'_>, grace: Duration) -> Result<(Process, ChildStdin, ChildStdout), Failure> {
+    /// Starts the server. Its pipes are for the caller, who writes `launch` first.
+    pub(super) fn start(start: &Start<'_>, grace: Duration) -> Result<(Process, Pipes), Failure> {
         let program = find(start)?;
         if let Some(cwd) = start.cwd.filter(|cwd| !cwd.is_dir()) {
             return Err(Failure::never(format!("its working directory `{}` does not exist", cwd.display())));
         }
+        let launch = launch::encode(&program, start.args, start.env.iter())
+            .ok_or_else(|| Failure::never("its arguments or variables have a zero byte in them"))?;
         let group = Cgroup::create(start.limits.memory_bytes);
         let mut command = command(start.pml);
-        command.args(keeper::arguments(start.limits, group.as_ref().map(Cgroup::path))).arg(program);
-        command.args(start.args.iter().map(Secret::reveal));
-        command.envs(start.env.iter().map(|(name, value)| (name, value.reveal())));
+        command.args(keeper::arguments(start.limits, group.as_ref().map(Cgroup::path)));
         if let Some(cwd) = start.cwd {
             command.current_dir(cwd);
         }
@@ -92,7 +101,7 @@ impl Process {
         let excess = Arc::new(AtomicU64::new(0));
         let watch = tokio::spawn(watch(keeper.id(), start.limits.memory_bytes, Arc::clone(&excess)));
         let process = Process { keeper, stderr: words, drain, watch, group, excess, limits: start.limits, grace };
-        Ok((process, stdin, stdout))
+        Ok((process, Pipes { launch, stdin, stdout }))
     }
 
     /// The last lines on stderr, to be put behind a message.

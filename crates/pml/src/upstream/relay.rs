@@ -28,8 +28,9 @@ use super::{
     connection::{Era, Passing, Request, from_rpc},
     discovery::{self, Kind},
     failure::{Failure, Retry},
-    handle::{Upstream, masked},
+    handle::Upstream,
     inbox::Inbox,
+    settings::Settings,
     subscriber::Watch,
 };
 use crate::{catalog::Declared, room::Held, work};
@@ -109,14 +110,21 @@ impl fmt::Debug for Owner {
 
 impl Upstream {
     /// Passes a request on and gives back the server's result, an object, or its error, both as they
-    /// were sent. Dropping the future cancels the request.
+    /// were sent, but for the server's secrets in errors. Dropping the future cancels the request.
     ///
     /// Otherwise it is as with [`execute`](Upstream::execute): the server is started, the request waits
     /// for its turn and has its timeouts, of which the one for silence stands still while the client is
     /// asked something. The future must be polled for answers to the server's questions to be sent, and
     /// what was said last may still be in the channel when it ends.
     pub async fn forward(&self, forward: Forward<'_>) -> Result<Result<Whole, RpcError>, Failure> {
-        self.pass(forward).await.map_err(|failure| masked(&self.settings, failure))
+        let settings = Arc::clone(&self.settings);
+        match self.pass(forward).await.map_err(|failure| settings.mask_failure(failure))? {
+            Ok(Whole { text, held }) => {
+                let masked = work::sized(text.get().len(), move |_| settings.mask_passed(text)).await;
+                Ok(Ok(Whole { text: masked, held }))
+            }
+            Err(error) => Ok(Err(settings.mask_error(error))),
+        }
     }
 
     async fn pass(&self, forward: Forward<'_>) -> Result<Result<Whole, RpcError>, Failure> {
@@ -128,6 +136,7 @@ impl Upstream {
         let tool = name.filter(|_| method == "tools/call");
         let (idle, total) = self.settings.timeouts_for(tool.unwrap_or_default());
         let is_heavy = params.values().any(work::is_heavy);
+        let relay = relay.map(|sender| SaidSender { sender, settings: Arc::clone(&self.settings) });
         let passing = work::weighed(is_heavy, move |_| Passing::new(&params, meta, relay, owner)).await;
         let passing = Some(Arc::new(passing));
         let request = Request { name, headers, idle, total, passing, ..Request::new(method, total) };
@@ -146,18 +155,18 @@ impl Upstream {
 
     /// All resources, templates or prompts, as the server describes them. None if it has no such thing.
     pub async fn list(&self, kind: Kind) -> Result<Vec<Value>, Failure> {
-        let bound = self.settings.call_timeout;
+        let settings = &self.settings;
         let list = async {
             let status = self.ready().await?;
             match &status.connection {
-                Some(connection) => discovery::list(connection, kind, bound).await,
+                Some(connection) => discovery::list(settings, connection, kind).await,
                 None => {
-                    let work = async |connection: &_| discovery::list(connection, kind, bound).await;
-                    self.alone(self.settings.limits, status.era, work).await
+                    let work = async |connection: &_| discovery::list(settings, connection, kind).await;
+                    self.alone(settings.limits, status.era, work).await
                 }
             }
         };
-        list.await.map_err(|failure| masked(&self.settings, failure))
+        list.await.map_err(|failure| self.settings.mask_failure(failure))
     }
 
     /// Watches a resource: while what is returned lives, the bus tells when it changes. The server has
@@ -183,7 +192,7 @@ impl Upstream {
             }
             Ok(watch)
         };
-        watch.await.map_err(|failure| masked(&self.settings, failure))
+        watch.await.map_err(|failure| self.settings.mask_failure(failure))
     }
 
     /// Says how much the server is to log, now or when it runs. Servers of the new era are told with
@@ -216,10 +225,37 @@ impl Upstream {
     }
 }
 
+/// The channel to the client of a request, for what the server says meanwhile, without the server's secrets.
+#[derive(Clone, Debug)]
+pub(super) struct SaidSender {
+    sender: mpsc::Sender<Said>,
+    settings: Arc<Settings>,
+}
+
+impl SaidSender {
+    /// Says something, if there is room for it.
+    pub(super) fn try_send(&self, said: Said) -> Result<(), mpsc::error::TrySendError<Said>> {
+        let mask = |params| self.settings.mask_json(params, &[]);
+        self.sender.try_send(match said {
+            Said::Progress(params) => Said::Progress(mask(params)),
+            Said::Log(params) => Said::Log(mask(params)),
+            Said::Ask { method, params, reply } => Said::Ask { method, params: mask(params), reply },
+        })
+    }
+}
+
+/// Of a server without secrets.
+#[cfg(test)]
+impl From<mpsc::Sender<Said>> for SaidSender {
+    fn from(sender: mpsc::Sender<Said>) -> SaidSender {
+        SaidSender { sender, settings: Arc::new(Settings::new("", Err(String::new()))) }
+    }
+}
+
 /// The inbox's end of a request that is passed on.
 #[derive(Debug)]
 pub(super) struct Relay {
-    pub(super) said: Option<mpsc::Sender<Said>>,
+    pub(super) said: Option<SaidSender>,
     pub(super) asked: mpsc::Sender<Asked>,
     pub(super) owner: Option<Owner>,
 }
@@ -257,7 +293,7 @@ impl fmt::Debug for Asks {
 
 impl Asks {
     /// A relay, and where its questions arrive.
-    pub(super) fn new(inbox: &Arc<Inbox>, said: Option<mpsc::Sender<Said>>, owner: Option<Owner>) -> (Relay, Asks) {
+    pub(super) fn new(inbox: &Arc<Inbox>, said: Option<SaidSender>, owner: Option<Owner>) -> (Relay, Asks) {
         let (sender, asked) = mpsc::channel(MAX_ASKS);
         let desk = Desk { inbox: Arc::clone(inbox), asked, open: FuturesUnordered::new() };
         (Relay { said, asked: sender, owner }, Asks(Some(Box::new(desk))))

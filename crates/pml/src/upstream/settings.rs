@@ -5,14 +5,12 @@ use std::{
     fmt,
     num::NonZeroU32,
     path::PathBuf,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
     time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
 
-/// Shorter secrets are none, and would blot out half of a text.
-const MIN_SECRET_BYTES: usize = 6;
 /// Tokens of one server that are remembered for blotting out; older ones are no longer valid.
 const TOKENS: usize = 8;
 
@@ -100,6 +98,10 @@ impl Eq for Tokens {}
 impl Tokens {
     pub(super) fn is_shared_with(&self, other: &Tokens) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, Vec<Secret>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn add(&self, token: &Secret) {
@@ -222,18 +224,6 @@ impl Settings {
         }
     }
 
-    /// A text without the server's secrets.
-    pub fn mask(&self, mut text: String) -> String {
-        let tokens = self.tokens.0.read().unwrap_or_else(PoisonError::into_inner);
-        let secrets = self.masked.iter().chain(tokens.iter()).map(Secret::reveal);
-        for secret in secrets.filter(|secret| secret.len() >= MIN_SECRET_BYTES) {
-            if text.contains(secret) {
-                text = text.replace(secret, "***");
-            }
-        }
-        text
-    }
-
     /// The limits of a process that serves a call of `tool`.
     pub(super) fn limits_for(&self, tool: &str) -> ProcessLimits {
         let tool = self.tools.get(tool).copied().unwrap_or_default();
@@ -266,16 +256,6 @@ mod tests {
         };
         let shown = format!("{:?}", Settings::new("a", Ok(target)));
         assert!(!shown.contains("hunter2") && shown.contains("***"), "{shown}");
-    }
-
-    #[test]
-    fn secrets_are_blotted_out() {
-        let mut settings = Settings::new("a", Err(String::new()));
-        settings.masked = vec![Secret::new("hunter2"), Secret::new("a")];
-        assert_eq!(settings.mask("a token hunter2!".to_owned()), "a token ***!");
-        // What one copy learns, all know.
-        settings.clone().tokens.add(&Secret::new("fresh-token"));
-        assert_eq!(settings.mask("fresh-token, hunter2".to_owned()), "***, ***");
     }
 
     #[test]

@@ -131,7 +131,7 @@ async fn legacy(connection: &Connection, wanted: &Wanted, bound: Duration) -> In
             let request =
                 Request::new("logging/setLevel", bound).with("level", Value::from(level.as_str()).to_string());
             if let Err(failure) = connection.request(&request).await {
-                tracing::debug!(server = connection.server, "the level of logs is not set: {}", failure.message);
+                tracing::debug!(server = connection.server, code = %failure.code, "the level of logs is not set");
             }
         }
         for uri in known.iter().filter(|uri| !now.uris.contains_key(*uri)) {

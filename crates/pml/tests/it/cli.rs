@@ -14,6 +14,8 @@ use pml_testkit::helper_path;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use super::peer::write_config;
+
 fn pml(args: &[&str]) -> Output {
     pml_in(Path::new("/"), args, b"")
 }
@@ -23,6 +25,7 @@ fn pml_in(directory: &Path, args: &[&str], stdin: &[u8]) -> Output {
         .args(args)
         .current_dir(directory)
         .env_remove("PML_CONFIG")
+        .env_remove("XDG_CONFIG_HOME")
         .env_remove("PML_LOG")
         .env_remove("RUST_LOG")
         .env("HOME", directory)
@@ -147,10 +150,11 @@ fn limits_can_be_set_on_the_command_line_and_in_the_file() {
     assert_eq!(json_of(&pml(&["run", "--json", "--timeout", "50ms", "-e", "for (;;) {}"]))["error"]["code"], "TIMEOUT");
 
     let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("pml.toml"), "[limits]\nmemory_mb = 8\n").unwrap();
+    let file = directory.path().join(".config/pml/pml.toml");
+    write_config(&file, "[limits]\nmemory_mb = 8\n");
     let output = pml_in(directory.path(), &["run", "--json", "-e", bomb], b"");
     assert_eq!(json_of(&output)["error"]["code"], "MEMORY_LIMIT");
-    fs::write(directory.path().join("pml.toml"), "[limits]\nmemory = 8\n").unwrap();
+    write_config(&file, "[limits]\nmemory = 8\n");
     let output = pml_in(directory.path(), &["run", "-e", "1"], b"");
     assert_eq!(output.status.code(), Some(2));
     let message = stderr(&output);
@@ -201,12 +205,15 @@ fn the_demo_runs_and_doctor_finds_a_safe_sandbox() {
 #[cfg(target_os = "linux")]
 fn pml_without(calls: &str, args: &[&str], config: &str) -> Output {
     let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("pml.toml"), config).unwrap();
+    write_config(&directory.path().join(".config/pml/pml.toml"), config);
     Command::new(helper_path("without-syscall"))
         .arg(calls)
         .arg(env!("CARGO_BIN_EXE_pml"))
         .args(args)
         .current_dir(directory.path())
+        .env("HOME", directory.path())
+        .env_remove("PML_CONFIG")
+        .env_remove("XDG_CONFIG_HOME")
         .env_remove("PML_LOG")
         .output()
         .unwrap()
@@ -342,7 +349,7 @@ fn a_tool_that_is_called_before_its_server_has_started_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("pml.toml");
     let server = pml_testkit::fixture_path();
-    fs::write(&config, format!("[servers.fix]\ncommand = {server:?}\nargs = ['--fault', 'slow-start=700']\n")).unwrap();
+    write_config(&config, &format!("[servers.fix]\ncommand = {server:?}\nargs = ['--fault', 'slow-start=700']\n"));
     let mut child = Command::new(env!("CARGO_BIN_EXE_pml"))
         .args(["serve", "--expose", "passthrough", "--plain-names"])
         .args([Path::new("--config"), &config, Path::new("--data-dir"), &folder.path().join("data")])

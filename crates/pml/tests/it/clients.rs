@@ -659,6 +659,14 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     let output = ask(&user, "yes", "", &["import", "--from", "claude"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(user.servers(), ["db", "docs", "github"]);
+    // What is written while the user reads is not what is trusted.
+    user.write("project/pml.toml", "[servers.theirs]\ncommand = \"x\"\n");
+    assert_eq!(ask(&user, "y", "project/pml.toml", &["trust"]).status.code(), Some(0));
+    assert_eq!(user.servers(), ["db", "docs", "github"]);
+    assert_eq!(ask(&user, "n", "", &["trust"]).status.code(), Some(1));
+    assert_eq!(user.servers(), ["db", "docs", "github"]);
+    assert_eq!(ask(&user, "y", "", &["trust"]).status.code(), Some(0));
+    assert_eq!(user.servers(), ["db", "docs", "github", "theirs"]);
 }
 
 #[test]

@@ -88,7 +88,7 @@ async fn unknown_tools_without_number_are_answered() {
 #[tokio::test]
 async fn a_refused_call_costs_nothing_however_large_its_handles_are() {
     let data_dir = tempfile::tempdir().unwrap();
-    let policy = pml::broker::Policy { allow: Vec::new(), deny: vec!["fix:any".to_owned()] };
+    let policy = pml::broker::Policy { deny: vec!["fix:any".to_owned()], ..pml::broker::Policy::default() };
     let mut gateway = Gateway::with(vec![fixture(Way::Stdio, "both", &[])], policy, data_dir);
     gateway.budget.timeout = Duration::from_secs(120);
     let program = r#"import { callTool } from "pml";

@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 use super::{
     cli::{json_of, stderr, stdout},
     gateway::{Gateway, remote},
+    peer::write_config,
 };
 
 const CALL: &str = "return await mcp.fix.add({ a: 20, b: 22 })";
@@ -51,7 +52,7 @@ impl Home {
     }
 
     fn configure(&self, text: &str) {
-        fs::write(self.folder.path().join("pml.toml"), text).unwrap();
+        write_config(&self.folder.path().join(".config/pml/pml.toml"), text);
     }
 
     fn data(&self) -> PathBuf {

@@ -307,7 +307,7 @@ async fn a_changed_configuration_counts_and_disturbs_no_run() {
     let run = peer.ask("tools/call", json!({"name": "execute_code", "arguments": {"code": code}})).await;
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
 
-    std::fs::write(home.path().join("pml.toml"), server("new")).unwrap();
+    home.configure(&server("new"));
     loop {
         let overview = peer.call("search_tools", json!({"query": ""})).await;
         let servers: Vec<_> = names(&overview["structuredContent"]["servers"], "server");
@@ -327,16 +327,15 @@ async fn a_changed_configuration_counts_and_disturbs_no_run() {
     assert_eq!(answer["result"]["structuredContent"]["result"], "slept 4000 ms", "{answer}");
 
     // What is no file at all, and what has a mistake, changes nothing; and what is mended counts again.
-    std::fs::remove_file(home.path().join("pml.toml")).unwrap();
-    std::os::unix::fs::symlink("/dev/zero", home.path().join("pml.toml")).unwrap();
+    std::fs::remove_file(home.config()).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", home.config()).unwrap();
     tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
     assert_eq!(peer.value("return await mcp.new.echo({ text: 'still' })").await, "still");
-    std::fs::remove_file(home.path().join("pml.toml")).unwrap();
-    std::fs::write(home.path().join("pml.toml"), "[servers.new]\ncomand = 1\n").unwrap();
+    std::fs::remove_file(home.config()).unwrap();
+    home.configure("[servers.new]\ncomand = 1\n");
     tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
     assert_eq!(peer.value("return await mcp.new.echo({ text: 'd' })").await, "d");
-    std::fs::write(home.path().join("pml.toml"), format!("{}[policy]\ndeny = [\"new:echo\"]\n", server("new")))
-        .unwrap();
+    home.configure(&format!("{}[policy]\ndeny = [\"new:echo\"]\n", server("new")));
     super::peer::send_signal(peer.pid(), rustix::process::Signal::HUP);
     loop {
         let denied = peer.call("execute_code", json!({"code": "return await mcp.new.echo({ text: 'e' })"})).await;
@@ -346,7 +345,7 @@ async fn a_changed_configuration_counts_and_disturbs_no_run() {
         }
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
-    let old = home.path().join("pml.toml");
+    let old = home.config();
     assert!(old.exists());
     eventually(|| super::peer::descendants(peer.pid()).len() <= 3).await;
     peer.end().await;

@@ -4,7 +4,8 @@
 use std::{
     fs,
     net::SocketAddr,
-    path::Path,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
     process::{ExitStatus, Output, Stdio},
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
@@ -45,8 +46,17 @@ impl Home {
 
     pub(crate) fn new(config: &str) -> Home {
         let home = Home::empty();
-        fs::write(home.path().join("pml.toml"), config).unwrap();
+        home.configure(config);
         home
+    }
+
+    /// The user's own configuration.
+    pub(crate) fn config(&self) -> PathBuf {
+        self.path().join(".config/pml/pml.toml")
+    }
+
+    pub(crate) fn configure(&self, text: &str) {
+        write_config(&self.config(), text);
     }
 
     /// With the fixture as its server `fix`, and each run in a process of its own, so that one that is left
@@ -89,7 +99,12 @@ impl Home {
 
     /// The same with more arguments.
     pub(crate) fn stdio_with(&self, era: Era, args: &[&str]) -> Peer {
-        let mut child = self.serve(args).stderr(Stdio::null()).spawn().unwrap();
+        self.stdio_logged(era, args, Stdio::null())
+    }
+
+    /// The same with its stderr somewhere.
+    pub(crate) fn stdio_logged(&self, era: Era, args: &[&str], stderr: impl Into<Stdio>) -> Peer {
+        let mut child = self.serve(args).stderr(stderr).spawn().unwrap();
         let input = child.stdin.take();
         let output = child.stdout.take().map(BufReader::new);
         Peer { child, input, output, era, heard: Vec::new(), number: 0 }
@@ -128,6 +143,13 @@ impl Home {
         let text = fs::read_to_string(self.path().join(".local/share/pml/audit.jsonl")).unwrap_or_default();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
+}
+
+/// Writes a configuration file as pml accepts it, whatever the umask of the test.
+pub(crate) fn write_config(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
 }
 
 pub(crate) fn initialize(version: &str) -> Value {

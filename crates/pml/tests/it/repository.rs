@@ -67,7 +67,7 @@ fn every_layer_is_in_the_threat_model() {
 }
 
 /// The host's modules in reading order: each may use only those behind it.
-const MODULES: [&str; 15] = [
+const MODULES: [&str; 16] = [
     "cli",
     "clients",
     "config",
@@ -82,6 +82,7 @@ const MODULES: [&str; 15] = [
     "audit",
     "room",
     "work",
+    "files",
     "error",
 ];
 
@@ -167,6 +168,41 @@ fn dependencies_come_from_the_registry_under_known_licences() {
         let source = package["source"].as_str();
         assert!(source.is_none_or(|source| source.starts_with("registry+")), "{name}: {source:?}");
     }
+}
+
+/// The gate's step for dependencies, with a cargo that only writes down what it is asked.
+#[cfg(unix)]
+#[test]
+fn advisories_are_checked_where_they_can_be_and_it_is_said_where_not() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let run = |has_deny: bool, has_database: bool| {
+        let folder = tempfile::tempdir().unwrap();
+        let (home, cargo) = (folder.path().join("home"), folder.path().join("cargo"));
+        fs::create_dir_all(home.join("advisory-dbs")).unwrap();
+        if has_database {
+            fs::create_dir(home.join("advisory-dbs/one")).unwrap();
+        }
+        fs::write(&cargo, format!("#!/bin/sh\necho \"cargo $*\"\nexit {}\n", u8::from(!has_deny))).unwrap();
+        fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!("{}:/usr/bin:/bin", folder.path().display());
+        #[expect(clippy::disallowed_methods, reason = "runs a script as a shell would")]
+        let output = std::process::Command::new(root().join("scripts/dependencies"))
+            .env("PATH", path)
+            .env("CARGO_HOME", &home)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let all = run(true, true);
+    assert!(all.contains("check licenses bans sources") && all.contains("check --disable-fetch advisories"), "{all}");
+    for (has_deny, has_database) in [(false, true), (true, false)] {
+        let some = run(has_deny, has_database);
+        assert!(some.contains("NOT CHECKED: advisories") && !some.contains("--disable-fetch"), "{some}");
+    }
+    assert!(read("deny.toml").contains("\n[advisories]\n"));
+    assert!(read("scripts/test").contains("scripts/dependencies"));
 }
 
 #[test]

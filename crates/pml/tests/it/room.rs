@@ -168,9 +168,9 @@ async fn large_results_of_all_runs_together_stay_within_their_room() {
         let text = |answer: &Value| answer["content"][0]["text"].as_str().unwrap_or_default().to_owned();
         assert!(!fine.is_empty(), "{:?}", refused.iter().map(|answer| text(answer)).collect::<Vec<_>>());
         assert!(refused.iter().all(|answer| text(answer).contains("RESULT_TOO_LARGE")), "{refused:?}");
-        // The room, and what is being written or given away at the same time.
+        // A result that is in the room is at most three times in memory: as it was read, as it is, and as it is written.
         let grown = peak_mb(server.pid()) - before;
-        assert!(grown < 64.0 + 100.0, "{expose}: {grown} MB for {} results", fine.len());
+        assert!(grown < 3.0 * 64.0 + 20.0, "{expose}: {grown} MB for {} results", fine.len());
         // What has ended takes no more room.
         assert_eq!(
             client

@@ -241,6 +241,49 @@ async fn bodies_that_no_client_should_send_are_refused_and_survived() {
 }
 
 #[tokio::test]
+async fn a_head_of_more_than_64_kib_is_refused_however_it_is_filled() {
+    let home = Home::new("");
+    let server = home.http(&[]).await;
+    let client = server.client(Era::Modern).await;
+    let status = async |head: String| {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        // pml may answer and close before it has read everything.
+        let _ = stream.write_all(head.as_bytes()).await;
+        let mut status = [0; 12];
+        let read = timeout(PATIENCE, stream.read_exact(&mut status)).await.expect("an answer");
+        read.map(|_| String::from_utf8_lossy(&status[9..]).into_owned()).unwrap_or_else(|err| err.to_string())
+    };
+    const LIMIT: usize = 64 * 1024;
+    /// A head of exactly so many bytes.
+    fn filled(head: &str, size: usize, fill: impl Fn(usize) -> String) -> String {
+        let rest = size - head.len();
+        head.trim_end_matches("\r\n").to_owned() + "\r\n" + &fill(rest) + "\r\n"
+    }
+    let plain = server.http("GET", "/metrics").head();
+    let one = |bytes: usize| format!("X: {}\r\n", "y".repeat(bytes - 5));
+    let many = |bytes: usize| {
+        let part = bytes / 50;
+        (0..50).map(|index| one(if index == 0 { bytes - 49 * part } else { part })).collect::<String>()
+    };
+    for (fill, name) in [(&one as &dyn Fn(usize) -> String, "one header"), (&many, "many headers")] {
+        assert_eq!(filled(&plain, LIMIT, fill).len(), LIMIT, "{name}");
+        assert_eq!(status(filled(&plain, LIMIT, fill)).await, "200", "{name}");
+        for size in [LIMIT + 1, 70_000, 100_000, 120_000] {
+            assert_eq!(status(filled(&plain, size, fill)).await, "431", "{name} {size}");
+        }
+    }
+    // Where nobody needs a token, and with a long address; what is too long for any is told so.
+    let open = server.http("GET", "/healthz").head();
+    assert_eq!(status(filled(&open, 100_000, one)).await, "431");
+    let path = format!("/metrics?{}", "x".repeat(60_000));
+    assert_eq!(status(filled(&server.http("GET", &path).head(), 90_000, one)).await, "431");
+    let path = format!("/metrics?{}", "x".repeat(100_000));
+    assert_eq!(status(server.http("GET", &path).head()).await, "414");
+    assert!(client.is_up().await);
+    server.end().await;
+}
+
+#[tokio::test]
 async fn a_session_is_followed_ended_and_then_unknown() {
     let home = Home::new("");
     let server = home.http(&[]).await;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     cli::{json_of, stderr, stdout},
-    peer::Home,
+    peer::{Era, Home, descendants, eventually},
 };
 
 #[test]
@@ -66,7 +66,7 @@ fn servers_are_added_listed_and_removed() {
     let header = "Authorization: Bearer ${SECRET_TOKEN}";
     let added = home.pml(&["server", "add", "far", "https://example.org/mcp?key=abc", "--header", header]);
     assert!(added.status.success(), "{added:?}");
-    let text = fs::read_to_string(home.path().join("pml.toml")).unwrap();
+    let text = fs::read_to_string(home.config()).unwrap();
     assert!(text.starts_with("# mine\n[limits]\ncalls = 7 # few\n"), "{text}");
     assert!(text.contains("args = [\"--tools\", \"3\"]") && text.contains("TOKEN = \"${SECRET_TOKEN}\""), "{text}");
     let list = home.pml(&["server", "list"]);
@@ -87,13 +87,13 @@ fn servers_are_added_listed_and_removed() {
         (&["server", "remove", "fixx"], "did you mean `fix`?"),
         (&["server", "add", "new"], "required"),
     ];
-    let before = fs::read_to_string(home.path().join("pml.toml")).unwrap();
+    let before = fs::read_to_string(home.config()).unwrap();
     for (args, expected) in mistakes {
         let output = home.pml(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(stderr(&output).contains(expected), "{args:?}: {}", stderr(&output));
     }
-    assert_eq!(fs::read_to_string(home.path().join("pml.toml")).unwrap(), before);
+    assert_eq!(fs::read_to_string(home.config()).unwrap(), before);
 }
 
 #[test]
@@ -182,7 +182,90 @@ fn a_server_that_hangs_costs_nothing_where_it_is_not_used() {
 fn files_with_tokens_are_for_their_owner_only() {
     let home = Home::empty();
     assert!(home.pml(&["server", "add", "a", "--env", "TOKEN=sk-12345", "--", "x"]).status.success());
-    let file = home.path().join(".config/pml/pml.toml");
+    let file = home.config();
     let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(file).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
+}
+
+#[tokio::test]
+async fn arguments_and_variables_of_a_server_are_those_of_no_other_process() {
+    let fixture = fixture_path();
+    let script = format!("{}; true", fixture.to_str().unwrap());
+    for isolation in ["shared", "per_call"] {
+        let home = Home::new(&format!(
+            "[servers.fix]\ncommand = \"sh\"\nisolation = \"{isolation}\"\n\
+            args = [\"-c\", {script:?}, \"sh\", \"--token=hunter2hunter2\"]\nenv = {{ API_KEY = \"hunter3hunter3\" }}\n"
+        ));
+        let mut peer = home.connected(Era::Legacy).await;
+        let code = "await mcp.fix.sleep({ ms: 1500 })";
+        let run = peer.ask("tools/call", json!({"name": "execute_code", "arguments": {"code": code}})).await;
+        let read = |pid: u32, file: &str| {
+            String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default()).into_owned()
+        };
+        let (mut servers, mut keepers) = (0, 0);
+        eventually(|| {
+            for pid in descendants(peer.pid()).into_iter().chain([peer.pid()]) {
+                let (command, variables) = (read(pid, "cmdline"), read(pid, "environ"));
+                if command.starts_with("pml") {
+                    assert!(!command.contains("hunter") && !variables.contains("hunter"), "{isolation}: {command}");
+                }
+                servers += u32::from(command.contains("hunter2hunter2") && variables.contains("hunter3hunter3"));
+                keepers += u32::from(command.starts_with("pml-server"));
+            }
+            servers > 0 && keepers > 0
+        })
+        .await;
+        assert_eq!(peer.answer(&run).await["result"]["isError"], false, "{isolation}");
+        peer.end().await;
+    }
+}
+
+#[test]
+fn long_arguments_reach_a_server_and_a_zero_byte_is_refused() {
+    let fixture = fixture_path();
+    // Longer than a pipe holds.
+    let home = Home::new(&format!(
+        "[servers.fix]\ncommand = {fixture:?}\nenv = {{ LONG = {:?}, PLAIN = \"a b\\nc\" }}\n[servers.zero]\ncommand = {fixture:?}\nenv = {{ A = \"a\\u0000b\" }}\n",
+        "x".repeat(100_000)
+    ));
+    let code = "let zero; try { await mcp.zero.echo({ text: 'x' }) } catch (e) { zero = e.message }
+        return [(await mcp.fix.env({ name: 'LONG' })).length, await mcp.fix.env({ name: 'PLAIN' }), zero]";
+    let outcome = json_of(&home.pml(&["run", "--json", "-e", code]));
+    assert_eq!((&outcome["result"][0], &outcome["result"][1]), (&json!(100_000), &json!("a b\nc")), "{outcome}");
+    assert!(outcome["result"][2].as_str().unwrap().contains("a zero byte"), "{outcome}");
+}
+
+#[tokio::test]
+async fn rules_that_match_nothing_are_said_when_pml_starts_when_they_change_and_by_doctor() {
+    let fixture = fixture_path();
+    let config = |policy: &str| {
+        let server = |name: &str| format!("[servers.{name}]\ncommand = {fixture:?}\n");
+        let broken = "[servers.gone]\ncommand = \"no-such-thing\"\n";
+        let off = "[servers.off]\ncommand = \"x\"\nenabled = false\ndisabled_tools = [\"y\"]\n";
+        format!("{}disabled_tools = [\"slep\"]\n{broken}{off}[policy]\n{policy}\n", server("fix"))
+    };
+    let home = Home::new(&config("deny = [\"fix:ecko\", \"fxi:*\", \"fix:crash\", \"gone:anything\"]"));
+    let log = home.path().join("log");
+    let peer = home.stdio_logged(Era::Modern, &[], fs::File::create(&log).unwrap());
+    let said = || fs::read_to_string(&log).unwrap();
+    let rule = |pattern: &str, near: &str| format!("the rule `{pattern}` in deny of [policy] matches no tool{near}");
+    let expected = [
+        rule("fix:ecko", "; did you mean `fix:echo`?"),
+        rule("fxi:*", "; did you mean `fix:*`?"),
+        rule("fix:slep", "; did you mean `fix:sleep`?"),
+    ];
+    eventually(|| expected.iter().all(|line| said().contains(line))).await;
+    home.configure(&config("deny = [\"fix:ecko\", \"fix:hangg\"]"));
+    eventually(|| said().contains(&rule("fix:hangg", "; did you mean `fix:hang`?"))).await;
+    assert_eq!(said().matches("fix:ecko").count(), 1, "once is enough: {}", said());
+    assert!(!said().contains("`gone:") && !said().contains("`off:") && !said().contains("`fix:crash`"), "{}", said());
+    peer.end().await;
+
+    let text = stdout(&home.pml(&["doctor", "servers"]));
+    assert!(text.contains(&format!("warning: {}", rule("fix:hangg", "; did you mean `fix:hang`?"))), "{text}");
+    let report = json_of(&home.pml(&["doctor", "servers", "--json"]));
+    assert_eq!(report["idle_rules"][0]["nearest"], "fix:echo", "{report}");
+    home.configure(&format!("[servers.fix]\ncommand = {fixture:?}\n[policy]\nallow = [\"fix:ech\"]\n"));
+    let doctor = home.pml(&["doctor", "servers"]);
+    assert!(doctor.status.success() && stdout(&doctor).contains("in allow of [policy]"), "{doctor:?}");
 }

@@ -15,7 +15,7 @@ use super::{
     path::{self, Step},
     scan,
 };
-use crate::work::Wanted;
+use crate::work::Waiter;
 
 /// Of the elements of a large array, the places of every so many are kept.
 const EVERY: usize = 16;
@@ -77,7 +77,7 @@ impl JsonText {
 
     /// The value at a path. The first look into a large container takes time in proportion to its size, and the value
     /// itself is passed over once.
-    pub fn select(&self, path: &str, wanted: &Wanted) -> Result<&str, String> {
+    pub fn select(&self, path: &str, wanted: &Waiter) -> Result<&str, String> {
         let steps = path::parse(path)?;
         self.check_json()?;
         let bytes = self.text.as_bytes();
@@ -105,7 +105,7 @@ impl JsonText {
     }
 
     /// The place of an element of the array at `at`.
-    fn element(&self, at: usize, index: usize, wanted: &Wanted) -> Option<usize> {
+    fn element(&self, at: usize, index: usize, wanted: &Waiter) -> Option<usize> {
         let known = self.container(at);
         match known.as_deref() {
             Some(Container::Array(places)) => {
@@ -119,7 +119,7 @@ impl JsonText {
     }
 
     /// Passes over an array that nothing is known about, and keeps what is found if it is worth it.
-    fn look_into_array(&self, at: usize, index: usize, wanted: &Wanted) -> Option<usize> {
+    fn look_into_array(&self, at: usize, index: usize, wanted: &Waiter) -> Option<usize> {
         let (mut places, mut found, mut end) = (Vec::new(), None, at);
         for (number, place) in scan::elements(self.text.as_bytes(), at).enumerate() {
             if number % LOOK == 0 && wanted.is_gone() {
@@ -139,7 +139,7 @@ impl JsonText {
     }
 
     /// The place of the value of a key of the object at `at`. Of two equal keys the last counts, as in JavaScript.
-    fn entry(&self, at: usize, key: &str, wanted: &Wanted) -> Option<usize> {
+    fn entry(&self, at: usize, key: &str, wanted: &Waiter) -> Option<usize> {
         let bytes = self.text.as_bytes();
         let value_of = |place: usize| scan::entries(bytes, place.checked_sub(1)?).next().map(|(_, value)| value);
         let known = self.container(at);
@@ -159,7 +159,7 @@ impl JsonText {
         }
     }
 
-    fn look_into_object(&self, at: usize, key: &str, wanted: &Wanted) -> Option<usize> {
+    fn look_into_object(&self, at: usize, key: &str, wanted: &Waiter) -> Option<usize> {
         let (mut places, mut found, mut end) = (Vec::new(), None, at);
         for (number, (place, value)) in scan::entries(self.text.as_bytes(), at).enumerate() {
             if number % LOOK == 0 && wanted.is_gone() {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     fn select<'a>(text: &'a JsonText, path: &str) -> Result<&'a str, String> {
-        text.select(path, &Wanted::default())
+        text.select(path, &Waiter::default())
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Who is let in.
 //!
-//! In this order: the host that was asked for, the page that asks, the token, the rate. A browser that was
+//! In this order: the size of the head, the host that was asked for, the page that asks, the token, the rate. A browser that was
 //! lured to a page of somebody else sends a foreign `Origin`, or (if its resolver was lured too) a foreign
 //! `Host`; neither gets further. There is no CORS grant.
 
@@ -15,12 +15,12 @@ use std::{
 use axum::{
     Extension,
     extract::{ConnectInfo, Request, State},
-    http::{HeaderMap, HeaderName, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     middleware::Next,
     response::Response,
 };
 
-use super::{super::results::Caller, OPEN, Web, plain, visitors::Visitor};
+use super::{super::results::Caller, HEAD_BYTES, OPEN, Web, plain, visitors::Visitor};
 use crate::{broker::Bucket, catalog::hash};
 
 /// Requests without the right token that one address may make in a minute.
@@ -63,6 +63,8 @@ struct Rates {
 /// Why a request is not let in.
 #[derive(Debug, PartialEq, Eq)]
 enum Refusal {
+    /// It has too long a head.
+    Head,
     Host,
     Origin,
     Token,
@@ -79,9 +81,10 @@ pub(super) async fn check(
 ) -> Response {
     // A whole address in the place of a path names a host too.
     let is_elsewhere = request.uri().host().is_some_and(|host| !web.guard.is_own_host(host));
-    let verdict = match is_elsewhere {
-        true => Err(Refusal::Host),
-        false => web.guard.judge(request.headers(), request.uri().path(), peer.ip()),
+    let verdict = match () {
+        () if head_bytes(&request) > HEAD_BYTES => Err(Refusal::Head),
+        () if is_elsewhere => Err(Refusal::Host),
+        () => web.guard.judge(request.headers(), request.uri().path(), peer.ip()),
     };
     web.frontend.metrics.request(verdict.is_ok());
     match verdict {
@@ -99,6 +102,7 @@ pub(super) async fn check(
 
 fn refuse(refusal: &Refusal) -> Response {
     let (status, text) = match refusal {
+        Refusal::Head => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of a request may have 64 KiB"),
         Refusal::Host => (StatusCode::FORBIDDEN, "this Host is not served here; name it in gateway.allowed_hosts"),
         Refusal::Origin => (StatusCode::FORBIDDEN, "this Origin may not use pml; name it in gateway.allowed_origins"),
         Refusal::Token => (StatusCode::UNAUTHORIZED, "send `Authorization: Bearer …` with the token of this pml"),
@@ -108,7 +112,7 @@ fn refuse(refusal: &Refusal) -> Response {
     let extra: Option<(HeaderName, String)> = match refusal {
         Refusal::Token => Some((header::WWW_AUTHENTICATE, "Bearer realm=\"pml\"".to_owned())),
         Refusal::Rate(wait) => Some((header::RETRY_AFTER, wait.as_secs().max(1).to_string())),
-        Refusal::Host | Refusal::Origin => None,
+        Refusal::Head | Refusal::Host | Refusal::Origin => None,
     };
     if let Some((name, value)) = extra
         && let Ok(value) = value.parse()
@@ -194,6 +198,17 @@ impl Guard {
         };
         Arc::clone(rates.entry(peer).or_insert_with(fresh))
     }
+}
+
+/// The bytes of a request before its body, as it is usually written. hyper bounds what it buffers, which is twice as much
+/// where a head arrives in large pieces.
+fn head_bytes(request: &Request) -> usize {
+    let uri = request.uri();
+    let path = uri.path_and_query().map_or(0, |path| path.as_str().len());
+    let host = uri.authority().map_or(0, |host| "http://".len() + host.as_str().len());
+    let line = request.method().as_str().len() + host + path + "  HTTP/1.1\r\n".len();
+    let header = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + ": \r\n".len();
+    line + request.headers().iter().map(header).sum::<usize>() + "\r\n".len()
 }
 
 /// A host without its port, and the port. Brackets around an address are taken off.

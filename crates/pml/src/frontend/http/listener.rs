@@ -17,7 +17,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     super::gateway::Frontend,
-    Access, Web,
+    Access, HEAD_BYTES, Web,
     guard::Guard,
     routes,
     sessions::Sessions,
@@ -26,9 +26,8 @@ use super::{
 
 /// What the head of a request may take to arrive.
 const HEAD: Duration = Duration::from_secs(10);
-/// Headers of a request, and bytes of all of them.
+/// Headers of a request.
 const MAX_HEADERS: usize = 100;
-const HEAD_BYTES: usize = 64 * 1024;
 /// When everything ends: how long requests that go on may still take.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 /// What connections may take to end after that.

@@ -32,6 +32,9 @@ use super::gateway::Frontend;
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'none'; \
      frame-ancestors 'none'; base-uri 'none'";
 
+/// Longest head of a request: its first line and its headers.
+const HEAD_BYTES: usize = 64 * 1024;
+
 /// Paths that need no token, because they tell nothing: whether pml lives, and an empty page.
 const OPEN: [&str; 4] = ["/", "/healthz", "/live.css", "/live.js"];
 

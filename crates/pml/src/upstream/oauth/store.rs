@@ -6,9 +6,8 @@
 //! that takes as long as the authorization server likes.
 
 use std::{
-    fs,
-    io::{self, Write},
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    fs, io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -22,10 +21,16 @@ use tokio::{
 };
 
 use super::super::settings::{Grant, Secret, Settings, Target};
-use crate::{catalog::hash, events::now_millis};
+use crate::{
+    catalog::hash,
+    events::now_millis,
+    files::{self, Kind, Sync},
+};
 
 /// Format of the file. Others are not read.
 const FORMAT: u32 = 1;
+/// More than any number of logins.
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
 /// How long somebody else may hold a lock. Longer than a refresh may take.
 const LOCK: Duration = Duration::from_secs(40);
 /// Between two looks whether a lock is free.
@@ -186,7 +191,8 @@ impl Logins {
         Logins { folder: folder.to_owned() }
     }
 
-    fn path(&self) -> PathBuf {
+    /// The file itself.
+    pub fn path(&self) -> PathBuf {
         self.folder.join("credentials.json")
     }
 
@@ -269,8 +275,8 @@ impl Logins {
     async fn lock(&self, name: &str) -> io::Result<Lock> {
         let (folder, path) = (self.folder.clone(), self.folder.join(name));
         let opened = aside(move || {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-            fs::File::options().create(true).truncate(false).write(true).mode(0o600).open(path)
+            files::make_folder(&folder)?;
+            files::append(&path)
         });
         let file = opened.await?;
         let until = Instant::now() + LOCK;
@@ -289,11 +295,9 @@ impl Logins {
     }
 
     fn read(&self) -> io::Result<File> {
-        let bytes = match fs::read(self.path()) {
-            Ok(bytes) => bytes,
-            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(File { format: FORMAT, ..File::default() }),
-            Err(err) => return Err(err),
-        };
+        let path = self.path();
+        let bytes = files::read(&path, Kind::Private, MAX_BYTES).map_err(|problem| problem.into_io(&path))?;
+        let Some(bytes) = bytes else { return Ok(File { format: FORMAT, ..File::default() }) };
         // The parser's own message may show what it has read.
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the file is damaged; remove it and log in again");
         let file: File = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
@@ -305,19 +309,7 @@ impl Logins {
 
     /// Whole or not at all.
     fn write(&self, file: &File) -> io::Result<()> {
-        let path = self.path();
-        let partial = path.with_extension(format!("json.{}.tmp", std::process::id()));
-        // What an earlier process left behind may be readable by others.
-        let _ = fs::remove_file(&partial);
-        let mut out = fs::File::options().create_new(true).write(true).mode(0o600).open(&partial)?;
-        let written = out
-            .write_all(&serde_json::to_vec_pretty(file)?)
-            .and_then(|()| out.sync_all())
-            .and_then(|()| fs::rename(&partial, &path));
-        if written.is_err() {
-            let _ = fs::remove_file(&partial);
-        }
-        written
+        files::write(&self.path(), &serde_json::to_vec_pretty(file)?, Sync::Now)
     }
 }
 

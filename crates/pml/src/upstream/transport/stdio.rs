@@ -16,7 +16,7 @@ use super::{
         codec::{Line, Lines},
         failure::{Failure, Retry},
         inbox::{Inbox, stopped},
-        process::{LastWords, Process, Start},
+        process::{LastWords, Pipes, Process, Start},
         reading::Reading,
     },
     OUTBOX, Plumbing,
@@ -54,25 +54,29 @@ pub(super) fn open(
     stop: &CancellationToken,
     tasks: &TaskTracker,
 ) -> Result<Opened, Failure> {
-    let (process, stdin, stdout) = Process::start(start, plumbing.stop_grace)?;
+    let (process, Pipes { launch, stdin, stdout }) = Process::start(start, plumbing.stop_grace)?;
     let (outbox, to_write) = mpsc::channel(OUTBOX);
     let words = process.last_words();
     let pid = process.pid();
     let inbox = Inbox::new(Arc::clone(&plumbing.news), outbox.clone(), Arc::clone(&words));
-    tasks.spawn(write(stdin, to_write, Arc::clone(&inbox), stop.clone()));
+    tasks.spawn(write(stdin, launch, to_write, Arc::clone(&inbox), stop.clone()));
     let reader = read(process, stdout, Arc::clone(&inbox), plumbing.clone(), stop.clone());
     tasks.spawn(plumbing.lives.track_future(reader));
     Ok((Stdio { outbox }, inbox, words, pid))
 }
 
-/// Writes messages as they come, several in one go. Its end closes the server's input.
+/// Writes what starts the server, then messages as they come, several in one go. Its end closes the server's input.
 async fn write(
     mut stdin: ChildStdin,
+    launch: Vec<u8>,
     mut to_write: mpsc::Receiver<OneLine>,
     inbox: Arc<Inbox>,
     stop: CancellationToken,
 ) {
     let write = async {
+        if stdin.write_all(&launch).await.is_err() {
+            return false;
+        }
         while let Some(line) = to_write.recv().await {
             let mut bytes = line.into_string().into_bytes();
             bytes.push(b'\n');

@@ -1,0 +1,154 @@
+//! A project's file over the user's own.
+//!
+//! Settings of the project count where it has them, servers by name and everything else by key. The policy is not
+//! replaced but added up: what either file denies is denied, and what is allowed must be allowed by each file that has
+//! a list. So a project can narrow what the user allows, and never widen it.
+
+use super::{File, GatewayFile, LimitsFile, PolicyFile, SandboxFile, SearchFile};
+
+/// Checks what only the user's own file may say: who reaches pml, and how strong the jail is.
+pub(super) fn check_project(file: &File) -> Result<(), String> {
+    let reserved = [
+        ("sandbox.allow_weak", file.sandbox.allow_weak == Some(true)),
+        ("gateway.allowed_hosts", !file.gateway.allowed_hosts.is_empty()),
+        ("gateway.allowed_origins", !file.gateway.allowed_origins.is_empty()),
+    ];
+    match reserved.iter().find(|(_, is_set)| *is_set) {
+        Some((key, _)) => Err(format!("`{key}` cannot be set by a project's file, only by your own")),
+        None => Ok(()),
+    }
+}
+
+/// The configuration that a project's file and the user's own make together.
+pub(super) fn merge(project: File, own: File) -> File {
+    let mut deny = own.policy.deny;
+    // A project that brings a server of its own under the name of one of the user's does not get the tools back that
+    // the user has disabled there.
+    for (name, server) in own.servers.iter().filter(|(name, _)| project.servers.contains_key(*name)) {
+        deny.extend(server.disabled_tools.iter().map(|tool| format!("{name}:{tool}")));
+    }
+    deny.extend(project.policy.deny);
+    let (allow, within) = match project.policy.allow.is_empty() {
+        true => (own.policy.allow, Vec::new()),
+        false => (project.policy.allow, own.policy.allow),
+    };
+    let mut servers = own.servers;
+    servers.extend(project.servers);
+    File {
+        sandbox: sandbox(project.sandbox, own.sandbox),
+        limits: limits(project.limits, own.limits),
+        policy: PolicyFile { allow, within, deny },
+        gateway: gateway(project.gateway, own.gateway),
+        search: SearchFile { model_dir: project.search.model_dir.or(own.search.model_dir) },
+        servers,
+    }
+}
+
+fn sandbox(project: SandboxFile, own: SandboxFile) -> SandboxFile {
+    SandboxFile {
+        mode: project.mode.or(own.mode),
+        warm_workers: project.warm_workers.or(own.warm_workers),
+        allow_weak: project.allow_weak.or(own.allow_weak),
+    }
+}
+
+fn limits(project: LimitsFile, own: LimitsFile) -> LimitsFile {
+    LimitsFile {
+        timeout_ms: project.timeout_ms.or(own.timeout_ms),
+        memory_mb: project.memory_mb.or(own.memory_mb),
+        code_bytes: project.code_bytes.or(own.code_bytes),
+        result_bytes: project.result_bytes.or(own.result_bytes),
+        log_bytes: project.log_bytes.or(own.log_bytes),
+        calls: project.calls.or(own.calls),
+        calls_in_flight: project.calls_in_flight.or(own.calls_in_flight),
+        calls_per_minute: project.calls_per_minute.or(own.calls_per_minute),
+        decisions: project.decisions.or(own.decisions),
+    }
+}
+
+fn gateway(project: GatewayFile, own: GatewayFile) -> GatewayFile {
+    GatewayFile {
+        output_tokens: project.output_tokens.or(own.output_tokens),
+        concurrent_runs: project.concurrent_runs.or(own.concurrent_runs),
+        results_mb: project.results_mb.or(own.results_mb),
+        stop_grace_ms: project.stop_grace_ms.or(own.stop_grace_ms),
+        // Only the user's own file has these.
+        allowed_hosts: own.allowed_hosts,
+        allowed_origins: own.allowed_origins,
+        requests_per_minute: project.requests_per_minute.or(own.requests_per_minute),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        broker::Policy,
+        config::{Config, MIB},
+        upstream::Target,
+    };
+
+    fn merged(project: &str, own: &str) -> Config {
+        let parse = |text: &str| File::parse(text).unwrap();
+        check_project(&parse(project)).unwrap();
+        Config::check(merge(parse(project), parse(own)), &|_| None).unwrap()
+    }
+
+    #[test]
+    fn a_project_counts_by_server_and_by_key() {
+        let own = "[servers.a]\ncommand = \"own\"\n[servers.b]\ncommand = \"own\"\n\
+            [limits]\ncalls = 5\nmemory_mb = 16\n[gateway]\noutput_tokens = 7\nallowed_hosts = [\"h\"]\n[sandbox]\nallow_weak = true";
+        let project = "[servers.b]\ncommand = \"theirs\"\n[servers.c]\ncommand = \"theirs\"\n[limits]\ncalls = 6";
+        let config = merged(project, own);
+        let command = |index: usize| match &config.servers[index].target {
+            Ok(Target::Stdio { command, .. }) => (config.servers[index].name.as_str(), command.as_str()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!([command(0), command(1), command(2)], [("a", "own"), ("b", "theirs"), ("c", "theirs")]);
+        assert_eq!((config.limits.calls, config.limits.memory_bytes), (6, 16 * MIB));
+        assert_eq!((config.gateway.output_tokens, config.gateway.allowed_hosts.len()), (7, 1));
+        assert!(config.sandbox.allow_weak);
+        assert!(!merged("[sandbox]\nallow_weak = false", own).sandbox.allow_weak, "a project may be stricter");
+    }
+
+    #[test]
+    fn a_project_never_gives_back_what_the_user_denies() {
+        let own = "[servers.git]\ncommand = \"x\"\ndisabled_tools = [\"push\"]\n\
+            [policy]\ndeny = [\"*:delete\"]\nallow = [\"git:*\", \"files:*\"]";
+        let both = "[servers.git]\ncommand = \"other\"\n[policy]\nallow = [\"*\"]\ndeny = [\"git:log\"]";
+        let narrow = "[servers.git]\ncommand = \"other\"\n[policy]\nallow = [\"git:*\", \"mail:*\"]";
+        let plain = "[servers.git]\ncommand = \"other\"";
+        #[rustfmt::skip]
+        let table = [
+            // project  tool          allowed
+            (both,      "git:status",  true),
+            (both,      "git:push",    false), // disabled by the user at their own server of the name
+            (both,      "git:delete",  false),
+            (both,      "git:log",     false),
+            (both,      "mail:send",   false), // not in the user's list
+            (narrow,    "git:status",  true),
+            (narrow,    "mail:send",   false),
+            (narrow,    "files:read",  false), // not in the project's list
+            (plain,     "files:read",  true),
+            (plain,     "mail:send",   false),
+            (plain,     "git:push",    false),
+        ];
+        for (project, tool, is_allowed) in table {
+            let policy: Policy = merged(project, own).policy;
+            assert_eq!(policy.allows(&tool.parse().unwrap()), is_allowed, "{project}: {tool}");
+        }
+    }
+
+    #[test]
+    fn who_reaches_pml_and_how_strong_the_jail_is_are_not_a_projects_business() {
+        let table = [
+            ("[sandbox]\nallow_weak = true", "`sandbox.allow_weak`"),
+            ("[gateway]\nallowed_hosts = [\"x\"]", "`gateway.allowed_hosts`"),
+            ("[gateway]\nallowed_origins = [\"https://x\"]", "`gateway.allowed_origins`"),
+        ];
+        for (text, key) in table {
+            let message = check_project(&File::parse(text).unwrap()).unwrap_err();
+            assert!(message.starts_with(key), "{message}");
+        }
+    }
+}
