@@ -20,6 +20,8 @@ use std::{
 
 use serde::Serialize;
 
+use crate::shown::visible_json;
+
 /// The file that is written to; older ones end in `.1`, `.2`, …
 pub const FILE: &str = "audit.jsonl";
 /// Lines that may wait to be written.
@@ -86,7 +88,9 @@ impl Audit {
 
     pub fn record(&self, entry: &Entry<'_>) {
         let Some(queue) = &self.queue else { return };
-        let mut line = serde_json::to_vec(entry).expect("plain data serializes");
+        let line = serde_json::to_string(entry).expect("plain data serializes");
+        // The name of a tool that was never there is a program's own text.
+        let mut line = visible_json(&line).into_owned().into_bytes();
         line.push(b'\n');
         if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = queue.try_send(line) {
             self.lost.fetch_add(1, Ordering::Relaxed);

@@ -16,6 +16,7 @@
 //! * [`events`]: what happens, told to whoever listens.
 //! * [`audit`]: one line for every call.
 //! * [`error`]: an error as it crosses a boundary.
+//! * [`shown`]: text of others, made fit to be shown.
 
 pub mod audit;
 pub mod broker;
@@ -29,4 +30,5 @@ pub mod execution;
 pub mod frontend;
 pub mod sandbox;
 pub mod serve;
+pub mod shown;
 pub mod upstream;

@@ -8,11 +8,12 @@ use std::{
 
 use pml_wire::ErrorCode;
 
-use super::{USAGE, fail, print};
+use super::{USAGE, fail};
 use crate::{
     clients::{self, Change, Restored},
     config,
     error::Error,
+    shown::visible,
 };
 
 /// What the command line says about asking.
@@ -68,7 +69,7 @@ pub(super) fn diff(change: &Change) -> String {
         Some(_) => format!("--- {path}\n+++ {path}\n"),
         None => format!("+++ {path} (new)\n"),
     };
-    print::visible(&format!("{head}{lines}"))
+    visible(&format!("{head}{lines}")).into_owned()
 }
 
 /// Shows what changes.
@@ -157,5 +158,5 @@ fn ask(question: &str) -> bool {
 
 /// A line for whoever is watching.
 pub(super) fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{}", print::visible(line));
+    let _ = writeln!(io::stderr(), "{}", visible(line));
 }

@@ -12,7 +12,7 @@ use pml_wire::{ErrorCode, hardening::HardeningReport};
 use serde_json::{Value, json};
 
 use super::{USAGE, clients, fail, login, print, starting, with_pool, with_servers};
-use crate::{catalog::load_model, config::Config, error::Error, sandbox::Mode, upstream::Failure};
+use crate::{catalog::load_model, config::Config, error::Error, sandbox::Mode, shown::visible, upstream::Failure};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -78,7 +78,7 @@ pub(super) async fn run(args: Args, config: Config, own_file: Option<&Path>) -> 
             Some(What::Sandbox) => parts.remove("sandbox").unwrap_or_default(),
             _ => parts.into(),
         };
-        is_well &= writeln!(io::stdout(), "{whole}").is_ok();
+        is_well &= print::json(&whole).is_ok();
     }
     if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -145,16 +145,16 @@ async fn servers(as_json: bool, config: &Config) -> Result<(Vec<Value>, bool), E
                 Ok(()) => writeln!(
                     stdout,
                     "  ok       {name}: {tools} tools, {} {}, {took}",
-                    print::visible(health.server.as_deref().unwrap_or_default()).replace(['\n', '\t'], " "),
+                    visible(health.server.as_deref().unwrap_or_default()).replace(['\n', '\t'], " "),
                     health.protocol_version.unwrap_or_default()
                 ),
                 Err(failure) => {
-                    let message = print::visible(&failure.message).replace('\n', "\n           ");
+                    let message = visible(&failure.message).replace('\n', "\n           ");
                     writeln!(stdout, "  FAILED   {name}, after {took}: {} ({})", message, failure.code)
                 }
             };
             for warning in warnings {
-                let _ = writeln!(stdout, "           warning: {}", print::visible(&warning));
+                let _ = writeln!(stdout, "           warning: {}", visible(&warning));
             }
             if health.noise > 0 {
                 let noise = health.noise;

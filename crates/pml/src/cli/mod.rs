@@ -42,6 +42,7 @@ use crate::{
     execution::Budget,
     sandbox::{self, Mode, Options, Pool, WorkerLimits},
     serve::{Options as ServiceOptions, Services},
+    shown::visible,
 };
 
 /// Exit code of a mistake in the command line or configuration.
@@ -200,7 +201,7 @@ fn start_log(level: Option<&str>) -> Result<(), Error> {
     })?);
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr)
+        .with_writer(|| print::Visible(io::stderr()))
         // Nobody may read stderr any more; complaining there about that would be a panic.
         .log_internal_errors(false)
         .with_ansi(false)
@@ -212,9 +213,9 @@ fn start_log(level: Option<&str>) -> Result<(), Error> {
 fn fail(err: &Error, code: u8) -> ExitCode {
     let mut stderr = io::stderr().lock();
     // If stderr is closed there is nobody to tell.
-    let _ = writeln!(stderr, "error[{}]: {err}", err.code);
+    let _ = writeln!(stderr, "error[{}]: {}", err.code, visible(&err.message));
     if let Some(hint) = &err.hint {
-        let _ = writeln!(stderr, "hint: {hint}");
+        let _ = writeln!(stderr, "hint: {}", visible(hint));
     }
     ExitCode::from(code)
 }

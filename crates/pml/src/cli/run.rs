@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{self, IsTerminal, Read, Write},
+    io::{self, IsTerminal, Read},
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
@@ -86,7 +86,7 @@ pub(super) async fn run(args: Args, mut config: Config) -> ExitCode {
 
 fn report(outcome: &Outcome, as_json: bool) -> ExitCode {
     let printed = match as_json {
-        true => print_json(outcome),
+        true => print::json(outcome),
         false => print::outcome(outcome),
     };
     match printed {
@@ -111,13 +111,6 @@ async fn execute(request: Request, config: &Config, quiet: bool) -> Result<ExitC
         report(&run.await, quiet)
     })
     .await
-}
-
-fn print_json(outcome: &Outcome) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    serde_json::to_writer(&mut stdout, outcome)?;
-    stdout.write_all(b"\n")?;
-    stdout.flush()
 }
 
 /// The program's name for messages, and its bytes.

@@ -19,6 +19,7 @@ use crate::{
     config::Config,
     error::Error,
     serve::Services,
+    shown::visible,
     upstream::Failure,
 };
 
@@ -148,7 +149,7 @@ pub(super) async fn learn(
 pub(super) fn complain(failures: &[Failure]) {
     let mut stderr = io::stderr();
     for failure in failures {
-        let _ = writeln!(stderr, "error[{}]: {}", failure.code, print::visible(&failure.message));
+        let _ = writeln!(stderr, "error[{}]: {}", failure.code, visible(&failure.message));
     }
     if !failures.is_empty() {
         let _ = writeln!(stderr, "hint: `pml doctor` says more");
@@ -172,7 +173,7 @@ fn print_json(snapshot: &Snapshot, policy: &Policy) -> io::Result<()> {
             })
         })
         .collect();
-    writeln!(io::stdout(), "{}", json!({ "tools": tools }))
+    print::json(&json!({ "tools": tools }))
 }
 
 /// A line for each tool, and with `signatures` how to call it.
@@ -185,16 +186,16 @@ fn print_text(snapshot: &Snapshot, policy: &Policy, signatures: bool) -> io::Res
         let denied = listing.tools.values().filter(|tool| !policy.allows(&tool.id)).count();
         for (name, tool) in listing.tools.iter().filter(|(_, tool)| policy.allows(&tool.id)) {
             let summary = summary(tool.description.as_deref().unwrap_or_default());
-            writeln!(stdout, "  {:<width$}  {}", print::visible(name), print::visible(&summary))?;
+            writeln!(stdout, "  {:<width$}  {}", visible(name), visible(&summary))?;
             if signatures {
-                writeln!(stdout, "      {}", print::visible(tool.signature()))?;
+                writeln!(stdout, "      {}", visible(tool.signature()))?;
             }
         }
         if denied > 0 {
             writeln!(stdout, "  ({denied} more that the policy does not allow)")?;
         }
         for warning in &listing.warnings {
-            writeln!(stdout, "  warning: {}", print::visible(warning))?;
+            writeln!(stdout, "  warning: {}", visible(warning))?;
         }
     }
     Ok(())

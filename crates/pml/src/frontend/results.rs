@@ -4,12 +4,16 @@
 //! it. What is kept is bounded in number, size and age; the oldest goes first.
 
 use std::{
+    borrow::Cow,
     collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use tokio::time::Instant;
+
+use super::tokens;
+use crate::shown::{visible, visible_json};
 
 const MAX_COUNT: usize = 200;
 const MAX_BYTES: usize = 128 * 1024 * 1024;
@@ -68,6 +72,37 @@ impl Text {
             Text::Json(text) | Text::Plain(text) => text,
         }
     }
+
+    /// The start of it, from a byte on, that has about `most` tokens as it is shown.
+    pub(super) fn page(&self, from: usize, most: usize) -> Page<'_> {
+        match self {
+            Text::Plain(text) => page(&text[from..], most, visible),
+            Text::Json(text) => page(&text[from..], most, visible_json),
+        }
+    }
+}
+
+/// A part of a text, as it is shown.
+#[derive(Debug, PartialEq)]
+pub(super) struct Page<'a> {
+    /// The bytes of the text itself that are shown.
+    pub(super) bytes: usize,
+    pub(super) shown: Cow<'a, str>,
+}
+
+/// Escapes take room, so a text that has them is cut again until what is shown fits.
+pub(super) fn page<'a>(text: &'a str, most: usize, show: fn(&str) -> Cow<'_, str>) -> Page<'a> {
+    let mut bytes = tokens::prefix(text, most).len();
+    loop {
+        let shown = show(&text[..bytes]);
+        let size = tokens::estimate(&shown);
+        let less =
+            text.floor_char_boundary(bytes * most / size.max(1)).min(text.floor_char_boundary(bytes.saturating_sub(1)));
+        if matches!(shown, Cow::Borrowed(_)) || size <= most || less == 0 {
+            return Page { bytes, shown };
+        }
+        bytes = less;
+    }
 }
 
 impl Results {
@@ -114,6 +149,27 @@ mod tests {
 
     fn plain(size: usize) -> Text {
         Text::Plain("x".repeat(size).into())
+    }
+
+    #[test]
+    fn pages_hold_what_fits_when_it_is_shown() {
+        let hidden = "\u{e0041}".repeat(5000);
+        let json = format!("\"{hidden}\"");
+        for text in [Text::Plain(hidden.as_str().into()), Text::Json(json.as_str().into()), plain(20_000)] {
+            let (mut from, mut shown) = (0, String::new());
+            while from < text.as_str().len() {
+                let page = text.page(from, 300);
+                assert!(tokens::estimate(&page.shown) <= 300 && page.bytes > 0);
+                from += page.bytes;
+                shown.push_str(&page.shown);
+            }
+            let whole = match &text {
+                Text::Plain(text) => visible(text),
+                Text::Json(text) => visible_json(text),
+            };
+            assert_eq!(shown, whole);
+        }
+        assert_eq!(Text::Plain("\u{e0041}b".into()).page(0, 1).bytes, 4, "one character at least");
     }
 
     #[tokio::test(start_paused = true)]

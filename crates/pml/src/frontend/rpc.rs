@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::upstream::RpcError;
+use crate::{shown::visible, upstream::RpcError};
 
 pub(super) const PARSE_ERROR: i64 = -32700;
 pub(super) const INVALID_REQUEST: i64 = -32600;
@@ -63,8 +63,9 @@ pub(super) struct Broken {
     pub(super) error: RpcError,
 }
 
-pub(super) fn error(code: i64, message: impl Into<String>) -> RpcError {
-    RpcError { code, message: message.into(), data: None }
+/// An error of pml's own. It may repeat what a server or the client said.
+pub(super) fn error(code: i64, message: impl AsRef<str>) -> RpcError {
+    RpcError { code, message: visible(message.as_ref()).into_owned(), data: None }
 }
 
 /// Reads one message.

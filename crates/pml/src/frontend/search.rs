@@ -6,8 +6,9 @@ use pml_wire::ErrorCode;
 use serde_json::{Value, json};
 
 use super::{
+    answer::say_hidden,
     gateway::{Frontend, text_result, tool_failure},
-    results::{Caller, Text},
+    results::{Caller, Page, Text},
     tokens,
     tools::{Detail, Read, Search},
 };
@@ -15,6 +16,7 @@ use crate::{
     broker::{Findings, Question, rounded},
     catalog::{Found, nearest},
     execution,
+    shown::{clean, count_hidden, visible_json},
 };
 
 /// Longest description, unless everything is asked for.
@@ -81,11 +83,16 @@ impl Frontend {
                 }
             };
             if detail == Detail::Full {
+                // What a call must repeat has escapes too: they are what a program writes.
                 let schema = tool.input_schema.to_string();
-                let output = tool.output_schema.clone().unwrap_or_default();
+                let schema = visible_json(&schema);
+                let (mut input, mut output) =
+                    (tool.input_schema.clone(), tool.output_schema.clone().unwrap_or_default());
+                clean(&mut input);
+                clean(&mut output);
                 // Half of the room at most: a schema in parts is of no use.
                 if tokens::estimate(&schema) + tokens::estimate(&output.to_string()) <= room / 2 {
-                    entry["inputSchema"] = tool.input_schema.clone();
+                    entry["inputSchema"] = input;
                     entry["outputSchema"] = output;
                     let _ = writeln!(lines, "  input: {schema}");
                 } else {
@@ -168,33 +175,42 @@ impl Frontend {
             let message = format!("there is no result `{}`", arguments.id);
             return invalid(&message, "results are kept for an hour, the newest 200 of them; run the program again");
         };
-        let decoded: String;
+        let part: Text;
         let text = match (arguments.path.as_deref(), &*kept) {
-            (None, kept) => kept.as_str(),
+            (None, kept) => kept,
             (Some(_), Text::Plain(_)) => return invalid("the result is a text, not JSON", "read it by offset"),
             (Some(path), Text::Json(text)) => match execution::select(text, path) {
-                Ok(value) => match serde_json::from_str(value.get()) {
-                    Ok(text) => {
-                        decoded = text;
-                        &decoded
-                    }
-                    Err(_) => value.get(),
-                },
+                Ok(value) => {
+                    part = match serde_json::from_str::<String>(value.get()) {
+                        Ok(text) => Text::Plain(text.into()),
+                        Err(_) => Text::Json(value.get().into()),
+                    };
+                    &part
+                }
                 Err(message) => return invalid(&message, "write the path as in `items[3].name`"),
             },
         };
-        if offset > text.len() {
-            return invalid(&format!("the offset is {offset}, but there are {} bytes", text.len()), "start at 0");
+        let bytes = text.as_str().len();
+        if offset > bytes {
+            return invalid(&format!("the offset is {offset}, but there are {bytes} bytes"), "start at 0");
         }
-        let from = text.floor_char_boundary(offset);
-        let page = tokens::prefix(&text[from..], self.settings().output_tokens);
-        let end = from + page.len();
-        let next = (end < text.len()).then_some(end);
-        let note = match next {
-            Some(next) => format!("{page}…\n\n[bytes {from} to {end} of {}; go on with \"offset\":{next}]", text.len()),
-            None => page.to_owned(),
+        let from = text.as_str().floor_char_boundary(offset);
+        let Page { bytes: size, shown } = text.page(from, self.settings().output_tokens);
+        let end = from + size;
+        let next = (end < bytes).then_some(end);
+        let mut note = match next {
+            Some(next) => format!("{shown}…\n\n[bytes {from} to {end} of {bytes}; go on with \"offset\":{next}]"),
+            None => shown.clone().into_owned(),
         };
-        text_result(&note, json!({ "text": page, "offset": from, "next_offset": next, "bytes": text.len() }))
+        let warning = say_hidden(count_hidden(&text.as_str()[from..end]));
+        if let Some(warning) = &warning {
+            let _ = write!(note, "\n[warning: {warning}]");
+        }
+        let mut told = json!({ "text": shown, "offset": from, "next_offset": next, "bytes": bytes });
+        if let Some(warning) = warning {
+            told["warning"] = warning.into();
+        }
+        text_result(&note, told)
     }
 }
 

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     catalog::nearest,
+    shown,
     upstream::{RpcError, Upstream},
 };
 
@@ -155,7 +156,7 @@ impl Frontend {
         };
         let wrong = |message: String| tool_failure(ErrorCode::InvalidArguments, &message, None);
         // A model can mend its arguments, so wrong ones are a result, not an error of the protocol.
-        Ok(match name.as_str() {
+        let mut answer = match name.as_str() {
             EXECUTE => match tools::parse(EXECUTE, arguments) {
                 Ok(arguments) => self.execute(arguments, scope).await,
                 Err(message) => wrong(message),
@@ -168,7 +169,10 @@ impl Frontend {
                 Ok(arguments) => self.search(arguments).await,
                 Err(message) => wrong(message),
             },
-        })
+        };
+        // Each of them shows what it shows with care; nothing gets past here that cannot be seen.
+        shown::clean(&mut answer);
+        Ok(answer)
     }
 
     fn set_level(&self, params: &Map<String, Value>, scope: &Scope) -> Result<Value, RpcError> {

@@ -3,14 +3,17 @@
 use std::{collections::HashSet, time::Duration};
 
 use pml_wire::ErrorCode;
-use serde_json::{Value, value::RawValue};
+use serde_json::{Map, Value, value::RawValue};
 
 use super::{
     codec::Item,
     connection::{Connection, Request},
     failure::Failure,
 };
-use crate::catalog::{Listing, Source};
+use crate::{
+    catalog::{Listing, Source},
+    shown::{is_hidden, visible},
+};
 
 /// Most pages and items that are taken from one server.
 const MAX_PAGES: usize = 200;
@@ -61,8 +64,26 @@ pub(super) async fn list(connection: &Connection, kind: Kind, bound: Duration) -
     if let Some(warning) = pages.warning {
         tracing::warn!(server = connection.server, method, "{warning}");
     }
-    let items = pages.items.iter().filter_map(|item| serde_json::from_str(item.get()).ok());
-    Ok(items.filter(Value::is_object).collect())
+    let items = pages.items.iter().filter_map(|item| serde_json::from_str::<Map<String, Value>>(item.get()).ok());
+    let items: Vec<_> = items.collect();
+    let usable = items.iter().filter(|item| match unusable(item) {
+        None => true,
+        Some(text) => {
+            tracing::warn!(server = connection.server, method, "`{}` is left out: it cannot be read", visible(text));
+            false
+        }
+    });
+    Ok(usable.cloned().map(Value::Object).collect())
+}
+
+/// A name or an address in an item that clients would have to send back, but that cannot be read.
+fn unusable(item: &Map<String, Value>) -> Option<&str> {
+    let arguments = item.get("arguments").and_then(Value::as_array).into_iter().flatten();
+    let names = arguments.map(|argument| &argument["name"]);
+    let own = ["uri", "uriTemplate"].iter().filter_map(|key| item.get(*key));
+    // A resource is not called by its name.
+    let name = item.get("name").filter(|_| !item.contains_key("uri") && !item.contains_key("uriTemplate"));
+    own.chain(name).chain(names).filter_map(Value::as_str).find(|text| text.contains(is_hidden))
 }
 
 /// The items of all pages of a list.

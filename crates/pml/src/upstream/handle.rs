@@ -28,7 +28,7 @@ use super::{
     state::State,
     subscriber::Wanted,
 };
-use crate::catalog::Declared;
+use crate::{catalog::Declared, shown::visible};
 
 /// A handle to one server.
 #[derive(Clone, Debug)]
@@ -346,9 +346,9 @@ impl Drop for Closing<'_> {
     }
 }
 
-/// A failure that may be shown to anyone.
+/// A failure that may be shown to anyone: without secrets, and with every character in sight.
 pub(super) fn masked(settings: &Settings, failure: Failure) -> Failure {
-    Failure { message: settings.mask(failure.message), ..failure }
+    Failure { message: visible(&settings.mask(failure.message)).into_owned(), ..failure }
 }
 
 /// A failure of a server that did not answer, with what it said last. Others have told why.

@@ -25,6 +25,7 @@ mod search;
 mod serve;
 mod serve_http;
 mod servers_cli;
+mod shown;
 mod support;
 mod tokens;
 mod upstream;

@@ -21,6 +21,7 @@ use super::{
 use crate::{
     catalog::Tool,
     events::Body,
+    shown,
     upstream::{Kind, RpcError, Upstream},
 };
 
@@ -127,11 +128,13 @@ impl Frontend {
         let mut all = Vec::new();
         for (server, items) in &lists {
             for item in items.iter() {
-                let mut item = item.clone();
+                let Value::Object(mut item) = item.clone() else { continue };
                 if kind == Kind::Prompts {
-                    let Some(name) = item["name"].as_str() else { continue };
-                    item["name"] = self.prompt_name(server.settings().name.as_str(), name, &counts).into();
+                    let Some(name) = item.get("name").and_then(Value::as_str) else { continue };
+                    let name = self.prompt_name(server.settings().name.as_str(), name, &counts);
+                    item.insert("name".to_owned(), name.into());
                 }
+                shown::clean_listed(&mut item);
                 all.push(item);
             }
         }

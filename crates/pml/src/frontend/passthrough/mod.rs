@@ -30,6 +30,7 @@ use super::{
 };
 use crate::{
     broker::Passthrough,
+    shown::visible,
     upstream::{Forward, Kind, Owner, RpcError, Said, Upstream},
 };
 
@@ -181,8 +182,10 @@ impl Frontend {
             }
         }
         let code = if scope.era == Era::Legacy { RESOURCE_NOT_FOUND } else { INVALID_PARAMS };
-        let unknown =
-            || RpcError { code, message: format!("there is no resource `{uri}`"), data: Some(json!({ "uri": uri })) };
+        let unknown = || RpcError {
+            data: Some(json!({ "uri": uri })),
+            ..rpc::error(code, format!("there is no resource `{uri}`"))
+        };
         Err(first.map_or_else(unknown, |error| resource_error(error, code)))
     }
 
@@ -283,7 +286,7 @@ fn text(params: &Map<String, Value>, key: &str) -> Result<String, RpcError> {
 fn refused(error: CallError) -> RpcError {
     RpcError {
         code: INTERNAL_ERROR,
-        message: error.message,
+        message: visible(&error.message).into_owned(),
         data: Some(json!({ "code": error.code, "retryable": error.retryable })),
     }
 }

@@ -6,10 +6,13 @@ use std::{
 };
 
 use pml_wire::ToolId;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::super::{gateway::Frontend, tools};
-use crate::catalog::{Tool, hash};
+use crate::{
+    catalog::{Tool, hash},
+    shown::clean_listed,
+};
 
 /// Between the name of a server and that of its tool.
 pub(super) const BETWEEN: &str = "__";
@@ -94,13 +97,14 @@ impl Frontend {
     /// The tools of all servers as they describe them, under the names that clients see.
     pub(in super::super) fn passed_tools(&self) -> Vec<Value> {
         let describe = |(name, tool): (String, Arc<Tool>)| {
-            let mut described: Value = serde_json::from_str(tool.raw().get()).ok()?;
-            described["name"] = name.into();
+            let mut described: Map<String, Value> = serde_json::from_str(tool.raw().get()).ok()?;
+            clean_listed(&mut described);
+            described.insert("name".to_owned(), name.into());
             // A client drops a tool whose schema is no object.
-            if !described["inputSchema"].is_object() {
-                described["inputSchema"] = serde_json::json!({ "type": "object" });
+            if !described.get("inputSchema").is_some_and(Value::is_object) {
+                described.insert("inputSchema".to_owned(), serde_json::json!({ "type": "object" }));
             }
-            Some(described)
+            Some(described.into())
         };
         self.named_tools().into_iter().filter_map(describe).collect()
     }

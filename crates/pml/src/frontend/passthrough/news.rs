@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     events::{Body, Event, Listener},
+    shown,
     upstream::{RpcError, Watch},
 };
 
@@ -155,7 +156,11 @@ fn log(event: &Event, session: &Session) -> Option<(&'static str, Value)> {
     let least = session.log_level()?;
     let is_wanted = level(severity).is_none_or(|severity| severity >= least);
     let logger = logger.as_deref().unwrap_or(server);
-    is_wanted.then(|| ("notifications/message", json!({ "level": severity, "logger": logger, "data": data })))
+    is_wanted.then(|| {
+        let mut params = json!({ "level": severity, "logger": logger, "data": data });
+        shown::clean(&mut params);
+        ("notifications/message", params)
+    })
 }
 
 /// What a client is told of an event. `unknown` are the servers whose tools it has not been able to see.

@@ -30,7 +30,10 @@ use super::{
     },
     Passing, begin,
 };
-use crate::upstream::{RpcError, Said, Upstream};
+use crate::{
+    shown,
+    upstream::{RpcError, Said, Upstream},
+};
 
 /// How often one request may be repeated with more answers.
 const MAX_ROUNDS: usize = 10;
@@ -266,7 +269,10 @@ fn ended(outcome: Outcome) -> Ended {
             Ok(result) => Ended::Answer(Ok(result)),
             Err(err) => Ended::Refused(CallError::new(ErrorCode::ProviderProtocol, format!("a broken answer: {err}"))),
         },
-        Ok(Ok(Err(error))) => Ended::Answer(Err(error)),
+        // A result is the client's, as it is; the message of an error is only ever shown.
+        Ok(Ok(Err(error))) => {
+            Ended::Answer(Err(RpcError { message: shown::visible(&error.message).into_owned(), ..error }))
+        }
         Ok(Err(error)) => Ended::Refused(error),
         Err(_) => cancelled(),
     }
@@ -278,6 +284,7 @@ fn relay(said: &Said, scope: &Scope) {
     // What is no object is none of these.
     let Ok(params) = serde_json::from_str::<Map<String, Value>>(params.get()) else { return };
     let mut params = Value::Object(params);
+    shown::clean(&mut params);
     match said {
         Said::Progress(_) => {
             if let Some(token) = scope.progress_token() {
