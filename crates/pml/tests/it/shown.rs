@@ -163,6 +163,15 @@ async fn lists_and_notes_of_servers_are_shown_and_their_results_exact() {
         assert!(notes.iter().any(|note| note["method"] == "notifications/progress"), "{notes:?}");
         assert!(notes.iter().any(|note| note["method"] == "notifications/message"), "{notes:?}");
         notes.iter().for_each(check);
+        if era == Era::Legacy {
+            let params = json!({"name": "fix__hidden", "arguments": {"kind": "elicitation/create"}});
+            let id = peer.ask("tools/call", params).await;
+            let asked = peer.next().await.unwrap();
+            check(&asked);
+            assert_eq!(asked["params"]["message"], format!("[server fix] {SEEN}"), "{asked}");
+            peer.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}})).await;
+            peer.answer(&id).await;
+        }
         let error = call(&mut peer, "rpc_error").await;
         check(&error);
         assert_eq!(error["error"]["message"], SEEN);

@@ -2,12 +2,13 @@
 //!
 //! Requests are passed on and answers given back untouched, but for names: a tool or a prompt is called
 //! `server__name`, unless plain names are wanted and only one server has it. Tools go through the broker,
-//! as the calls of programs do. What a server asks the client in between is relayed ([`rounds`]), also
-//! where the two are of different eras.
+//! as the calls of programs do. What a server asks the client in between is relayed ([`rounds`]) under
+//! the server's name ([`questions`]), also where the two are of different eras.
 
 mod lists;
 mod names;
 mod news;
+mod questions;
 mod rounds;
 
 use std::sync::{Arc, PoisonError};
@@ -19,7 +20,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use self::{
     lists::Holders,
-    rounds::{Conversation, Ended},
+    rounds::{About, Conversation, Ended},
 };
 pub(super) use self::{lists::Lists, rounds::Parked};
 use super::{
@@ -56,7 +57,7 @@ impl Frontend {
         let Some(tool) = tool else {
             return Err(self.unknown_tool(name));
         };
-        let about = tool.id.as_str();
+        let about = About { server: tool.id.server(), what: tool.id.as_str() };
         let Some(_running) = self.runs.begin() else { return Ok(ending()) };
         let ended = match self.resume(about, &params, scope) {
             Some(conversation) => self.converse(conversation, scope).await,
@@ -132,11 +133,13 @@ impl Frontend {
         let Some(_running) = self.runs.begin() else {
             return Err(rpc::error(INTERNAL_ERROR, "pml is shutting down"));
         };
-        let about = format!("{} {method} {}", server.settings().name, name.as_deref().unwrap_or_default());
-        let ended = match self.resume(&about, &params, scope) {
+        let own_name = &server.settings().name;
+        let about = format!("{own_name} {method} {}", name.as_deref().unwrap_or_default());
+        let about = About { server: own_name, what: &about };
+        let ended = match self.resume(about, &params, scope) {
             Some(conversation) => self.converse(conversation, scope).await,
             None => {
-                self.in_rounds(&about, params, scope, Some(server), |params, relay| {
+                self.in_rounds(about, params, scope, Some(server), |params, relay| {
                     let (server, method, name, meta) =
                         (server.clone(), method.to_owned(), name.clone(), meta_for(scope));
                     let owner = Some(Owner::new(scope.session.clone()));
@@ -306,7 +309,7 @@ fn meta_for(scope: &Scope) -> Map<String, Value> {
 pub(super) type Passing = AbortOnDropHandle<Result<Result<Box<RawValue>, RpcError>, CallError>>;
 
 /// Begins a request that may outlive the one it was passed on for.
-fn begin<F>(about: &str, tasks: &TaskTracker, work: impl FnOnce(mpsc::Sender<Said>) -> F) -> Conversation
+fn begin<F>(about: About<'_>, tasks: &TaskTracker, work: impl FnOnce(mpsc::Sender<Said>) -> F) -> Conversation
 where
     F: Future<Output = Result<Result<Box<RawValue>, RpcError>, CallError>> + Send + 'static,
 {

@@ -29,6 +29,7 @@ use super::{
         session::{Scope, level},
     },
     Passing, begin,
+    questions::{present, present_all},
 };
 use crate::{
     shown,
@@ -52,8 +53,18 @@ pub(super) enum Ended {
     Refused(CallError),
 }
 
+/// What a request is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct About<'a> {
+    /// The server that it is passed on to.
+    pub(super) server: &'a str,
+    /// Everything that tells it from other requests.
+    pub(super) what: &'a str,
+}
+
 /// A request that goes on at a server.
 pub(in super::super) struct Conversation {
+    server: String,
     /// What it is about: only a request for the same goes on with it.
     about: String,
     passing: Passing,
@@ -71,8 +82,9 @@ struct Question {
 }
 
 impl Conversation {
-    pub(super) fn new(about: &str, passing: Passing, said: mpsc::Receiver<Said>) -> Conversation {
-        Conversation { about: about.to_owned(), passing, said, open: Vec::new(), asked: 0 }
+    pub(super) fn new(about: About<'_>, passing: Passing, said: mpsc::Receiver<Said>) -> Conversation {
+        let (server, about) = (about.server.to_owned(), about.what.to_owned());
+        Conversation { server, about, passing, said, open: Vec::new(), asked: 0 }
     }
 
     /// What the client is told: that the server needs to know something.
@@ -128,9 +140,9 @@ impl Parked {
 
 impl Frontend {
     /// The request that a client comes back to, with the answers it brings put in their places.
-    pub(super) fn resume(&self, about: &str, params: &Map<String, Value>, scope: &Scope) -> Option<Conversation> {
+    pub(super) fn resume(&self, about: About<'_>, params: &Map<String, Value>, scope: &Scope) -> Option<Conversation> {
         let state = params.get("requestState")?.as_str().filter(|state| state.starts_with(STATE))?;
-        let mut conversation = self.parked.take(&scope.session.caller, state, about)?;
+        let mut conversation = self.parked.take(&scope.session.caller, state, about.what)?;
         let empty = Value::Null;
         let answers = params.get("inputResponses").unwrap_or(&empty);
         let (answered, open): (Vec<_>, Vec<_>) =
@@ -147,7 +159,7 @@ impl Frontend {
     /// Passes a request on. If the server needs to know something, the client is asked in its own way.
     pub(super) async fn in_rounds<F>(
         self: &Arc<Self>,
-        about: &str,
+        about: About<'_>,
         mut params: Map<String, Value>,
         scope: &Scope,
         server: Option<&Upstream>,
@@ -196,7 +208,8 @@ impl Frontend {
                 () = self.runs.ended() => return cancelled(),
                 said = conversation.said.recv() => match said {
                     Some(Said::Ask { method, params, reply }) => {
-                        let params: Value = serde_json::from_str(params.get()).unwrap_or_default();
+                        let mut params: Value = serde_json::from_str(params.get()).unwrap_or_default();
+                        present(&conversation.server, &method, &mut params);
                         if let Err(error) = can_be_asked(&method, scope) {
                             // In the new era it is the client's mistake, which it is told.
                             if scope.era == Era::Modern && error.code == MISSING_CAPABILITY {
@@ -220,7 +233,10 @@ impl Frontend {
                     }
                     Some(said) => relay(&said, scope),
                     // Nothing more can be said; the answer is there, or will be.
-                    None => return ended((&mut conversation.passing).await),
+                    None => {
+                        let outcome = (&mut conversation.passing).await;
+                        return ended(outcome, &conversation.server);
+                    }
                 },
                 Some(()) = asks.next(), if !asks.is_empty() => {}
                 outcome = &mut conversation.passing => {
@@ -228,7 +244,7 @@ impl Frontend {
                     while let Ok(said) = conversation.said.try_recv() {
                         relay(&said, scope);
                     }
-                    return ended(outcome);
+                    return ended(outcome, &conversation.server);
                 }
             }
         }
@@ -263,10 +279,13 @@ fn cancelled() -> Ended {
 
 type Outcome = Result<Result<Result<Box<RawValue>, RpcError>, CallError>, tokio::task::JoinError>;
 
-fn ended(outcome: Outcome) -> Ended {
+fn ended(outcome: Outcome, server: &str) -> Ended {
     match outcome {
         Ok(Ok(Ok(result))) => match serde_json::from_str(result.get()) {
-            Ok(result) => Ended::Answer(Ok(result)),
+            Ok(mut result) => {
+                present_all(server, &mut result);
+                Ended::Answer(Ok(result))
+            }
             Err(err) => Ended::Refused(CallError::new(ErrorCode::ProviderProtocol, format!("a broken answer: {err}"))),
         },
         // A result is the client's, as it is; the message of an error is only ever shown.
@@ -342,7 +361,7 @@ mod tests {
 
     fn conversation() -> Conversation {
         let passing = AbortOnDropHandle::new(tokio::spawn(std::future::pending()));
-        Conversation::new("a:b", passing, mpsc::channel(1).1)
+        Conversation::new(About { server: "a", what: "a:b" }, passing, mpsc::channel(1).1)
     }
 
     #[tokio::test(start_paused = true)]
