@@ -44,6 +44,10 @@ pub struct Entry<'a> {
     /// The trace that the call belongs to, as servers see it in `traceparent`.
     pub trace_id: String,
     pub call: u32,
+    /// The method, of a request that is not the call of a tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub method: Option<&'a str>,
+    /// `server:tool`, `server:resource:ADDRESS` or `server:prompt:NAME`.
     pub tool: &'a str,
     /// SHA-256 of the arguments. The arguments themselves may hold secrets.
     pub args_sha256: String,
@@ -202,6 +206,7 @@ mod tests {
             execution_id: "e".to_owned(),
             trace_id: "t".to_owned(),
             call,
+            method: None,
             tool: "a:b",
             args_sha256: String::new(),
             decision: Decision::Allow,

@@ -157,17 +157,24 @@ impl Broker {
             return Err(CallError::new(ErrorCode::PolicyDenied, verdict.explain(&tool.id)));
         }
         let name = tool.id.server();
-        if let Some(bucket) = rules.rates.get(name)
-            && let Err(error) = bucket.admit(&format!("server `{name}` is called"))
-        {
+        self.admit_rate(&rules, name, record)?;
+        let upstream = self.server(name)?;
+        Ok((tool, upstream))
+    }
+
+    /// Takes one of the calls that a server may get in a minute.
+    pub(super) fn admit_rate(&self, rules: &Rules, server: &str, record: &mut Record<'_>) -> Result<(), CallError> {
+        let Some(bucket) = rules.rates.get(server) else { return Ok(()) };
+        bucket.admit(&format!("server `{server}` is called")).inspect_err(|_| {
             record.decision = Decision::Deny;
             "calls_per_minute".clone_into(&mut record.rule);
-            return Err(error);
-        }
-        let upstream = self.servers.get(name).ok_or_else(|| {
+        })
+    }
+
+    pub(super) fn server(&self, name: &str) -> Result<Upstream, CallError> {
+        self.servers.get(name).ok_or_else(|| {
             CallError::new(ErrorCode::ToolNotFound, format!("server `{name}` is not configured any more"))
-        })?;
-        Ok((tool, upstream))
+        })
     }
 
     async fn checked_call(&self, call: &ToolCall, record: &mut Record<'_>) -> Result<Answer, CallError> {

@@ -69,7 +69,7 @@ impl Broker {
 const MESSAGE_CHARS: usize = 4000;
 
 /// What a tool says that failed, or that was not there to fail.
-fn failure(answer: Result<&RawValue, &RpcError>) -> Option<String> {
+pub(super) fn failure(answer: Result<&RawValue, &RpcError>) -> Option<String> {
     #[derive(Deserialize)]
     struct Outcome<'a> {
         #[serde(default, rename = "isError")]

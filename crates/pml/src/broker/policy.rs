@@ -1,9 +1,12 @@
-//! Which tools may be called at all.
+//! Which tools may be called at all, and which resources and prompts may be used.
 
 use pml_wire::ToolId;
 
 /// Lists of patterns for `server:tool`, in which `*` stands for anything. A denial wins; with any
 /// permission, what is not permitted is denied.
+///
+/// A resource is `server:resource:ADDRESS` and a prompt `server:prompt:NAME`. Clients choose addresses, so the server's
+/// part of a permission must match the server alone: `*:get_*` does not permit `fs:resource:file:///a?x:get_b`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     pub allow: Vec<String>,
@@ -21,13 +24,21 @@ pub(super) struct Verdict {
 impl Verdict {
     /// What a program is told about a tool that it may not call.
     pub(super) fn explain(&self, tool: &ToolId) -> String {
-        format!("the policy does not allow `{tool}` ({})", self.rule)
+        self.explain_named(tool.as_str())
+    }
+
+    pub(super) fn explain_named(&self, name: &str) -> String {
+        format!("the policy does not allow `{name}` ({})", self.rule)
     }
 }
 
 impl Policy {
     pub(super) fn judge(&self, tool: &ToolId) -> Verdict {
-        let (is_allowed, list, pattern) = self.decide(tool);
+        self.judge_named(tool.as_str())
+    }
+
+    pub(super) fn judge_named(&self, name: &str) -> Verdict {
+        let (is_allowed, list, pattern) = self.decide(name);
         let rule = match pattern {
             Some(pattern) => format!("{list} {pattern}"),
             None => list.to_owned(),
@@ -36,13 +47,12 @@ impl Policy {
     }
 
     /// The decision, and what made it.
-    fn decide(&self, tool: &ToolId) -> (bool, &'static str, Option<&str>) {
-        let matching = |patterns: &'_ [String]| patterns.iter().position(|pattern| matches(pattern, tool.as_str()));
-        if let Some(at) = matching(&self.deny) {
-            return (false, "deny", Some(&self.deny[at]));
+    fn decide(&self, name: &str) -> (bool, &'static str, Option<&str>) {
+        if let Some(pattern) = self.deny.iter().find(|pattern| matches(pattern, name)) {
+            return (false, "deny", Some(pattern));
         }
-        match matching(&self.allow) {
-            Some(at) => (true, "allow", Some(&self.allow[at])),
+        match self.allow.iter().find(|pattern| permits(pattern, name)) {
+            Some(pattern) => (true, "allow", Some(pattern)),
             None if self.allow.is_empty() => (true, "default", None),
             None => (false, "not in allow", None),
         }
@@ -50,12 +60,24 @@ impl Policy {
 
     /// May the tool be called?
     pub fn allows(&self, tool: &ToolId) -> bool {
-        self.decide(tool).0
+        self.allows_named(tool.as_str())
+    }
+
+    pub(super) fn allows_named(&self, name: &str) -> bool {
+        self.decide(name).0
     }
 
     /// Is nothing denied?
     pub(super) fn is_trivial(&self) -> bool {
         self.allow.is_empty() && self.deny.is_empty()
+    }
+}
+
+/// Does a permission cover a name? Both parts must match by themselves.
+fn permits(pattern: &str, name: &str) -> bool {
+    match (pattern.split_once(':'), name.split_once(':')) {
+        (Some((server, rest)), Some((own_server, own_rest))) => matches(server, own_server) && matches(rest, own_rest),
+        _ => matches(pattern, name),
     }
 }
 
@@ -104,6 +126,26 @@ mod tests {
         for (pattern, text, expected) in table {
             assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
         }
+    }
+
+    #[test]
+    fn a_permission_for_tools_opens_no_resource() {
+        let table = [
+            ("*:get_*", "fs:get_x", true),
+            ("*:get_*", "fs:resource:file:///a?x:get_b", false),
+            ("fs:*", "fs:resource:file:///a", true),
+            ("*", "fs:prompt:greet", true),
+            ("*:resource:*", "fs:resource:file:///a", true),
+            ("*:resource:*", "fs:prompt:x:resource:y", false),
+            ("fs:resource:file:///pub/*", "fs:resource:file:///pub/a", true),
+            ("fs:resource:file:///pub/*", "fs:resource:file:///etc/a", false),
+            ("f*:read", "fs:read", true),
+        ];
+        for (pattern, name, expected) in table {
+            assert_eq!(permits(pattern, name), expected, "{pattern} {name}");
+        }
+        let policy = Policy { deny: vec!["*:delete_*".to_owned()], ..Policy::default() };
+        assert!(!policy.allows_named("fs:resource:a:delete_b"), "a denial may match too much");
     }
 
     #[test]

@@ -50,14 +50,21 @@ pub(super) struct Session {
     /// What the client was asked and has not answered.
     asked: Mutex<HashMap<String, oneshot::Sender<Result<Value, RpcError>>>>,
     next_ask: AtomicU64,
-    /// Resources that the client wants to hear about.
-    watched: Mutex<HashMap<String, Watch>>,
+    /// Resources that the client wants to hear about, by the addresses that it knows them by.
+    watched: Mutex<HashMap<String, Watched>>,
     /// Cancelled when the client has said that the session has begun: before, it hears of nothing it did not ask for.
     pub(super) initialized: CancellationToken,
     /// Ends the stream that was opened last for what belongs to no request; cancelled when that has ended.
     last_stream: Mutex<Option<CancellationToken>>,
     /// Cancelled when the client is gone: everything that is done for it stops.
     pub(super) gone: CancellationToken,
+}
+
+/// A resource that a client watches, at its server.
+#[derive(Debug)]
+struct Watched {
+    server: String,
+    watch: Watch,
 }
 
 /// A request that is being served. Dropped, it no longer is.
@@ -158,26 +165,29 @@ impl Session {
     }
 
     /// Watches a resource until it is told not to, or the session is over. False if it watches too much already.
-    pub(super) fn watch(&self, watch: Watch) -> bool {
+    pub(super) fn watch(&self, address: &str, server: &str, watch: Watch) -> bool {
         let mut watched = lock(&self.watched);
-        let has_room = watched.len() < MAX_WATCHED || watched.contains_key(watch.uri());
+        let has_room = watched.len() < MAX_WATCHED || watched.contains_key(address);
         if has_room {
-            watched.insert(watch.uri().to_owned(), watch);
+            watched.insert(address.to_owned(), Watched { server: server.to_owned(), watch });
         }
         has_room
     }
 
-    /// The resources that are watched.
+    /// The addresses of resources that are watched.
     pub(super) fn watched(&self) -> Vec<String> {
         lock(&self.watched).keys().cloned().collect()
     }
 
-    pub(super) fn unwatch(&self, uri: &str) {
-        lock(&self.watched).remove(uri);
+    pub(super) fn unwatch(&self, address: &str) {
+        lock(&self.watched).remove(address);
     }
 
-    pub(super) fn watches(&self, uri: &str) -> bool {
-        lock(&self.watched).contains_key(uri)
+    /// The addresses by which the client watches a resource of a server.
+    pub(super) fn watches(&self, server: &str, uri: &str) -> Vec<String> {
+        let watched = lock(&self.watched);
+        let same = watched.iter().filter(|(_, watched)| watched.server == server && watched.watch.uri() == uri);
+        same.map(|(address, _)| address.clone()).collect()
     }
 
     /// A token for a stream that takes the place of the one before: each message goes to one.

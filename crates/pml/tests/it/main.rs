@@ -21,6 +21,7 @@ mod real_servers;
 mod regressions;
 mod relay;
 mod repository;
+mod resources;
 mod search;
 mod serve;
 mod serve_http;

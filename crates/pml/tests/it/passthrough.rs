@@ -112,7 +112,14 @@ async fn everything_is_listed_and_answers_are_untouched() {
         peer.end().await;
         let calls: Vec<_> =
             home.audit().into_iter().map(|line| (line["tool"].clone(), line["success"].clone())).collect();
-        assert_eq!(calls, [(json!("fix:verbatim"), json!(true))], "{context}");
+        let expected = [
+            ("fix:verbatim", true),
+            ("fix:resource:fixture://item/1", true),
+            ("fix:resource:fixture://none", false),
+            ("fix:prompt:greet", true),
+            ("fix:prompt:greet", true),
+        ];
+        assert_eq!(calls, expected.map(|(name, success)| (json!(name), json!(success))), "{context}");
     }
 }
 
