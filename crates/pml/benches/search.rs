@@ -119,7 +119,7 @@ fn calls(count: u64) -> f64 {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let finder = Finder::new(catalog.clone(), None, None);
-    let policy = Arc::new(Policy { allow: Vec::new(), deny: vec!["server7:*delete*".to_owned()] });
+    let policy = Arc::new(Policy { deny: vec!["server7:*delete*".to_owned()], ..Policy::default() });
     let rules = Arc::clone(&policy);
     finder.set_filter(Arc::new(move |tool| rules.allows(tool)));
     runtime.block_on(finder.searchable());

@@ -173,7 +173,7 @@ impl Gateway {
         let services = Services::start(serve::Options {
             program: program.clone(),
             servers: vec![Settings::new(name, Ok(target))],
-            policy: Policy { allow: vec!["*".to_owned()], deny: vec!["other:*".to_owned()] },
+            policy: Policy { allow: vec!["*".to_owned()], deny: vec!["other:*".to_owned()], ..Policy::default() },
             data_dir: Some(data_dir.path().to_owned()),
             model_dir: None,
             who: "bench".to_owned(),

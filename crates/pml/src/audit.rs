@@ -1,4 +1,5 @@
-//! The audit log: one line for every call that a program made or tried to make.
+//! The audit log: one line for every call that a program or a client made or tried to make, and one for every tool that
+//! changed.
 //!
 //! JSON lines, appended, rotated by size, readable by their owner only. A thread of its own writes
 //! them, so that a slow disk delays no call; what cannot be written is counted, and the count is
@@ -59,6 +60,21 @@ pub struct Entry<'a> {
     pub duration_ms: f64,
 }
 
+/// A tool that is not what it was when it was first seen, or that somebody has accepted as it is now.
+#[derive(Clone, Debug, Serialize)]
+pub struct ToolLine<'a> {
+    /// Milliseconds since 1970.
+    pub ts: u64,
+    /// `tool.changed` or `tool.accepted`. Lines about calls have none.
+    pub event: &'static str,
+    pub tool: &'a str,
+    /// What differs, such as `description`.
+    pub parts: &'a [String],
+    /// SHA-256 of what the server said about it, and of what it says now.
+    pub before_sha256: &'a str,
+    pub after_sha256: &'a str,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decision {
@@ -66,7 +82,7 @@ pub enum Decision {
     Deny,
 }
 
-/// The writing end. Without a folder nothing is written.
+/// The writing end. Without a folder nothing is written. Dropping it writes what is waiting and closes the file.
 #[derive(Debug, Default)]
 pub struct Audit {
     queue: Option<SyncSender<Vec<u8>>>,
@@ -90,7 +106,8 @@ impl Audit {
         Ok(Audit { queue: Some(queue), lost, writer: Some(writer) })
     }
 
-    pub fn record(&self, entry: &Entry<'_>) {
+    /// Writes an [`Entry`] or a [`ToolLine`].
+    pub fn record(&self, entry: &impl Serialize) {
         let Some(queue) = &self.queue else { return };
         let line = serde_json::to_string(entry).expect("plain data serializes");
         // The name of a tool that was never there is a program's own text.
@@ -104,11 +121,6 @@ impl Audit {
     /// Lines that could not be written until now.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
-    }
-
-    /// Writes what is waiting and closes the file.
-    pub fn close(mut self) {
-        self.finish();
     }
 
     fn finish(&mut self) {
@@ -226,7 +238,7 @@ mod tests {
                 audit.record(&entry(round * 10 + call));
             }
             assert_eq!(audit.lost(), 0);
-            audit.close();
+            drop(audit);
         }
         let mut calls = Vec::new();
         for name in ["audit.jsonl.2", "audit.jsonl.1", "audit.jsonl"] {

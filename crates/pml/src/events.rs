@@ -37,6 +37,9 @@ pub enum Body {
     /// A server has listed its tools again.
     #[serde(rename = "provider.mcp.tools.refreshed")]
     ToolsRefreshed { server: String, added: Vec<String>, removed: Vec<String>, changed: Vec<String>, unchanged: usize },
+    /// A tool is not what it was when it was first seen. Told once for each thing that it becomes.
+    #[serde(rename = "provider.mcp.tools.changed")]
+    ToolChanged { tool: ToolId, parts: Vec<String>, first_seen: u64, before_sha256: String, after_sha256: String },
     #[serde(rename = "provider.mcp.tool.completed")]
     ToolCompleted { tool: ToolId, call: u32, duration_ms: f64, result_bytes: usize },
     #[serde(rename = "provider.mcp.tool.failed")]

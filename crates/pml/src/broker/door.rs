@@ -16,7 +16,7 @@ use tokio::{sync::Semaphore, time::Instant};
 use super::{
     handler::{Answer, CallHandler, HandlerFuture, ToolCall},
     normalise,
-    policy::Policy,
+    policy::{OnChange, Policy},
     rate::Bucket,
     record::{Record, Sinks, traceparent},
     search::SLOW_SEARCHES,
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     audit::{Audit, Decision},
-    catalog::{Catalog, Finder, Snapshot, Source, Tool},
+    catalog::{Catalog, Finder, Pins, Snapshot, Source, Tool},
     events::Bus,
     upstream::{CallResult, Fleet, Invocation, Item, Settings, Upstream},
 };
@@ -43,6 +43,7 @@ pub struct Broker {
     rules: RwLock<Arc<Rules>>,
     sinks: Sinks,
     sharing: Sharing,
+    pub(super) pins: Pins,
 }
 
 /// What calls are held to.
@@ -58,17 +59,19 @@ pub(super) struct Rules {
 pub struct Parts {
     pub catalog: Catalog,
     pub finder: Finder,
+    /// What tools were when they were first seen.
+    pub pins: Pins,
     pub servers: Fleet,
     pub policy: Policy,
     pub bus: Bus,
-    pub audit: Audit,
+    pub audit: Arc<Audit>,
     /// On whose behalf calls are made.
     pub who: String,
 }
 
 impl Broker {
     pub fn new(parts: Parts) -> Broker {
-        let Parts { catalog, finder, servers, policy, bus, audit, who } = parts;
+        let Parts { catalog, finder, pins, servers, policy, bus, audit, who } = parts;
         let broker = Broker {
             catalog,
             finder,
@@ -78,6 +81,7 @@ impl Broker {
             rules: RwLock::new(Arc::new(Rules { policy: Policy::default(), rates: HashMap::new() })),
             sinks: Sinks { bus, audit, who },
             sharing: Sharing::default(),
+            pins,
         };
         broker.set_rules(policy, broker.servers.all().iter().map(Upstream::settings));
         broker
@@ -106,6 +110,11 @@ impl Broker {
 
     /// May the tool be called?
     pub fn allows(&self, tool: &ToolId) -> bool {
+        self.rules().policy.allows_as_it_is(tool, &self.pins)
+    }
+
+    /// May a tool of that name be called, whatever it has become?
+    pub fn permits(&self, tool: &ToolId) -> bool {
         self.rules().policy.allows(tool)
     }
 
@@ -146,11 +155,16 @@ impl Broker {
 
     /// Finds a tool that may be called now, and its server.
     pub(super) async fn admit(&self, id: &ToolId, record: &mut Record<'_>) -> Result<(Arc<Tool>, Upstream), CallError> {
-        let tool = self.find(id).await?;
+        let mut tool = self.find(id).await?;
         tool.id.as_str().clone_into(&mut record.tool);
 
         let rules = self.rules();
-        let verdict = rules.policy.judge(&tool.id);
+        if rules.policy.changed == OnChange::Block {
+            // What is known from earlier says nothing about what the tool is now.
+            self.server(tool.id.server())?.init().await?;
+            tool = self.find(&tool.id).await?;
+        }
+        let verdict = rules.policy.judge(&tool.id, &self.pins);
         record.rule.clone_from(&verdict.rule);
         if !verdict.is_allowed {
             record.decision = Decision::Deny;
@@ -226,17 +240,12 @@ impl Broker {
         }
         let mut names: serde_json::Map<_, _> =
             snapshot.servers().map(|server| (server.to_owned(), serde_json::Value::Array(Vec::new()))).collect();
-        for tool in snapshot.tools().filter(|tool| rules.policy.allows(&tool.id)) {
+        for tool in snapshot.tools().filter(|tool| rules.policy.allows_as_it_is(&tool.id, &self.pins)) {
             if let Some(list) = names.get_mut(tool.id.server()).and_then(serde_json::Value::as_array_mut) {
                 list.push(tool.id.tool().into());
             }
         }
         serde_json::Value::Object(names).to_string().into()
-    }
-
-    /// Writes what is waiting to be written. No call may be made any more.
-    pub fn close(self) {
-        self.sinks.audit.close();
     }
 }
 

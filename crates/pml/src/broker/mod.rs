@@ -27,7 +27,7 @@ pub use self::{
     door::{Broker, Parts},
     handler::{Answer, CallHandler, HandlerFuture, Kept, Part, ToolCall},
     passthrough::Passthrough,
-    policy::Policy,
+    policy::{OnChange, Policy},
     rate::Bucket,
     search::{Findings, Question, rounded, whole},
     subject::{Subject, SubjectKind, SubjectRequest},

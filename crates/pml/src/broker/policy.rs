@@ -2,6 +2,8 @@
 
 use pml_wire::ToolId;
 
+use crate::catalog::Pins;
+
 /// Lists of patterns for `server:tool`, in which `*` stands for anything. A denial wins; with any
 /// permission, what is not permitted is denied.
 ///
@@ -11,7 +13,21 @@ use pml_wire::ToolId;
 pub struct Policy {
     pub allow: Vec<String>,
     pub deny: Vec<String>,
+    pub changed: OnChange,
 }
+
+/// What is done about a tool that is not what it was when it was first seen, until somebody accepts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnChange {
+    /// It is said to whoever uses it.
+    #[default]
+    Tell,
+    /// It may not be called, and is not shown.
+    Block,
+}
+
+/// The rule that denies a changed tool.
+const CHANGED: &str = "changed";
 
 /// What the policy says about a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,13 +44,27 @@ impl Verdict {
     }
 
     pub(super) fn explain_named(&self, name: &str) -> String {
+        if self.rule == CHANGED {
+            return format!(
+                "the policy does not allow `{name}` (changed): it is not what it was when it was first seen; \
+                 `pml tools --changed` shows how, `pml tools accept {name}` allows it"
+            );
+        }
         format!("the policy does not allow `{name}` ({})", self.rule)
     }
 }
 
 impl Policy {
-    pub(super) fn judge(&self, tool: &ToolId) -> Verdict {
-        self.judge_named(tool.as_str())
+    pub(super) fn judge(&self, tool: &ToolId, pins: &Pins) -> Verdict {
+        let verdict = self.judge_named(tool.as_str());
+        match verdict.is_allowed && self.blocks(tool, pins) {
+            true => Verdict { is_allowed: false, rule: CHANGED.to_owned() },
+            false => verdict,
+        }
+    }
+
+    fn blocks(&self, tool: &ToolId, pins: &Pins) -> bool {
+        self.changed == OnChange::Block && pins.is_changed(tool)
     }
 
     pub(super) fn judge_named(&self, name: &str) -> Verdict {
@@ -58,7 +88,12 @@ impl Policy {
         }
     }
 
-    /// May the tool be called?
+    /// May the tool be called, as it is now?
+    pub(super) fn allows_as_it_is(&self, tool: &ToolId, pins: &Pins) -> bool {
+        self.allows(tool) && !self.blocks(tool, pins)
+    }
+
+    /// May a tool of that name be called?
     pub fn allows(&self, tool: &ToolId) -> bool {
         self.allows_named(tool.as_str())
     }
@@ -69,7 +104,7 @@ impl Policy {
 
     /// Is nothing denied?
     pub(super) fn is_trivial(&self) -> bool {
-        self.allow.is_empty() && self.deny.is_empty()
+        self.allow.is_empty() && self.deny.is_empty() && self.changed == OnChange::Tell
     }
 }
 
@@ -153,6 +188,7 @@ mod tests {
         let policy = |allow: &[&str], deny: &[&str]| Policy {
             allow: allow.iter().map(|pattern| (*pattern).to_owned()).collect(),
             deny: deny.iter().map(|pattern| (*pattern).to_owned()).collect(),
+            changed: OnChange::Block,
         };
         let table = [
             (policy(&[], &[]), true, "default"),
@@ -162,7 +198,7 @@ mod tests {
             (policy(&[], &["git:*"]), true, "default"),
         ];
         for (policy, is_allowed, rule) in table {
-            let verdict = policy.judge(&"fs:write".parse().unwrap());
+            let verdict = policy.judge(&"fs:write".parse().unwrap(), &Pins::new(None));
             assert_eq!(verdict, Verdict { is_allowed, rule: rule.to_owned() }, "{policy:?}");
         }
     }

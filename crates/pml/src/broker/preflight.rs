@@ -72,7 +72,7 @@ impl Broker {
             harmless.into_iter().map(|(call, mistake, _)| format!("line {}: {}", call.line, tell(mistake))).collect();
         let Some((first, _)) = fatal.first() else { return Ok(warnings) };
         for tool in fatal.iter().filter_map(|(call, _)| snapshot.tool(&call.target.parse().ok()?)) {
-            let verdict = self.rules().policy.judge(&tool.id);
+            let verdict = self.rules().policy.judge(&tool.id, &self.pins);
             if !verdict.is_allowed {
                 self.record_denial(execution, &tool.id, &verdict.rule);
             }
@@ -97,7 +97,7 @@ impl Broker {
             let is_known = snapshot.server_name(id.server()).is_none_or(|server| snapshot.listing(server).is_some());
             return is_known.then_some(Mistake::Missing(id));
         };
-        let verdict = self.rules().policy.judge(&tool.id);
+        let verdict = self.rules().policy.judge(&tool.id, &self.pins);
         if !verdict.is_allowed {
             return Some(Mistake::Other(verdict.explain(&tool.id)));
         }

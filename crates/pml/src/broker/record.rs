@@ -1,5 +1,7 @@
 //! One line and one event for each call, whatever became of it.
 
+use std::sync::Arc;
+
 use pml_wire::{CallId, ErrorCode, ExecutionId, message::CallError};
 use tokio::time::Instant;
 
@@ -14,7 +16,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Sinks {
     pub(super) bus: Bus,
-    pub(super) audit: Audit,
+    pub(super) audit: Arc<Audit>,
     /// On whose behalf calls are made.
     pub(super) who: String,
 }

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{door::Broker, handler::Answer};
 use crate::{
-    catalog::{Found, Searchable, Snapshot, Tool, Wish},
+    catalog::{Change, Found, Searchable, Snapshot, Tool, Wish},
     upstream::Upstream,
 };
 
@@ -95,11 +95,11 @@ impl Broker {
 
     /// The same in an index of the tools that are known.
     pub async fn search_in(&self, index: Searchable, question: Question) -> Findings {
-        let (snapshot, rules) = (self.snapshot(), self.rules());
+        let (snapshot, rules, pins) = (self.snapshot(), self.rules(), self.pins.clone());
         let is_slow = index.is_slow();
         let work = move || {
             let Question { query, limit, threshold, server } = question;
-            let is_wanted = |tool: &Tool| rules.policy.allows(&tool.id);
+            let is_wanted = |tool: &Tool| rules.policy.allows_as_it_is(&tool.id, &pins);
             let wish = Wish { query: &query, limit, threshold, server: server.as_deref() };
             (index.search(&snapshot, wish, is_wanted), index.count(server.as_deref()))
         };
@@ -182,16 +182,25 @@ impl Broker {
                 let schema = &tool.input_schema;
                 let is_shown = schema.to_string().len() <= MAX_SCHEMA;
                 let description = tool.description.as_deref();
-                json!({
+                let mut entry = json!({
                     "name": tool.id,
                     "description": description.map(|text| &text[..text.floor_char_boundary(MAX_DESCRIPTION)]),
                     "inputSchema": is_shown.then_some(schema),
                     "signature": tool.signature(),
                     "score": rounded(*score),
-                })
+                });
+                if let Some(line) = self.changed_line(&tool.id) {
+                    entry["changed"] = line.into();
+                }
+                entry
             })
             .collect();
         to_raw_value(&tools).map(Answer::Value).map_err(|err| invalid(err.to_string()))
+    }
+
+    /// What whoever sees or uses a tool is told, if it is not what it was when it was first seen.
+    pub fn changed_line(&self, tool: &ToolId) -> Option<String> {
+        self.pins.is_changed(tool).then(|| Change::line(tool))
     }
 
     /// Why a tool is not found, with what may have been meant.
@@ -207,7 +216,7 @@ impl Broker {
 
     pub(super) fn explain_missing_with(&self, snapshot: &Snapshot, id: &ToolId, index: Option<&Searchable>) -> String {
         let rules = self.rules();
-        let is_shown = |tool: &Tool| rules.policy.allows(&tool.id);
+        let is_shown = |tool: &Tool| rules.policy.allows_as_it_is(&tool.id, &self.pins);
         snapshot.explain_missing(id, is_shown, |server| {
             index.map(|index| index.suggest(snapshot, id.tool(), server, is_shown)).unwrap_or_default()
         })

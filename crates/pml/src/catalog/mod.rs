@@ -7,6 +7,7 @@ mod finder;
 mod header_arguments;
 mod listing;
 mod model;
+mod pins;
 mod schema;
 mod snapshot;
 mod tool;
@@ -19,6 +20,7 @@ pub use self::{
     finder::{Finder, Found, Searchable, Wish},
     listing::{Difference, Listing, Source},
     model::load_model,
+    pins::{Change, Pins},
     schema::nearest,
     snapshot::{Catalog, Snapshot},
     tool::{Hints, Tool, hash},

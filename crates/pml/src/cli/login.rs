@@ -262,30 +262,8 @@ pub(super) fn to_text(login: &Login) -> String {
         (None, _) => String::new(),
         (Some(Duration::ZERO), true) => ", to be renewed with the next call".to_owned(),
         (Some(Duration::ZERO), false) => ", but that is over: log in again".to_owned(),
-        (Some(left), true) => format!(", for {} more, then renewed", rough(left)),
-        (Some(left), false) => format!(", for {} more", rough(left)),
+        (Some(left), true) => format!(", for {} more, then renewed", print::rough(left)),
+        (Some(left), false) => format!(", for {} more", print::rough(left)),
     };
     format!("logged in{issuer}{end}")
-}
-
-/// A time as people say it.
-fn rough(time: Duration) -> String {
-    match time.as_secs() {
-        seconds @ 0..120 => format!("{seconds} s"),
-        seconds @ 120..7200 => format!("{} min", seconds / 60),
-        seconds @ 7200..172_800 => format!("{} h", seconds / 3600),
-        seconds => format!("{} days", seconds / 86_400),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_said_roughly() {
-        for (seconds, text) in [(5, "5 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (200_000, "2 days")] {
-            assert_eq!(rough(Duration::from_secs(seconds)), text);
-        }
-    }
 }

@@ -3,6 +3,7 @@
 //! Data goes to stdout, everything else to stderr. Exit code 0 is success, 1 means that the
 //! program (or what was asked about) failed, 2 a mistake in the command line or configuration.
 
+mod changed;
 mod changes;
 mod clients;
 mod demo;
@@ -89,7 +90,7 @@ enum Command {
     Serve(serve::Args),
     /// Find tools by what they do
     Search(search::Args),
-    /// List the tools of all servers, or of one
+    /// List the tools of all servers, or of one; see which have changed, and accept them
     Tools(tools::Args),
     /// Write TypeScript declarations of all tools, for editors
     Types(tools::TypesArgs),

@@ -115,3 +115,25 @@ pub(super) fn duration(duration: Duration) -> String {
         seconds => format!("{seconds:.2} s"),
     }
 }
+
+/// A time as people say it.
+pub(super) fn rough(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds @ 7200..172_800 => format!("{} h", seconds / 3600),
+        seconds => format!("{} days", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_said_roughly() {
+        for (seconds, text) in [(5, "5 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (200_000, "2 days")] {
+            assert_eq!(rough(Duration::from_secs(seconds)), text);
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! `pml run`: one program, one sandbox.
 
 use std::{
+    collections::BTreeSet,
     fs,
     io::{self, IsTerminal, Read},
     path::{Path, PathBuf},
@@ -8,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use pml_wire::{ErrorCode, ExecutionId, json, message::ErrorReport};
+use pml_wire::{ErrorCode, ExecutionId, ToolId, json, message::ErrorReport};
 use serde_json::value::RawValue;
 
 use super::{CLI, USAGE, fail, print, starting, with_services};
@@ -108,7 +109,10 @@ async fn execute(request: Request, config: &Config, quiet: bool) -> Result<ExitC
         starting::unknown(&services, &request.code, &interrupt).await;
         services.anticipate(&request.code);
         let run = execution::run(&pool, request, config.limits, &*services.broker, &listener, &interrupt);
-        report(&run.await, quiet)
+        let mut outcome = run.await;
+        let called: BTreeSet<ToolId> = outcome.calls.iter().filter_map(|call| call.tool.parse().ok()).collect();
+        outcome.warnings.extend(called.iter().filter_map(|tool| services.broker.changed_line(tool)));
+        report(&outcome, quiet)
     })
     .await
 }

@@ -25,7 +25,14 @@ pub use self::clients::CLIENTS_OWN_KEYS;
 pub use self::places::{Places, System};
 pub use self::servers::{Kind, OAuthFile, ServerFile, ToolFile};
 pub(crate) use self::servers::{check_name, is_secret_name};
-use crate::{broker::Policy, catalog::nearest, error::Error, execution::Budget, sandbox::Mode, upstream::Settings};
+use crate::{
+    broker::{OnChange, Policy},
+    catalog::nearest,
+    error::Error,
+    execution::Budget,
+    sandbox::Mode,
+    upstream::Settings,
+};
 
 const MIB: usize = 1024 * 1024;
 /// Longest configuration file.
@@ -103,6 +110,15 @@ pub struct PolicyFile {
     pub allow: Vec<String>,
     /// What may not be called, also if it is allowed.
     pub deny: Vec<String>,
+    /// What is done about a tool that has changed since it was first seen: `"tell"` or `"block"`. Default: `"tell"`.
+    pub changed: Option<OnChangeFile>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnChangeFile {
+    Tell,
+    Block,
 }
 
 /// The `[gateway]` table, as written: what `pml serve` does.
@@ -322,7 +338,14 @@ impl Config {
             }
         }
         Ok(Config {
-            policy: Policy { allow: file.policy.allow, deny },
+            policy: Policy {
+                allow: file.policy.allow,
+                deny,
+                changed: match file.policy.changed {
+                    Some(OnChangeFile::Block) => OnChange::Block,
+                    Some(OnChangeFile::Tell) | None => OnChange::Tell,
+                },
+            },
             gateway,
             search: file.search.check(lookup)?,
             servers,

@@ -25,7 +25,9 @@ impl Frontend {
     /// Runs a program. Returns soon after the request is cancelled.
     pub(super) async fn execute(&self, arguments: Execute, scope: &Scope) -> Value {
         let teller = Teller::new(scope);
-        let outcome = teller.during(self.run(arguments, &teller, &scope.cancel)).await;
+        let mut outcome = teller.during(self.run(arguments, &teller, &scope.cancel)).await;
+        let called = outcome.calls.iter().filter_map(|call| call.tool.parse().ok());
+        outcome.warnings.extend(self.note_changes(&scope.session, called));
         let caller = &scope.session.caller;
         answer::answer(outcome, Keeper { results: &self.results, caller, budget: self.settings().output_tokens })
     }

@@ -9,6 +9,7 @@ use super::{
     answer::say_hidden,
     gateway::{Frontend, text_result, tool_failure},
     results::{Caller, Page, Text},
+    session::Session,
     tokens,
     tools::{Detail, Read, Search},
 };
@@ -27,7 +28,7 @@ const MAX_NOT_READY: usize = 20;
 const OVERVIEW: usize = 8;
 
 impl Frontend {
-    pub(super) async fn search(&self, arguments: Search) -> Value {
+    pub(super) async fn search(&self, arguments: Search, session: &Session) -> Value {
         let Search { query, limit, threshold, detail, server } = arguments;
         let question = match Question::new(query, limit, threshold) {
             Ok(question) => question,
@@ -41,10 +42,10 @@ impl Frontend {
             },
         };
         if question.query().trim().is_empty() {
-            return self.overview(server.as_deref()).await;
+            return self.overview(server.as_deref(), session).await;
         }
         let findings = self.broker.search(question.among(server)).await;
-        self.tell_found(&findings, detail)
+        self.tell_found(&findings, detail, session)
     }
 
     /// The real name of a server.
@@ -60,7 +61,7 @@ impl Frontend {
     }
 
     /// The tools that were found, as many as there is room for.
-    fn tell_found(&self, findings: &Findings, detail: Detail) -> Value {
+    fn tell_found(&self, findings: &Findings, detail: Detail, session: &Session) -> Value {
         let Findings { found, searched, not_ready: waiting } = findings;
         let room = self.settings().output_tokens;
         let (mut text, mut list, mut used) = (String::new(), Vec::new(), 0);
@@ -72,6 +73,9 @@ impl Frontend {
                 Detail::Names | Detail::Signatures => summary(description),
             };
             let mut entry = json!({ "name": tool.id, "server": tool.id.server(), "score": rounded(*score) });
+            if self.broker.changed_line(&tool.id).is_some() {
+                entry["changed"] = true.into();
+            }
             let mut lines = String::new();
             // Writing to a String cannot fail.
             let _ = match detail {
@@ -107,6 +111,7 @@ impl Frontend {
             text.push_str(tokens::prefix(&lines, room));
             list.push(entry);
         }
+        self.tell_changes(&mut text, session, found.iter().take(list.len()).map(|found| found.tool.id.clone()));
         if found.is_empty() {
             let _ = match searched {
                 0 => writeln!(text, "there is no tool that may be called"),
@@ -126,20 +131,22 @@ impl Frontend {
     }
 
     /// The servers, and what they are about.
-    async fn overview(&self, only: Option<&str>) -> Value {
+    async fn overview(&self, only: Option<&str>, session: &Session) -> Value {
         self.broker.learn(only).await;
         let waiting = self.broker.not_ready();
         let snapshot = self.catalog.snapshot();
         let room = self.settings().output_tokens;
         let (mut text, mut list, mut used) = (String::new(), Vec::new(), 0);
+        let mut named = Vec::new();
         for server in snapshot.servers().filter(|server| only.is_none_or(|only| only == *server)) {
             let tools: Vec<_> = snapshot
                 .listing(server)
                 .into_iter()
                 .flat_map(|listing| listing.tools.values())
                 .filter(|tool| self.broker.allows(&tool.id))
-                .map(|tool| tool.id.tool())
                 .collect();
+            let ids: Vec<_> = tools.iter().map(|tool| &tool.id).collect();
+            let tools: Vec<_> = ids.iter().map(|id| id.tool()).collect();
             let state = self.servers.get(server).map_or("stopped", |server| server.health().state.as_str());
             let some = match only {
                 Some(_) => fitting(&tools, room / 2),
@@ -155,7 +162,9 @@ impl Frontend {
                 break;
             }
             list.push(entry);
+            named.extend(ids[..some].iter().copied().cloned());
         }
+        self.tell_changes(&mut text, session, named);
         if list.is_empty() {
             text.push_str("no server is configured: the user can run `pml server add` or `pml import`\n");
         }

@@ -1,13 +1,14 @@
 //! What is known of one client between its requests, and the way back to it.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
+use pml_wire::ToolId;
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -30,6 +31,8 @@ const MAX_CAPABILITIES_BYTES: usize = 16 * 1024;
 const MAX_ASKS: usize = 64;
 /// Resources that one client may watch.
 pub(super) const MAX_WATCHED: usize = 1000;
+/// Changed tools that one client is remembered to have been told of.
+const MAX_TOLD: usize = 10_000;
 /// No log line is wanted.
 const SILENT: usize = usize::MAX;
 
@@ -50,6 +53,8 @@ pub(super) struct Session {
     /// What the client was asked and has not answered.
     asked: Mutex<HashMap<String, oneshot::Sender<Result<Value, RpcError>>>>,
     next_ask: AtomicU64,
+    /// Changed tools that the client has been told of.
+    told_changes: Mutex<HashSet<ToolId>>,
     /// Resources that the client wants to hear about, by the addresses that it knows them by.
     watched: Mutex<HashMap<String, Watched>>,
     /// Cancelled when the client has said that the session has begun: before, it hears of nothing it did not ask for.
@@ -113,6 +118,7 @@ impl Session {
             in_flight: Mutex::default(),
             asked: Mutex::default(),
             next_ask: AtomicU64::new(1),
+            told_changes: Mutex::default(),
             watched: Mutex::default(),
             initialized: CancellationToken::new(),
             last_stream: Mutex::default(),
@@ -136,6 +142,16 @@ impl Session {
 
     pub(super) fn log_level(&self) -> Option<usize> {
         Some(self.log_level.load(Ordering::Relaxed)).filter(|level| *level != SILENT)
+    }
+
+    /// Is this the first time that the client is told of a changed tool?
+    pub(super) fn tells_change(&self, tool: &ToolId) -> bool {
+        let mut told = lock(&self.told_changes);
+        // Being told twice is better than keeping names without end.
+        if told.len() >= MAX_TOLD {
+            told.clear();
+        }
+        told.insert(tool.clone())
     }
 
     /// Begins to serve a request; `None` if one with that id is being served already.

@@ -166,7 +166,7 @@ impl Frontend {
                 Err(message) => wrong(message),
             },
             _ => match tools::parse(SEARCH, arguments) {
-                Ok(arguments) => self.search(arguments).await,
+                Ok(arguments) => self.search(arguments, &scope.session).await,
                 Err(message) => wrong(message),
             },
         };

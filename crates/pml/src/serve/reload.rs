@@ -163,7 +163,7 @@ mod tests {
         // Many, so that there is time to look between the first and the last.
         let servers: Vec<_> = (100..300).map(|number| server(&format!("s{number}"))).collect();
         let watched = ["s100", "s299"].map(|name| (name, format!("{name}:rm").parse().unwrap()));
-        let denied = Policy { allow: Vec::new(), deny: vec!["s100:*".to_owned(), "s299:*".to_owned()] };
+        let denied = Policy { deny: vec!["s100:*".to_owned(), "s299:*".to_owned()], ..Policy::default() };
         let is_over = AtomicBool::new(false);
         let seen = thread::scope(|scope| {
             let observer = scope.spawn(|| {

@@ -34,7 +34,8 @@ use super::{
     subscriber::{self, Wanted},
 };
 use crate::{
-    catalog::{Cache, Cached, Catalog},
+    audit::{Audit, ToolLine},
+    catalog::{Cache, Cached, Catalog, Change, Pins},
     events::{Body, Bus},
 };
 
@@ -54,7 +55,10 @@ pub struct Context {
     pub program: PathBuf,
     pub catalog: Catalog,
     pub cache: Cache,
+    /// What tools were when they were first seen.
+    pub pins: Pins,
     pub bus: Bus,
+    pub audit: Arc<Audit>,
     /// For remote servers, if there are any.
     pub remote: Option<Remote>,
 }
@@ -65,9 +69,12 @@ pub fn start(settings: Settings, context: Context) -> (Upstream, impl Future<Out
     let settings = Arc::new(settings);
     let identity = identity(&settings);
     let cached = context.cache.load(&settings.name, &identity);
+    context.pins.open(&settings.name, &target_identity(&settings));
     let era = cached.as_ref().and_then(|cached| Era::of(&cached.version));
     let mut declared = None;
+    let correlation = ExecutionId::mint().to_string();
     if let Some(Cached { listing, declared: known, .. }) = cached {
+        tell_changes(&context, &correlation, &context.pins.look(&listing));
         context.catalog.update(listing);
         declared = known.map(Arc::new);
     }
@@ -108,7 +115,7 @@ pub fn start(settings: Settings, context: Context) -> (Upstream, impl Future<Out
         orders,
         wanted,
         lives,
-        correlation: ExecutionId::mint().to_string(),
+        correlation,
         is_listing: false,
         lists_again: false,
     };
@@ -119,19 +126,49 @@ pub fn start(settings: Settings, context: Context) -> (Upstream, impl Future<Out
 fn identity(settings: &Settings) -> String {
     // Some have other tools for a client that can be asked something.
     let relays = if settings.relays { "\0relays" } else { "" };
-    let target = match &settings.target {
-        Ok(Target::Stdio { command, args, env, cwd }) => {
-            let args: Vec<_> = args.iter().map(Secret::reveal).collect();
-            let names: Vec<_> = env.keys().map(String::as_str).collect();
-            format!("stdio\0{command}\0{}\0{}\0{cwd:?}", args.join("\0"), names.join("\0"))
-        }
-        Ok(Target::Http { url, headers, .. }) => {
-            let names: Vec<_> = headers.keys().map(String::as_str).collect();
-            format!("http\0{}\0{}", url.reveal(), names.join("\0"))
-        }
-        Err(_) => String::new(),
+    let names: Vec<_> = match &settings.target {
+        Ok(Target::Stdio { env, .. }) => env.keys().map(String::as_str).collect(),
+        Ok(Target::Http { headers, .. }) => headers.keys().map(String::as_str).collect(),
+        Err(_) => Vec::new(),
     };
-    target + relays
+    format!("{}\0\0{}{relays}", target_identity(settings), names.join("\0"))
+}
+
+/// What a server is, for pins: another command or address is another. What it is started with besides is not: a change
+/// must not go unnoticed because a variable was added.
+fn target_identity(settings: &Settings) -> String {
+    match &settings.target {
+        Ok(Target::Stdio { command, args, cwd, .. }) => {
+            let args: Vec<_> = args.iter().map(Secret::reveal).collect();
+            format!("stdio\0{command}\0{}\0{cwd:?}", args.join("\0"))
+        }
+        Ok(Target::Http { url, .. }) => format!("http\0{}", url.reveal()),
+        Err(_) => String::new(),
+    }
+}
+
+/// Writes down and tells which tools are not what they were when they were first seen.
+fn tell_changes(context: &Context, correlation: &str, changes: &[Change]) {
+    for change in changes {
+        let Change { tool, parts, first_seen, before_sha256, after_sha256, .. } = change;
+        tracing::warn!(%tool, ?parts, "a tool has changed since it was first seen; `pml tools --changed` shows how");
+        context.audit.record(&ToolLine {
+            ts: change.changed_at,
+            event: "tool.changed",
+            tool: tool.as_str(),
+            parts,
+            before_sha256,
+            after_sha256,
+        });
+        let body = Body::ToolChanged {
+            tool: tool.clone(),
+            parts: parts.clone(),
+            first_seen: *first_seen,
+            before_sha256: before_sha256.clone(),
+            after_sha256: after_sha256.clone(),
+        };
+        context.bus.publish(correlation, body);
+    }
 }
 
 struct Actor {
@@ -365,14 +402,13 @@ impl Actor {
         if let Err(err) = self.context.cache.save(&listed.listing, &self.identity, version, declared.as_deref()) {
             tracing::warn!(server = name, error = %err, "the list of tools cannot be kept");
         }
+        // Before anybody can see the list: what is not allowed any more must not be called meanwhile.
+        tell_changes(&self.context, &self.correlation, &self.context.pins.look(&listed.listing));
         // It may have been retired just now.
         let before = self.context.catalog.update_if(listed.listing, || !is_retired());
         let snapshot = self.context.catalog.snapshot();
         if let (Some(before), Some(now)) = (before, snapshot.listing(name)) {
             let difference = now.difference(&before);
-            for changed in &difference.changed {
-                tracing::warn!(server = name, tool = changed, "a tool is described differently than before");
-            }
             let body = Body::ToolsRefreshed {
                 server: name.clone(),
                 added: difference.added,

@@ -10,7 +10,7 @@ use super::gateway::{Gateway, Way, fixture};
 
 fn policy(allow: &[&str], deny: &[&str]) -> Policy {
     let list = |patterns: &[&str]| patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
-    Policy { allow: list(allow), deny: list(deny) }
+    Policy { allow: list(allow), deny: list(deny), ..Policy::default() }
 }
 
 /// The codes of calls, each made so that nothing is checked before the run.

@@ -4,6 +4,7 @@
 
 mod bridge;
 mod broker;
+mod changed;
 mod cli;
 mod clients;
 mod escape;

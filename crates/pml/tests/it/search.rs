@@ -14,7 +14,7 @@ use super::{
 };
 
 fn denying(patterns: &[&str]) -> Policy {
-    Policy { allow: Vec::new(), deny: patterns.iter().map(|pattern| (*pattern).to_owned()).collect() }
+    Policy { deny: patterns.iter().map(|pattern| (*pattern).to_owned()).collect(), ..Policy::default() }
 }
 
 #[tokio::test]

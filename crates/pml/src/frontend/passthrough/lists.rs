@@ -289,7 +289,7 @@ impl Frontend {
                 .declared()
                 .is_none_or(|declared| declared.capabilities.get(capability).is_some_and(|it| !it.is_null()));
             let mut tools = snapshot.listing(&server.settings().name).into_iter().flat_map(|it| it.tools.values());
-            let is_denied = tools.clone().next().is_some() && !tools.any(|tool| self.broker.allows(&tool.id));
+            let is_denied = tools.clone().next().is_some() && !tools.any(|tool| self.broker.permits(&tool.id));
             says && !is_denied
         });
         servers

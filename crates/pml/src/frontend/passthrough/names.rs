@@ -99,6 +99,11 @@ impl Frontend {
             let mut described: Map<String, Value> = serde_json::from_str(tool.raw().get()).ok()?;
             clean_listed(&mut described);
             described.insert("name".to_owned(), name.into());
+            if let Some(line) = self.broker.changed_line(&tool.id) {
+                let description = described.get("description").and_then(Value::as_str).unwrap_or_default();
+                let description = format!("{description}\n\n[pml: {line}]");
+                described.insert("description".to_owned(), description.trim_start().into());
+            }
             // A client drops a tool whose schema is no object.
             if !described.get("inputSchema").is_some_and(Value::is_object) {
                 described.insert("inputSchema".to_owned(), serde_json::json!({ "type": "object" }));
