@@ -11,7 +11,11 @@ use clap::ValueEnum;
 use pml_wire::{ErrorCode, hardening::HardeningReport};
 use serde_json::{Value, json};
 
-use super::{USAGE, clients, fail, login, print, starting, with_pool, with_servers};
+use super::{
+    USAGE, clients, fail, login, print, starting,
+    suspicions::{self, Finding},
+    with_pool, with_servers,
+};
 use crate::{catalog::load_model, config::Config, error::Error, sandbox::Mode, shown::visible, upstream::Failure};
 
 #[derive(Debug, clap::Args)]
@@ -30,6 +34,8 @@ enum What {
     Sandbox,
     /// Start every server and show how far it came
     Servers,
+    /// Show what is hidden in the texts of servers, what reads like instructions to a model, and what has changed
+    Tools,
     /// Show what tools are found with, and load it
     Search,
     /// Show which clients are here, and whether they use pml
@@ -53,11 +59,17 @@ pub(super) async fn run(args: Args, config: Config, own_file: Option<&Path>) -> 
             Err(err) => return fail(&err, 1),
         }
     }
-    if wants(What::Servers) {
-        match servers(args.json, &config).await {
-            Ok((rows, all_well)) => {
-                is_well &= all_well;
-                parts.insert("servers".to_owned(), rows.into());
+    if wants(What::Servers) || wants(What::Tools) {
+        match servers(&args, &config).await {
+            Ok(checked) => {
+                is_well &= checked.is_well;
+                if wants(What::Servers) {
+                    parts.insert("servers".to_owned(), checked.rows.into());
+                }
+                if wants(What::Tools) {
+                    let findings: Vec<_> = checked.findings.iter().map(suspicions::Finding::to_json).collect();
+                    parts.insert("tools".to_owned(), findings.into());
+                }
             }
             Err(err) => return fail(&err, USAGE),
         }
@@ -108,19 +120,31 @@ fn search(as_json: bool, config: &Config) -> (Value, bool) {
     (row, loaded.is_ok())
 }
 
-/// Starts every server and shows how far it came. The same as JSON, and whether all are well.
-async fn servers(as_json: bool, config: &Config) -> Result<(Vec<Value>, bool), Error> {
+/// What was found out about servers.
+#[derive(Debug, Default)]
+struct Checked {
+    /// How far each came, as JSON.
+    rows: Vec<Value>,
+    /// What somebody should look at. No reason to fail.
+    findings: Vec<Finding>,
+    is_well: bool,
+}
+
+/// Starts every server and shows how far it came, and what is to be said about its texts.
+async fn servers(args: &Args, config: &Config) -> Result<Checked, Error> {
+    let as_json = args.json;
+    let (is_told, looks) = (args.what != Some(What::Tools), args.what != Some(What::Servers));
     if config.servers.is_empty() {
         if !as_json {
             let _ = writeln!(io::stdout(), "servers: none is configured; `pml server add --help` shows how");
         }
-        return Ok((Vec::new(), true));
+        return Ok(Checked { is_well: true, ..Checked::default() });
     }
     with_servers(config, async |services, interrupt| {
         let mut started = starting::all(services.servers.all(), &interrupt).await;
         started.sort_by(|one, other| one.server.settings().name.cmp(&other.server.settings().name));
         let snapshot = services.catalog.snapshot();
-        let mut stdout = io::stdout().lock();
+        let mut stdout = io::stdout();
         let mut rows = Vec::new();
         for start in &started {
             let name = &start.server.settings().name;
@@ -137,7 +161,7 @@ async fn servers(as_json: bool, config: &Config) -> Result<(Vec<Value>, bool), E
                 "message": start.result.as_ref().err().map(|failure| &failure.message), "hint": hint,
                 "start_ms": (start.duration.as_secs_f64() * 1e3).round(),
             }));
-            if as_json {
+            if as_json || !is_told {
                 continue;
             }
             let took = print::duration(start.duration);
@@ -167,7 +191,20 @@ async fn servers(as_json: bool, config: &Config) -> Result<(Vec<Value>, bool), E
                 let _ = writeln!(stdout, "           hint: {hint}");
             }
         }
-        (rows, started.iter().all(|start| start.result.is_ok()) && !interrupt.is_cancelled())
+        let mut findings = Vec::new();
+        if looks && !interrupt.is_cancelled() {
+            let reached = started.iter().filter(|start| start.result.is_ok()).map(|start| start.server.clone());
+            findings = suspicions::look(&services, &reached.collect::<Vec<_>>()).await;
+            if !as_json {
+                let _ = suspicions::print(&findings);
+            }
+        }
+        let missing: Vec<_> = started.iter().filter(|start| start.result.is_err()).collect();
+        if !is_told && !missing.is_empty() {
+            let names: Vec<_> = missing.iter().map(|start| start.server.settings().name.as_str()).collect();
+            let _ = writeln!(io::stderr(), "not asked, since not started: {}", names.join(", "));
+        }
+        Checked { rows, findings, is_well: missing.is_empty() && !interrupt.is_cancelled() }
     })
     .await
 }

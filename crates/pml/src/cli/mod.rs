@@ -19,6 +19,7 @@ mod search;
 mod serve;
 mod server;
 mod starting;
+mod suspicions;
 mod tools;
 
 use std::{
