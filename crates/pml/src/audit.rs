@@ -1,4 +1,5 @@
-//! The audit log: one line for every call that a program made or tried to make.
+//! The audit log: one line for every call that a program or a client made or tried to make, and one for every tool that
+//! changed.
 //!
 //! JSON lines, appended, rotated by size, readable by their owner only. A thread of its own writes
 //! them, so that a slow disk delays no call; what cannot be written is counted, and the count is
@@ -21,7 +22,7 @@ use std::{
 use pml_wire::Line;
 use serde::Serialize;
 
-use crate::files;
+use crate::{files, shown::visible_json};
 
 /// The file that is written to; older ones end in `.1`, `.2`, …
 pub const FILE: &str = "audit.jsonl";
@@ -45,6 +46,10 @@ pub struct Entry<'a> {
     /// The trace that the call belongs to, as servers see it in `traceparent`.
     pub trace_id: String,
     pub call: u32,
+    /// The method, of a request that is not the call of a tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub method: Option<&'a str>,
+    /// `server:tool`, `server:resource:ADDRESS` or `server:prompt:NAME`.
     pub tool: &'a str,
     /// SHA-256 of the arguments. The arguments themselves may hold secrets.
     pub args_sha256: String,
@@ -56,6 +61,21 @@ pub struct Entry<'a> {
     pub duration_ms: f64,
 }
 
+/// A tool that is not what it was when it was first seen, or that somebody has accepted as it is now.
+#[derive(Clone, Debug, Serialize)]
+pub struct ToolLine<'a> {
+    /// Milliseconds since 1970.
+    pub ts: u64,
+    /// `tool.changed` or `tool.accepted`. Lines about calls have none.
+    pub event: &'static str,
+    pub tool: &'a str,
+    /// What differs, such as `description`.
+    pub parts: &'a [String],
+    /// SHA-256 of what the server said about it, and of what it says now.
+    pub before_sha256: &'a str,
+    pub after_sha256: &'a str,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decision {
@@ -63,7 +83,7 @@ pub enum Decision {
     Deny,
 }
 
-/// The writing end. Without a folder nothing is written.
+/// The writing end. Without a folder nothing is written. Dropping it writes what is waiting and closes the file.
 #[derive(Debug, Default)]
 pub struct Audit {
     queue: Option<SyncSender<Vec<u8>>>,
@@ -87,9 +107,12 @@ impl Audit {
         Ok(Audit { queue: Some(queue), lost, writer: Some(writer) })
     }
 
-    pub fn record(&self, entry: &Entry<'_>) {
+    /// Writes an [`Entry`] or a [`ToolLine`].
+    pub fn record(&self, entry: &impl Serialize) {
         let Some(queue) = &self.queue else { return };
-        let mut line = Line::of(entry).into_string().into_bytes();
+        // The name of a tool that was never there is a program's own text.
+        let line = Line::of(entry).into_string();
+        let mut line = visible_json(&line).into_owned().into_bytes();
         line.push(b'\n');
         if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = queue.try_send(line) {
             self.lost.fetch_add(1, Ordering::Relaxed);
@@ -99,11 +122,6 @@ impl Audit {
     /// Lines that could not be written until now.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
-    }
-
-    /// Writes what is waiting and closes the file.
-    pub fn close(mut self) {
-        self.finish();
     }
 
     fn finish(&mut self) {
@@ -197,6 +215,7 @@ mod tests {
             execution_id: "e".to_owned(),
             trace_id: "t".to_owned(),
             call,
+            method: None,
             tool: "a:b",
             args_sha256: String::new(),
             decision: Decision::Allow,
@@ -216,7 +235,7 @@ mod tests {
                 audit.record(&entry(round * 10 + call));
             }
             assert_eq!(audit.lost(), 0);
-            audit.close();
+            drop(audit);
         }
         let mut calls = Vec::new();
         for name in ["audit.jsonl.2", "audit.jsonl.1", "audit.jsonl"] {

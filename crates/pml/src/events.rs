@@ -37,10 +37,26 @@ pub enum Body {
     /// A server has listed its tools again.
     #[serde(rename = "provider.mcp.tools.refreshed")]
     ToolsRefreshed { server: String, added: Vec<String>, removed: Vec<String>, changed: Vec<String>, unchanged: usize },
+    /// A tool is not what it was when it was first seen. Told once for each thing that it becomes.
+    #[serde(rename = "provider.mcp.tools.changed")]
+    ToolChanged { tool: ToolId, parts: Vec<String>, first_seen: u64, before_sha256: String, after_sha256: String },
     #[serde(rename = "provider.mcp.tool.completed")]
     ToolCompleted { tool: ToolId, call: u32, duration_ms: f64, result_bytes: usize },
     #[serde(rename = "provider.mcp.tool.failed")]
     ToolFailed { tool: String, call: u32, duration_ms: f64, code: ErrorCode, retryable: bool, message: String },
+    /// A request about a resource or a prompt was passed on and answered. The subject is `server:resource:ADDRESS` or
+    /// `server:prompt:NAME`.
+    #[serde(rename = "provider.mcp.request.completed")]
+    RequestCompleted { method: &'static str, subject: String, duration_ms: f64, result_bytes: usize },
+    #[serde(rename = "provider.mcp.request.failed")]
+    RequestFailed {
+        method: &'static str,
+        subject: String,
+        duration_ms: f64,
+        code: ErrorCode,
+        retryable: bool,
+        message: String,
+    },
     #[serde(rename = "provider.mcp.disconnected")]
     Disconnected { server: String, reason: String },
     #[serde(rename = "provider.mcp.reconnected")]
@@ -77,9 +93,9 @@ pub enum Body {
     /// A line of the audit log.
     #[serde(rename = "audit.entry")]
     Audited { who: String, tool: String, call: u32, decision: Decision, rule: String, success: bool },
-    /// The policy refused a call.
+    /// The policy refused a call, or a request about a resource or a prompt.
     #[serde(rename = "policy.denied")]
-    PolicyDenied { tool: ToolId, call: u32, rule: String },
+    PolicyDenied { tool: String, call: u32, rule: String },
 }
 
 /// The sending end, for everybody.

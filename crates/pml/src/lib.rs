@@ -19,6 +19,7 @@
 //! * [`work`]: work whose cost somebody else controls, done where it holds up nobody.
 //! * [`files`]: who may have written what pml reads, and who may read what pml writes.
 //! * [`error`]: an error as it crosses a boundary.
+//! * [`shown`]: text of others, made fit to be shown.
 
 pub mod audit;
 pub mod broker;
@@ -34,5 +35,6 @@ pub mod frontend;
 pub mod room;
 pub mod sandbox;
 pub mod serve;
+pub mod shown;
 pub mod upstream;
 pub mod work;

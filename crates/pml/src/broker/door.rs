@@ -17,14 +17,14 @@ use super::{
     activity::Activity,
     handler::{Answer, Arguments, CallHandler, HandlerFuture, ToolCall},
     normalise,
-    policy::Policy,
+    policy::{OnChange, Policy},
     rate::Bucket,
     record::{Record, Sinks, traceparent},
     sharing::Sharing,
 };
 use crate::{
     audit::{Audit, Decision},
-    catalog::{Catalog, Finder, Pace, Snapshot, Source, TooSlow, Tool, hash},
+    catalog::{Catalog, Finder, Pace, Pins, Snapshot, Source, TooSlow, Tool, hash},
     events::Bus,
     room::{Charge, Room},
     upstream::{CallResult, Fleet, Invocation, Item, Settings, Upstream},
@@ -50,6 +50,7 @@ pub struct Broker {
     sharing: Sharing,
     room: Room,
     activity: Activity,
+    pub(super) pins: Pins,
 }
 
 /// What calls are held to.
@@ -65,10 +66,12 @@ pub(super) struct Rules {
 pub struct Parts {
     pub catalog: Catalog,
     pub finder: Finder,
+    /// What tools were when they were first seen.
+    pub pins: Pins,
     pub servers: Fleet,
     pub policy: Policy,
     pub bus: Bus,
-    pub audit: Audit,
+    pub audit: Arc<Audit>,
     /// On whose behalf calls are made.
     pub who: String,
     pub room: Room,
@@ -76,7 +79,7 @@ pub struct Parts {
 
 impl Broker {
     pub fn new(parts: Parts) -> Broker {
-        let Parts { catalog, finder, servers, policy, bus, audit, who, room } = parts;
+        let Parts { catalog, finder, pins, servers, policy, bus, audit, who, room } = parts;
         let broker = Broker {
             catalog,
             finder,
@@ -87,6 +90,7 @@ impl Broker {
             sharing: Sharing::default(),
             room,
             activity: Activity::default(),
+            pins,
         };
         broker.set_rules(policy, broker.servers.all().iter().map(Upstream::settings));
         broker
@@ -115,6 +119,11 @@ impl Broker {
 
     /// May the tool be called?
     pub fn allows(&self, tool: &ToolId) -> bool {
+        self.rules().policy.allows_as_it_is(tool, &self.pins)
+    }
+
+    /// May a tool of that name be called, whatever it has become?
+    pub fn permits(&self, tool: &ToolId) -> bool {
         self.rules().policy.allows(tool)
     }
 
@@ -161,28 +170,40 @@ impl Broker {
         suggests: bool,
         record: &mut Record<'_>,
     ) -> Result<(Arc<Tool>, Upstream), CallError> {
-        let tool = self.find(id, suggests).await?;
+        let mut tool = self.find(id, suggests).await?;
         tool.id.as_str().clone_into(&mut record.tool);
 
         let rules = self.rules();
-        let verdict = rules.policy.judge(&tool.id);
+        if rules.policy.changed == OnChange::Block {
+            // What is known from earlier says nothing about what the tool is now.
+            self.server(tool.id.server())?.init().await?;
+            tool = self.find(&tool.id, suggests).await?;
+        }
+        let verdict = rules.policy.judge(&tool.id, &self.pins);
         record.rule.clone_from(&verdict.rule);
         if !verdict.is_allowed {
             record.decision = Decision::Deny;
             return Err(CallError::new(ErrorCode::PolicyDenied, verdict.explain(&tool.id)));
         }
         let name = tool.id.server();
-        if let Some(bucket) = rules.rates.get(name)
-            && let Err(error) = bucket.admit(&format!("server `{name}` is called"))
-        {
+        self.admit_rate(&rules, name, record)?;
+        let upstream = self.server(name)?;
+        Ok((tool, upstream))
+    }
+
+    /// Takes one of the calls that a server may get in a minute.
+    pub(super) fn admit_rate(&self, rules: &Rules, server: &str, record: &mut Record<'_>) -> Result<(), CallError> {
+        let Some(bucket) = rules.rates.get(server) else { return Ok(()) };
+        bucket.admit(&format!("server `{server}` is called")).inspect_err(|_| {
             record.decision = Decision::Deny;
             "calls_per_minute".clone_into(&mut record.rule);
-            return Err(error);
-        }
-        let upstream = self.servers.get(name).ok_or_else(|| {
+        })
+    }
+
+    pub(super) fn server(&self, name: &str) -> Result<Upstream, CallError> {
+        self.servers.get(name).ok_or_else(|| {
             CallError::new(ErrorCode::ToolNotFound, format!("server `{name}` is not configured any more"))
-        })?;
-        Ok((tool, upstream))
+        })
     }
 
     async fn checked_call(&self, call: ToolCall, record: &mut Record<'_>) -> Result<Answer, CallError> {
@@ -239,13 +260,8 @@ impl Broker {
     /// All names, of which those that may not be called are left out.
     async fn all_names(&self) -> Arc<str> {
         self.learn(None).await;
-        let (snapshot, rules) = (self.snapshot(), self.rules());
-        work::elsewhere(move |_| allowed_names(&snapshot, &rules)).await
-    }
-
-    /// Writes what is waiting to be written. No call may be made any more.
-    pub fn close(self) {
-        self.sinks.audit.close();
+        let (snapshot, rules, pins) = (self.snapshot(), self.rules(), self.pins.clone());
+        work::elsewhere(move |_| allowed_names(&snapshot, &rules, &pins)).await
     }
 }
 
@@ -290,13 +306,13 @@ impl CallHandler for Broker {
 }
 
 /// Every tool that may be called, by server, as JSON.
-fn allowed_names(snapshot: &Snapshot, rules: &Rules) -> Arc<str> {
+fn allowed_names(snapshot: &Snapshot, rules: &Rules, pins: &Pins) -> Arc<str> {
     if rules.policy.is_trivial() {
         return snapshot.names();
     }
     let mut names: serde_json::Map<_, _> =
         snapshot.servers().map(|server| (server.to_owned(), serde_json::Value::Array(Vec::new()))).collect();
-    for tool in snapshot.tools().filter(|tool| rules.policy.allows(&tool.id)) {
+    for tool in snapshot.tools().filter(|tool| rules.policy.allows_as_it_is(&tool.id, pins)) {
         if let Some(list) = names.get_mut(tool.id.server()).and_then(serde_json::Value::as_array_mut) {
             list.push(tool.id.tool().into());
         }

@@ -6,9 +6,10 @@
 //! log and one event.
 //!
 //! The calls that clients make themselves pass through [`Broker::forward`], by the same checks but for
-//! the arguments and the result, which are between the client and the server.
+//! the arguments and the result, which are between the client and the server. Requests about resources and
+//! prompts pass through [`Broker::forward_about`] and [`Broker::watch`] in the same way.
 //!
-//! **Invariant:** nothing else in pml calls a tool on behalf of anybody.
+//! **Invariant:** nothing else in pml calls a tool, reads or watches a resource, or gets a prompt on behalf of anybody.
 
 mod activity;
 mod door;
@@ -22,13 +23,15 @@ mod rate;
 mod record;
 mod search;
 mod sharing;
+mod subject;
 
 pub use self::{
     door::{Broker, Parts},
     handler::{Answer, AnswerBody, Arguments, CallHandler, HandlerFuture, Handles, Kept, Part, ToolCall},
     idle_rules::IdleRule,
     passthrough::Passthrough,
-    policy::Policy,
+    policy::{OnChange, Policy},
     rate::Bucket,
     search::{Findings, Question, rounded, whole},
+    subject::{Subject, SubjectKind, SubjectRequest},
 };

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use super::handler::{Answer, AnswerBody, Kept, Part};
 use crate::{
     catalog::Tool,
+    shown::visible,
     upstream::{CallResult, Content, Item},
 };
 
@@ -81,8 +82,8 @@ fn list(parts: &[Part]) -> Box<RawValue> {
 
 /// What a tool says that failed.
 fn failed(result: CallResult) -> CallError {
-    let mut message = result.text();
-    message.truncate(message.floor_char_boundary(MESSAGE_BYTES));
+    let text = result.text();
+    let mut message = visible(&text[..text.floor_char_boundary(MESSAGE_BYTES)]).into_owned();
     if message.trim().is_empty() {
         "the tool failed without saying why".clone_into(&mut message);
     }

@@ -42,17 +42,10 @@ impl Broker {
     pub async fn forward(&self, call: Passthrough) -> Result<Result<Whole, RpcError>, CallError> {
         let mut record = Record::new(self.sinks(), call.execution, CallId(1), call.tool.as_str());
         let outcome = self.pass(call, &mut record).await;
-        match &outcome {
-            Ok(Passed { failure: Some(message), .. }) => {
-                record.end_with(Err(&CallError::new(ErrorCode::ToolError, message)));
-            }
-            Ok(Passed { answer, .. }) => record.end_with(Ok(answer.as_ref().map_or(0, |whole| whole.text.get().len()))),
-            Err(error) => record.end_with(Err(error)),
-        }
-        outcome.map(|passed| passed.answer)
+        recorded(record, outcome).await
     }
 
-    async fn pass(&self, call: Passthrough, record: &mut Record<'_>) -> Result<Passed, CallError> {
+    async fn pass(&self, call: Passthrough, record: &mut Record<'_>) -> Result<Result<Whole, RpcError>, CallError> {
         let Passthrough { execution, tool, mut params, mut meta, relay, owner } = call;
         let (tool, upstream) = self.admit(&tool, true, record).await?;
         let is_heavy = params.get("arguments").is_some_and(work::is_heavy);
@@ -66,17 +59,30 @@ impl Broker {
         params.insert("name".to_owned(), name.into());
         meta.entry("traceparent").or_insert_with(|| traceparent(execution, CallId(1)).into());
         let forward = Forward { method: "tools/call", params, meta, name: Some(name), headers, relay, owner };
-        let answer = upstream.forward(forward).await?;
-        let bytes = answer.as_ref().map_or(0, |whole| whole.text.get().len());
-        let passed = move |_: &Waiter| Passed { failure: failure(answer.as_ref().map(|whole| &*whole.text)), answer };
-        Ok(work::sized(bytes, passed).await)
+        Ok(upstream.forward(forward).await?)
     }
 }
 
-/// A server's answer, and what it says if the tool failed.
-struct Passed {
-    answer: Result<Whole, RpcError>,
-    failure: Option<String>,
+/// Ends the record of a request that was passed on. A large answer is looked at elsewhere.
+pub(super) async fn recorded(
+    record: Record<'_>,
+    outcome: Result<Result<Whole, RpcError>, CallError>,
+) -> Result<Result<Whole, RpcError>, CallError> {
+    let answer = match outcome {
+        Ok(answer) => answer,
+        Err(error) => {
+            record.end_with(Err(&error));
+            return Err(error);
+        }
+    };
+    let bytes = answer.as_ref().map_or(0, |whole| whole.text.get().len());
+    let look = move |_: &Waiter| (failure(answer.as_ref().map(|whole| &*whole.text)), answer);
+    let (failure, answer) = work::sized(bytes, look).await;
+    match failure {
+        Some(message) => record.end_with(Err(&CallError::new(ErrorCode::ToolError, message))),
+        None => record.end_with(Ok(bytes)),
+    }
+    Ok(answer)
 }
 
 /// How much of what a failed tool says is told on the bus.

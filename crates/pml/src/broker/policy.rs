@@ -1,9 +1,14 @@
-//! Which tools may be called at all.
+//! Which tools may be called at all, and which resources and prompts may be used.
 
 use pml_wire::ToolId;
 
+use crate::catalog::Pins;
+
 /// Lists of patterns for `server:tool`, in which `*` stands for anything. A denial wins; with any
 /// permission, what is not permitted is denied.
+///
+/// A resource is `server:resource:ADDRESS` and a prompt `server:prompt:NAME`. Clients choose addresses, so the server's
+/// part of a permission must match the server alone: `*:get_*` does not permit `fs:resource:file:///a?x:get_b`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     pub allow: Vec<String>,
@@ -11,7 +16,21 @@ pub struct Policy {
     /// the user's own allows.
     pub within: Vec<String>,
     pub deny: Vec<String>,
+    pub changed: OnChange,
 }
+
+/// What is done about a tool that is not what it was when it was first seen, until somebody accepts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnChange {
+    /// It is said to whoever uses it.
+    #[default]
+    Tell,
+    /// It may not be called, and is not shown.
+    Block,
+}
+
+/// The rule that denies a changed tool.
+const CHANGED: &str = "changed";
 
 /// What the policy says about a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,13 +43,35 @@ pub(super) struct Verdict {
 impl Verdict {
     /// What a program is told about a tool that it may not call.
     pub(super) fn explain(&self, tool: &ToolId) -> String {
-        format!("the policy does not allow `{tool}` ({})", self.rule)
+        self.explain_named(tool.as_str())
+    }
+
+    pub(super) fn explain_named(&self, name: &str) -> String {
+        if self.rule == CHANGED {
+            return format!(
+                "the policy does not allow `{name}` (changed): it is not what it was when it was first seen; \
+                 `pml tools --changed` shows how, `pml tools accept {name}` allows it"
+            );
+        }
+        format!("the policy does not allow `{name}` ({})", self.rule)
     }
 }
 
 impl Policy {
-    pub(super) fn judge(&self, tool: &ToolId) -> Verdict {
-        let (is_allowed, list, pattern) = self.decide(tool);
+    pub(super) fn judge(&self, tool: &ToolId, pins: &Pins) -> Verdict {
+        let verdict = self.judge_named(tool.as_str());
+        match verdict.is_allowed && self.blocks(tool, pins) {
+            true => Verdict { is_allowed: false, rule: CHANGED.to_owned() },
+            false => verdict,
+        }
+    }
+
+    fn blocks(&self, tool: &ToolId, pins: &Pins) -> bool {
+        self.changed == OnChange::Block && pins.is_changed(tool)
+    }
+
+    pub(super) fn judge_named(&self, name: &str) -> Verdict {
+        let (is_allowed, list, pattern) = self.decide(name);
         let rule = match pattern {
             Some(pattern) => format!("{list} {pattern}"),
             None => list.to_owned(),
@@ -39,29 +80,46 @@ impl Policy {
     }
 
     /// The decision, and what made it.
-    fn decide(&self, tool: &ToolId) -> (bool, &'static str, Option<&str>) {
-        let matching = |patterns: &'_ [String]| patterns.iter().position(|pattern| matches(pattern, tool.as_str()));
-        if let Some(at) = matching(&self.deny) {
-            return (false, "deny", Some(&self.deny[at]));
+    fn decide(&self, name: &str) -> (bool, &'static str, Option<&str>) {
+        if let Some(pattern) = self.deny.iter().find(|pattern| matches(pattern, name)) {
+            return (false, "deny", Some(pattern));
         }
-        if !self.within.is_empty() && matching(&self.within).is_none() {
+        let covers = |pattern: &&String| permits(pattern, name);
+        if !self.within.is_empty() && !self.within.iter().any(|pattern| covers(&pattern)) {
             return (false, "not in allow", None);
         }
-        match matching(&self.allow) {
-            Some(at) => (true, "allow", Some(&self.allow[at])),
+        match self.allow.iter().find(covers) {
+            Some(pattern) => (true, "allow", Some(pattern)),
             None if self.allow.is_empty() => (true, "default", None),
             None => (false, "not in allow", None),
         }
     }
 
-    /// May the tool be called?
+    /// May the tool be called, as it is now?
+    pub(super) fn allows_as_it_is(&self, tool: &ToolId, pins: &Pins) -> bool {
+        self.allows(tool) && !self.blocks(tool, pins)
+    }
+
+    /// May a tool of that name be called?
     pub fn allows(&self, tool: &ToolId) -> bool {
-        self.decide(tool).0
+        self.allows_named(tool.as_str())
+    }
+
+    pub(super) fn allows_named(&self, name: &str) -> bool {
+        self.decide(name).0
     }
 
     /// Is nothing denied?
     pub(super) fn is_trivial(&self) -> bool {
-        self.allow.is_empty() && self.within.is_empty() && self.deny.is_empty()
+        self.allow.is_empty() && self.within.is_empty() && self.deny.is_empty() && self.changed == OnChange::Tell
+    }
+}
+
+/// Does a permission cover a name? Both parts must match by themselves.
+fn permits(pattern: &str, name: &str) -> bool {
+    match (pattern.split_once(':'), name.split_once(':')) {
+        (Some((server, rest)), Some((own_server, own_rest))) => matches(server, own_server) && matches(rest, own_rest),
+        _ => matches(pattern, name),
     }
 }
 
@@ -113,10 +171,34 @@ mod tests {
     }
 
     #[test]
+    fn a_permission_for_tools_opens_no_resource() {
+        let table = [
+            ("*:get_*", "fs:get_x", true),
+            ("*:get_*", "fs:resource:file:///a?x:get_b", false),
+            ("fs:*", "fs:resource:file:///a", true),
+            ("*", "fs:prompt:greet", true),
+            ("*:resource:*", "fs:resource:file:///a", true),
+            ("*:resource:*", "fs:prompt:x:resource:y", false),
+            ("fs:resource:file:///pub/*", "fs:resource:file:///pub/a", true),
+            ("fs:resource:file:///pub/*", "fs:resource:file:///etc/a", false),
+            ("f*:read", "fs:read", true),
+        ];
+        for (pattern, name, expected) in table {
+            assert_eq!(permits(pattern, name), expected, "{pattern} {name}");
+        }
+        let policy = Policy { deny: vec!["*:delete_*".to_owned()], ..Policy::default() };
+        assert!(!policy.allows_named("fs:resource:a:delete_b"), "a denial may match too much");
+    }
+
+    #[test]
     fn a_denial_wins_and_a_permission_closes_the_rest() {
         let list = |patterns: &[&str]| patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
-        let policy =
-            |allow: &[&str], deny: &[&str]| Policy { allow: list(allow), deny: list(deny), ..Policy::default() };
+        let policy = |allow: &[&str], deny: &[&str]| Policy {
+            allow: list(allow),
+            deny: list(deny),
+            changed: OnChange::Block,
+            ..Policy::default()
+        };
         let within = |own: &[&str], allow: &[&str]| Policy { within: list(own), ..policy(allow, &[]) };
         let table = [
             (policy(&[], &[]), true, "default"),
@@ -129,7 +211,7 @@ mod tests {
             (within(&["*"], &["git:*"]), false, "not in allow"),
         ];
         for (policy, is_allowed, rule) in table {
-            let verdict = policy.judge(&"fs:write".parse().unwrap());
+            let verdict = policy.judge(&"fs:write".parse().unwrap(), &Pins::new(None));
             assert_eq!(verdict, Verdict { is_allowed, rule: rule.to_owned() }, "{policy:?}");
         }
     }

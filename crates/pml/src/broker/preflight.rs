@@ -12,7 +12,7 @@ use super::{
     search::explain_missing,
 };
 use crate::{
-    catalog::{Searchable, Snapshot, Source, Tool, nearest},
+    catalog::{Pins, Searchable, Snapshot, Source, Tool, nearest},
     work,
 };
 
@@ -34,7 +34,7 @@ impl Mistake {
         match self {
             Mistake::Other(text) => text.clone(),
             Mistake::Missing(id) if suggests => {
-                explain_missing(&known.snapshot, id, &known.rules, known.index.as_ref())
+                explain_missing(&known.snapshot, id, (&known.rules, &known.pins), known.index.as_ref())
             }
             Mistake::Missing(id) => format!("there is no tool `{id}`"),
             Mistake::Argument(tool, unknown) => {
@@ -49,6 +49,7 @@ impl Mistake {
 struct Known {
     snapshot: Arc<Snapshot>,
     rules: Arc<Rules>,
+    pins: Pins,
     index: Option<Searchable>,
 }
 
@@ -89,7 +90,7 @@ impl Broker {
             true => self.suggesting().await,
             false => None,
         };
-        let known = Known { snapshot: Arc::clone(&snapshot), rules: self.rules(), index };
+        let known = Known { snapshot: Arc::clone(&snapshot), rules: self.rules(), pins: self.pins.clone(), index };
         // Those that stop the program first.
         mistakes.sort_by_key(|(.., is_fatal)| !is_fatal);
         let told = work::weighed(!mistakes.is_empty(), move |_| {
@@ -106,7 +107,7 @@ impl Broker {
             harmless.into_iter().map(|(call, text, _)| format!("line {}: {text}", call.line)).collect();
         let Some((first, _)) = fatal.first() else { return Ok(warnings) };
         for tool in fatal.iter().filter_map(|(call, _)| snapshot.tool(&call.target.parse().ok()?)) {
-            let verdict = self.rules().policy.judge(&tool.id);
+            let verdict = self.rules().policy.judge(&tool.id, &self.pins);
             if !verdict.is_allowed {
                 self.record_denial(execution, &tool.id, &verdict.rule);
             }
@@ -131,7 +132,7 @@ impl Broker {
             let is_known = snapshot.server_name(id.server()).is_none_or(|server| snapshot.listing(server).is_some());
             return is_known.then_some(Mistake::Missing(id));
         };
-        let verdict = self.rules().policy.judge(&tool.id);
+        let verdict = self.rules().policy.judge(&tool.id, &self.pins);
         if !verdict.is_allowed {
             return Some(Mistake::Other(verdict.explain(&tool.id)));
         }

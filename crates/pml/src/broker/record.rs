@@ -1,5 +1,7 @@
 //! One line and one event for each call, whatever became of it.
 
+use std::sync::Arc;
+
 use pml_wire::{CallId, ErrorCode, ExecutionId, message::CallError};
 use tokio::time::Instant;
 
@@ -13,7 +15,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Sinks {
     pub(super) bus: Bus,
-    pub(super) audit: Audit,
+    pub(super) audit: Arc<Audit>,
     /// On whose behalf calls are made.
     pub(super) who: String,
 }
@@ -25,6 +27,8 @@ pub(super) struct Record<'a> {
     execution: ExecutionId,
     id: CallId,
     pub(super) tool: String,
+    /// The method, if it is not the call of a tool.
+    pub(super) method: Option<&'static str>,
     pub(super) args_sha256: String,
     pub(super) decision: Decision,
     pub(super) rule: String,
@@ -51,6 +55,7 @@ impl<'a> Record<'a> {
             execution,
             id,
             tool: tool.to_owned(),
+            method: None,
             args_sha256: String::new(),
             decision: Decision::Allow,
             rule: "default".to_owned(),
@@ -79,6 +84,7 @@ impl<'a> Record<'a> {
             execution_id: self.execution.to_string(),
             trace_id: trace_id(self.execution),
             call: self.id.0,
+            method: self.method,
             tool: &self.tool,
             args_sha256: std::mem::take(&mut self.args_sha256),
             decision: self.decision,
@@ -100,11 +106,19 @@ impl<'a> Record<'a> {
         if self.sinks.bus.is_heard() {
             self.sinks.bus.publish(&*execution, audited());
         }
-        let body = match (outcome, self.tool.parse()) {
-            (Ok(result_bytes), Ok(tool)) => Body::ToolCompleted { tool, call, duration_ms, result_bytes },
-            (Err(error), Ok(tool)) if error.code == ErrorCode::PolicyDenied => {
-                Body::PolicyDenied { tool, call, rule: self.rule.clone() }
+        let (method, subject) = (self.method, self.tool.clone());
+        let body = match (outcome, subject.parse()) {
+            (Err(error), _) if error.code == ErrorCode::PolicyDenied => {
+                Body::PolicyDenied { tool: subject, call, rule: self.rule.clone() }
             }
+            (Ok(result_bytes), _) if let Some(method) = method => {
+                Body::RequestCompleted { method, subject, duration_ms, result_bytes }
+            }
+            (Err(error), _) if let Some(method) = method => {
+                let (code, message) = (error.code, error.message.clone());
+                Body::RequestFailed { method, subject, duration_ms, code, retryable: error.retryable, message }
+            }
+            (Ok(result_bytes), Ok(tool)) => Body::ToolCompleted { tool, call, duration_ms, result_bytes },
             (outcome, _) => {
                 let (code, retryable, message) = match outcome {
                     Ok(_) => (ErrorCode::ToolNotFound, false, String::new()),

@@ -15,7 +15,7 @@ use super::{
     handler::Answer,
 };
 use crate::{
-    catalog::{Found, Searchable, Snapshot, Tool, Wish},
+    catalog::{Change, Found, Pins, Searchable, Snapshot, Tool, Wish},
     upstream::Upstream,
     work::{self, Waiter},
 };
@@ -103,11 +103,11 @@ impl Broker {
 
     /// The same in an index of the tools that are known.
     pub async fn search_in(&self, index: Searchable, question: Question) -> Findings {
-        let (snapshot, rules) = (self.snapshot(), self.rules());
+        let (snapshot, rules, pins) = (self.snapshot(), self.rules(), self.pins.clone());
         let is_slow = index.is_slow();
         let work = move |_: &Waiter| {
             let Question { query, limit, threshold, server } = question;
-            let is_wanted = |tool: &Tool| rules.policy.allows(&tool.id);
+            let is_wanted = |tool: &Tool| rules.policy.allows_as_it_is(&tool.id, &pins);
             let wish = Wish { query: &query, limit, threshold, server: server.as_deref() };
             (index.search(&snapshot, wish, is_wanted), index.count(server.as_deref()))
         };
@@ -171,16 +171,21 @@ impl Broker {
         let message::Search { query, limit, threshold } = search;
         let question = Question::new(query, limit, threshold).map_err(invalid)?;
         let findings = self.search(question).await;
-        let bytes = findings.bytes();
-        let described = work::sized(bytes, move |_| to_raw_value(&describe(&findings.found))).await;
+        let (bytes, pins) = (findings.bytes(), self.pins.clone());
+        let described = work::sized(bytes, move |_| to_raw_value(&describe(&findings.found, &pins))).await;
         described.map(Answer::from).map_err(|err| invalid(err.to_string()))
+    }
+
+    /// What whoever sees or uses a tool is told, if it is not what it was when it was first seen.
+    pub fn changed_line(&self, tool: &ToolId) -> Option<String> {
+        self.pins.is_changed(tool).then(|| Change::line(tool))
     }
 
     /// Why a tool is not found, with what may have been meant.
     pub(super) async fn explain_missing(&self, snapshot: &Arc<Snapshot>, id: &ToolId) -> String {
-        let (snapshot, rules, id) = (Arc::clone(snapshot), self.rules(), id.clone());
+        let (snapshot, rules, pins, id) = (Arc::clone(snapshot), self.rules(), self.pins.clone(), id.clone());
         let index = self.suggesting().await;
-        work::elsewhere(move |_| explain_missing(&snapshot, &id, &rules, index.as_ref())).await
+        work::elsewhere(move |_| explain_missing(&snapshot, &id, (&rules, &pins), index.as_ref())).await
     }
 
     /// What suggestions are taken from, if it is there soon.
@@ -190,25 +195,34 @@ impl Broker {
 }
 
 /// What a program is told of the tools that were found.
-fn describe(found: &[Found]) -> Vec<Value> {
+fn describe(found: &[Found], pins: &Pins) -> Vec<Value> {
     let describe = |Found { tool, score }: &Found| {
         let schema = &tool.input_schema;
         let is_shown = schema.to_string().len() <= MAX_SCHEMA;
         let description = tool.description.as_deref();
-        json!({
+        let mut entry = json!({
             "name": tool.id,
             "description": description.map(|text| &text[..text.floor_char_boundary(MAX_DESCRIPTION)]),
             "inputSchema": is_shown.then_some(schema),
             "signature": tool.signature(),
             "score": rounded(*score),
-        })
+        });
+        if pins.is_changed(&tool.id) {
+            entry["changed"] = Change::line(&tool.id).into();
+        }
+        entry
     };
     found.iter().map(describe).collect()
 }
 
 /// Why a tool is not found, with what may have been meant of what may be called. Takes milliseconds.
-pub(super) fn explain_missing(snapshot: &Snapshot, id: &ToolId, rules: &Rules, index: Option<&Searchable>) -> String {
-    let is_shown = |tool: &Tool| rules.policy.allows(&tool.id);
+pub(super) fn explain_missing(
+    snapshot: &Snapshot,
+    id: &ToolId,
+    (rules, pins): (&Rules, &Pins),
+    index: Option<&Searchable>,
+) -> String {
+    let is_shown = |tool: &Tool| rules.policy.allows_as_it_is(&tool.id, pins);
     snapshot.explain_missing(id, is_shown, |server| {
         index.map(|index| index.suggest(snapshot, id.tool(), server, is_shown)).unwrap_or_default()
     })

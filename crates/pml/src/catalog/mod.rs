@@ -7,6 +7,7 @@ mod finder;
 mod header_arguments;
 mod listing;
 mod model;
+mod pins;
 mod schema;
 mod schema_cost;
 mod snapshot;
@@ -20,6 +21,7 @@ pub use self::{
     finder::{Finder, Found, Searchable, Wish},
     listing::{Difference, Listing, Source},
     model::load_model,
+    pins::{Change, Pins},
     schema::{Pace, TooSlow, Verdict, nearest},
     snapshot::{Catalog, Snapshot},
     tool::{Hints, Tool, hash},

@@ -11,11 +11,16 @@ use super::{
     schema::{Checker, Pace, TooSlow, Verdict, compiles_quickly},
     typescript::{self, Declared, Returned},
 };
+use crate::shown::{self, visible};
+
+/// What the names of resources and prompts begin with in the policy and the audit log, behind that of the server.
+const RESERVED: [&str; 2] = ["resource:", "prompt:"];
 
 /// A tool that can be called.
 #[derive(Debug)]
 pub struct Tool {
     pub id: ToolId,
+    /// With every character in sight, as the texts in the schemas.
     pub description: Option<String>,
     /// An object; empty if the server gave none that can be used.
     pub input_schema: Value,
@@ -53,12 +58,20 @@ impl Tool {
             None => return Err("it has no name".to_owned()),
         };
         let id = format!("{server}:{name}").parse().map_err(|err: ToolIdError| err.to_string())?;
-        let schema = |key: &str| object.get(key).filter(|schema| schema.is_object()).cloned();
+        shown::check_name(name)?;
+        if let Some(kind) = RESERVED.iter().find(|kind| name.starts_with(**kind)) {
+            return Err(format!("its name `{name}` begins with `{kind}`, which stands for no tool"));
+        }
+        let schema = |key: &str| {
+            let mut schema = object.get(key).filter(|schema| schema.is_object()).cloned()?;
+            shown::clean_schema(&mut schema);
+            Some(schema)
+        };
         let output_schema = schema("outputSchema");
         let hint = |key: &str| object.get("annotations").and_then(|hints| hints[key].as_bool());
         Ok(Tool {
             id,
-            description: object.get("description").and_then(Value::as_str).map(str::to_owned),
+            description: object.get("description").and_then(Value::as_str).map(|text| visible(text).into_owned()),
             input_schema: schema("inputSchema").unwrap_or_else(|| Value::Object(Map::new())),
             unwrapped: output_schema.as_ref().and_then(wrapper),
             output_schema,
@@ -205,12 +218,32 @@ mod tests {
             (r"{}", Err("it has no name")),
             ("null", Err("it is no object")),
             (r#"{"name":"a\nb"}"#, Err("tool id \"s:a\\nb\" holds a control character")),
+            ("{\"name\":\"a\u{200b}\"}", Err("the name `a\\u{200b}` holds U+200B, which cannot be seen")),
+            (r#"{"name":"resources"}"#, Ok("s:resources")),
+            (
+                r#"{"name":"resource:x"}"#,
+                Err("its name `resource:x` begins with `resource:`, which stands for no tool"),
+            ),
         ];
         for (text, expected) in table {
             let actual = parse(text).map(|tool| tool.id.as_str().to_owned());
             assert_eq!(actual.as_deref().map_err(String::as_str), expected, "{text}");
         }
         assert!(parse(&format!(r#"{{"name":"{}"}}"#, "x".repeat(300))).unwrap_err().contains("300 bytes"));
+    }
+
+    #[test]
+    fn texts_are_in_sight_and_what_calls_repeat_is_exact() {
+        let text = "{\"name\":\"a\",\"description\":\"x\u{e0041}\",\"inputSchema\":{\"properties\":{\"k\":\
+            {\"description\":\"\u{202e}y\",\"enum\":[\"\u{200b}\"]}}}}";
+        let tool = parse(text).unwrap();
+        assert_eq!(tool.description.as_deref(), Some("x\\u{e0041}"));
+        let property = &tool.input_schema["properties"]["k"];
+        assert_eq!((&property["description"], &property["enum"][0]), (&"\\u{202e}y".into(), &"\u{200b}".into()));
+        assert!(tool.signature().contains(r#""\u{200b}""#), "{}", tool.signature());
+        assert_eq!(tool.raw().get(), text);
+        let verdict = tool.check_arguments(&serde_json::json!({ "k": "\u{200b}" }), Pace::Thorough);
+        assert!(verdict.is_ok_and(|verdict| verdict.is_ok()));
     }
 
     #[test]

@@ -8,12 +8,13 @@ use std::{
 
 use pml_wire::ErrorCode;
 
-use super::{USAGE, fail, print};
+use super::{USAGE, fail};
 use crate::{
     clients::{self, Change, Format, Restored, UndoneFile},
     config::{self, Store},
     error::Error,
     files::{self, Problem},
+    shown::visible,
 };
 
 /// What the command line says about asking.
@@ -69,7 +70,7 @@ pub(super) fn diff(change: &Change) -> String {
         Some(_) => format!("--- {path}\n+++ {path}\n"),
         None => format!("+++ {path} (new)\n"),
     };
-    print::visible(&format!("{head}{lines}"))
+    visible(&format!("{head}{lines}")).into_owned()
 }
 
 /// Shows what changes.
@@ -193,5 +194,5 @@ fn ask(question: &str) -> bool {
 
 /// A line for whoever is watching.
 pub(super) fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{}", print::visible(line));
+    let _ = writeln!(io::stderr(), "{}", visible(line));
 }

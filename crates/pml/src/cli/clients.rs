@@ -8,10 +8,11 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{import, print};
+use super::import;
 use crate::{
     clients::{self, Client, Document, How, Source},
     config::{self, Places, ServerFile, Sources},
+    shown::visible,
 };
 
 /// What is to be said about one place where a client has servers.
@@ -147,16 +148,15 @@ fn print(stdout: &mut impl Write, client: Client, reports: &[Report]) {
             && !broken.contains(&report.source.file.as_path())
         {
             broken.push(&report.source.file);
-            let _ = writeln!(stdout, "  FAILED   {client}: in {file}: {}", print::visible(message));
+            let _ = writeln!(stdout, "  FAILED   {client}: in {file}: {}", visible(message));
         }
         let Some(entry) = &report.pml else { continue };
         is_installed = true;
-        let name = print::visible(&entry.name);
+        let name = visible(&entry.name);
         let _ = match &entry.trouble {
             None => writeln!(stdout, "  ok       {client}: pml is installed as `{name}` in {file}"),
             Some(trouble) => {
-                let _ =
-                    writeln!(stdout, "  FAILED   {client}: pml is `{name}` in {file}, but {}", print::visible(trouble));
+                let _ = writeln!(stdout, "  FAILED   {client}: pml is `{name}` in {file}, but {}", visible(trouble));
                 writeln!(stdout, "           hint: `pml install --client {}` writes it anew", report.client.id())
             }
         };
@@ -166,7 +166,8 @@ fn print(stdout: &mut impl Write, client: Client, reports: &[Report]) {
         let _ = writeln!(stdout, "  -        {client}: pml is not installed; `pml install --client {id}` does it");
     }
     for report in reports.iter().filter(|report| !report.double.is_empty()) {
-        let names = print::visible(&report.double.join(", "));
+        let names = report.double.join(", ");
+        let names = visible(&names);
         let file = report.source.file.display();
         let _ = writeln!(stdout, "           warning: in {file} and in pml: {names}");
         if is_installed {

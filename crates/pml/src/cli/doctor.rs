@@ -10,13 +10,18 @@ use clap::ValueEnum;
 use pml_wire::{ErrorCode, hardening::HardeningReport};
 use serde_json::{Value, json};
 
-use super::{USAGE, clients, fail, login, own_files, print, starting, with_pool, with_servers};
+use super::{
+    USAGE, clients, fail, login, own_files, print, starting,
+    suspicions::{self, Finding},
+    with_pool, with_servers,
+};
 use crate::{
     broker::IdleRule,
     catalog::load_model,
     config::{Config, Project, Sources},
     error::Error,
     sandbox::Mode,
+    shown::visible,
     upstream::Failure,
 };
 
@@ -45,6 +50,8 @@ enum What {
     Sandbox,
     /// Start every server and show how far it came, and which rules match none of their tools
     Servers,
+    /// Show what is hidden in the texts of servers, what reads like instructions to a model, and what has changed
+    Tools,
     /// Show what tools are found with, and load it
     Search,
     /// Show which clients are here, and whether they use pml
@@ -73,12 +80,18 @@ pub(super) async fn run(args: Args, config: Config, project: &Project, sources: 
             Err(err) => return fail(&err, 1),
         }
     }
-    if wants(What::Servers) {
-        match servers(args.json, &config).await {
-            Ok((rows, idle, all_well)) => {
-                is_well &= all_well;
-                parts.insert("servers".to_owned(), rows.into());
-                parts.insert("idle_rules".to_owned(), idle.into());
+    if wants(What::Servers) || wants(What::Tools) {
+        match servers(&args, &config).await {
+            Ok(checked) => {
+                is_well &= checked.is_well;
+                if wants(What::Servers) {
+                    parts.insert("servers".to_owned(), checked.rows.into());
+                    parts.insert("idle_rules".to_owned(), checked.idle_rules.into());
+                }
+                if wants(What::Tools) {
+                    let findings: Vec<_> = checked.findings.iter().map(suspicions::Finding::to_json).collect();
+                    parts.insert("tools".to_owned(), findings.into());
+                }
             }
             Err(err) => return fail(&err, USAGE),
         }
@@ -99,7 +112,7 @@ pub(super) async fn run(args: Args, config: Config, project: &Project, sources: 
             Some(What::Sandbox) => parts.remove("sandbox").unwrap_or_default(),
             _ => parts.into(),
         };
-        is_well &= writeln!(io::stdout(), "{whole}").is_ok();
+        is_well &= print::json(&whole).is_ok();
     }
     if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -129,20 +142,33 @@ fn search(as_json: bool, config: &Config) -> (Value, bool) {
     (row, loaded.is_ok())
 }
 
-/// Starts every server and shows how far it came, and which rules match none of their tools. The same as JSON, and
-/// whether all servers are well.
-async fn servers(as_json: bool, config: &Config) -> Result<(Vec<Value>, Vec<Value>, bool), Error> {
+/// What was found out about servers.
+#[derive(Debug, Default)]
+struct Checked {
+    /// How far each came, as JSON.
+    rows: Vec<Value>,
+    /// Rules that match none of their tools, as JSON.
+    idle_rules: Vec<Value>,
+    /// What somebody should look at. No reason to fail.
+    findings: Vec<Finding>,
+    is_well: bool,
+}
+
+/// Starts every server and shows how far it came, which rules match nothing, and what is to be said about its texts.
+async fn servers(args: &Args, config: &Config) -> Result<Checked, Error> {
+    let as_json = args.json;
+    let (is_told, looks) = (args.what != Some(What::Tools), args.what != Some(What::Servers));
     if config.servers.is_empty() {
         if !as_json {
             let _ = writeln!(io::stdout(), "servers: none is configured; `pml server add --help` shows how");
         }
-        return Ok((Vec::new(), Vec::new(), true));
+        return Ok(Checked { is_well: true, ..Checked::default() });
     }
     with_servers(config, async |services, interrupt| {
         let mut started = starting::all(services.servers.all(), &interrupt).await;
         started.sort_by(|one, other| one.server.settings().name.cmp(&other.server.settings().name));
         let snapshot = services.catalog.snapshot();
-        let mut stdout = io::stdout().lock();
+        let mut stdout = io::stdout();
         let mut rows = Vec::new();
         for start in &started {
             let name = &start.server.settings().name;
@@ -159,7 +185,7 @@ async fn servers(as_json: bool, config: &Config) -> Result<(Vec<Value>, Vec<Valu
                 "message": start.result.as_ref().err().map(|failure| &failure.message), "hint": hint,
                 "start_ms": (start.duration.as_secs_f64() * 1e3).round(),
             }));
-            if as_json {
+            if as_json || !is_told {
                 continue;
             }
             let took = print::duration(start.duration);
@@ -167,16 +193,16 @@ async fn servers(as_json: bool, config: &Config) -> Result<(Vec<Value>, Vec<Valu
                 Ok(()) => writeln!(
                     stdout,
                     "  ok       {name}: {tools} tools, {} {}, {took}",
-                    print::visible(health.server.as_deref().unwrap_or_default()).replace(['\n', '\t'], " "),
+                    visible(health.server.as_deref().unwrap_or_default()).replace(['\n', '\t'], " "),
                     health.protocol_version.unwrap_or_default()
                 ),
                 Err(failure) => {
-                    let message = print::visible(&failure.message).replace('\n', "\n           ");
+                    let message = visible(&failure.message).replace('\n', "\n           ");
                     writeln!(stdout, "  FAILED   {name}, after {took}: {} ({})", message, failure.code)
                 }
             };
             for warning in warnings {
-                let _ = writeln!(stdout, "           warning: {}", print::visible(&warning));
+                let _ = writeln!(stdout, "           warning: {}", visible(&warning));
             }
             if health.noise > 0 {
                 let noise = health.noise;
@@ -189,13 +215,26 @@ async fn servers(as_json: bool, config: &Config) -> Result<(Vec<Value>, Vec<Valu
                 let _ = writeln!(stdout, "           hint: {hint}");
             }
         }
-        let idle = services.broker.idle_rules();
+        let idle = if is_told { services.broker.idle_rules() } else { Vec::new() };
         for rule in idle.iter().filter(|_| !as_json) {
-            let _ = writeln!(stdout, "  warning: {}", print::visible(&rule.to_string()));
+            let _ = writeln!(stdout, "  warning: {}", visible(&rule.to_string()));
         }
-        let row = |rule: &IdleRule| json!({ "list": rule.list, "pattern": rule.pattern, "nearest": rule.nearest });
-        let is_well = started.iter().all(|start| start.result.is_ok()) && !interrupt.is_cancelled();
-        (rows, idle.iter().map(row).collect(), is_well)
+        let idle_row = |rule: &IdleRule| json!({ "list": rule.list, "pattern": rule.pattern, "nearest": rule.nearest });
+        let mut findings = Vec::new();
+        if looks && !interrupt.is_cancelled() {
+            let reached = started.iter().filter(|start| start.result.is_ok()).map(|start| start.server.clone());
+            findings = suspicions::look(&services, &reached.collect::<Vec<_>>()).await;
+            if !as_json {
+                let _ = suspicions::print(&findings);
+            }
+        }
+        let missing: Vec<_> = started.iter().filter(|start| start.result.is_err()).collect();
+        if !is_told && !missing.is_empty() {
+            let names: Vec<_> = missing.iter().map(|start| start.server.settings().name.as_str()).collect();
+            let _ = writeln!(io::stderr(), "not asked, since not started: {}", names.join(", "));
+        }
+        let idle_rules = idle.iter().map(idle_row).collect();
+        Checked { rows, idle_rules, findings, is_well: missing.is_empty() && !interrupt.is_cancelled() }
     })
     .await
 }

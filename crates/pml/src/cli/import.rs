@@ -2,8 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
-    io::{self, Write},
+    fs, io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -16,13 +15,14 @@ use toml_edit::{DocumentMut, Item};
 use super::{
     USAGE,
     changes::{self, Consent, Outcome, say},
-    fail, server,
+    fail, print, server,
 };
 use crate::{
     catalog::nearest,
     clients::{self, Change, Client, Document, Format, Mistake, Source, Translated},
     config::{self, File, Places, ServerFile},
     error::Error,
+    shown::check_name,
 };
 
 #[derive(Debug, clap::Args)]
@@ -161,7 +161,7 @@ fn import(client: Client, args: &Args, common: Common<'_>) -> Result<ExitCode, E
         say(&format!("{count} added to {}; `pml import --undo` takes it back", plan.path.display()));
     }
     if args.json {
-        let _ = writeln!(io::stdout(), "{}", to_json(client, &plan, outcome.as_ref()));
+        let _ = print::json(&to_json(client, &plan, outcome.as_ref()));
     }
     Ok(outcome.map_or(ExitCode::SUCCESS, |outcome| outcome.exit_code()))
 }
@@ -342,10 +342,13 @@ fn named<'a>(
 
 /// A name that pml allows, as near as possible.
 fn fitting(name: &str) -> String {
-    let plain: String = name.chars().map(|c| if c == ':' || c.is_control() { '-' } else { c }).collect();
+    let is_unfit = |c: char| c == ':' || check_name(c.encode_utf8(&mut [0; 4])).is_err();
+    let plain: String = name.trim().chars().map(|c| if c != ' ' && is_unfit(c) { '-' } else { c }).collect();
     // Some bytes for a number.
-    let plain = &plain[..plain.floor_char_boundary(MAX_NAME_BYTES - 8)];
-    if plain.is_empty() { "server".to_owned() } else { plain.to_owned() }
+    let plain = plain[..plain.floor_char_boundary(MAX_NAME_BYTES - 8)].trim_end();
+    // Letters that only look alike cannot be mended one by one.
+    let is_fit = !plain.is_empty() && check_name(plain).is_ok();
+    if is_fit { plain.to_owned() } else { "server".to_owned() }
 }
 
 fn free_name(servers: &BTreeMap<String, ServerFile>, name: &str) -> String {

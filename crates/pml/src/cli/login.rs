@@ -17,6 +17,7 @@ use crate::{
     config::{self, Config},
     error::Error,
     serve,
+    shown::visible,
     upstream::{
         Grant, Secret, Settings,
         oauth::{self, Begun, Callbacks, Login, Logins, Reply},
@@ -64,14 +65,14 @@ pub(super) async fn login(args: Args, mut config: Config) -> ExitCode {
                 true => {
                     let mut value = to_json(&login);
                     value["server"] = login.server().into();
-                    writeln!(io::stdout(), "{value}")
+                    print::json(&value)
                 }
                 false => writeln!(io::stdout(), "{}: {}", login.server(), to_text(&login)),
             };
             ExitCode::SUCCESS
         }
         Err(mut err) => {
-            err.message = print::visible(&settings.mask(err.message));
+            err.message = settings.mask(err.message);
             fail(&err, if err.code == ErrorCode::ConfigInvalid { USAGE } else { 1 })
         }
     }
@@ -147,7 +148,7 @@ fn invite(begun: &Begun, with_browser: bool) {
     let mut stderr = io::stderr().lock();
     let opening = if with_browser && open_browser(begun.address()) { " (a browser should open)" } else { "" };
     // If stderr is closed there is nobody to tell; the browser may be enough.
-    let _ = writeln!(stderr, "log in on this page{opening}:\n\n  {}\n", print::visible(begun.address()));
+    let _ = writeln!(stderr, "log in on this page{opening}:\n\n  {}\n", visible(begun.address()));
     let _ = writeln!(stderr, "if the browser is on another machine, paste the address here that it ends at");
 }
 
@@ -256,35 +257,13 @@ pub(super) fn to_json(login: &Login) -> Value {
 }
 
 pub(super) fn to_text(login: &Login) -> String {
-    let issuer = login.issuer().map(|issuer| format!(" by {}", print::visible(issuer))).unwrap_or_default();
+    let issuer = login.issuer().map(|issuer| format!(" by {}", visible(issuer))).unwrap_or_default();
     let end = match (login.remaining(), login.is_renewable()) {
         (None, _) => String::new(),
         (Some(Duration::ZERO), true) => ", to be renewed with the next call".to_owned(),
         (Some(Duration::ZERO), false) => ", but that is over: log in again".to_owned(),
-        (Some(left), true) => format!(", for {} more, then renewed", rough(left)),
-        (Some(left), false) => format!(", for {} more", rough(left)),
+        (Some(left), true) => format!(", for {} more, then renewed", print::rough(left)),
+        (Some(left), false) => format!(", for {} more", print::rough(left)),
     };
     format!("logged in{issuer}{end}")
-}
-
-/// A time as people say it.
-pub(super) fn rough(time: Duration) -> String {
-    match time.as_secs() {
-        seconds @ 0..120 => format!("{seconds} s"),
-        seconds @ 120..7200 => format!("{} min", seconds / 60),
-        seconds @ 7200..172_800 => format!("{} h", seconds / 3600),
-        seconds => format!("{} days", seconds / 86_400),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_said_roughly() {
-        for (seconds, text) in [(5, "5 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (200_000, "2 days")] {
-            assert_eq!(rough(Duration::from_secs(seconds)), text);
-        }
-    }
 }

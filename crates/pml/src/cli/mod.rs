@@ -3,6 +3,7 @@
 //! Data goes to stdout, everything else to stderr. Exit code 0 is success, 1 means that the
 //! program (or what was asked about) failed, 2 a mistake in the command line or configuration.
 
+mod changed;
 mod changes;
 mod clients;
 mod demo;
@@ -19,6 +20,7 @@ mod search;
 mod serve;
 mod server;
 mod starting;
+mod suspicions;
 mod tools;
 mod trust;
 
@@ -44,6 +46,7 @@ use crate::{
     execution::Budget,
     sandbox::{self, Mode, Options, Pool, WorkerLimits},
     serve::{Options as ServiceOptions, Services},
+    shown::visible,
 };
 
 /// Exit code of a mistake in the command line or configuration.
@@ -90,7 +93,7 @@ enum Command {
     Serve(serve::Args),
     /// Find tools by what they do
     Search(search::Args),
-    /// List the tools of all servers, or of one
+    /// List the tools of all servers, or of one; see which have changed, and accept them
     Tools(tools::Args),
     /// Write TypeScript declarations of all tools, for editors
     Types(tools::TypesArgs),
@@ -150,7 +153,7 @@ pub fn main() -> ExitCode {
     };
     let is_shown = matches!(&args.command, Command::Doctor(args) if args.shows_files());
     if let Some((message, hint)) = project.warning().filter(|_| !is_shown) {
-        let _ = writeln!(io::stderr(), "warning: {}\nhint: {}", print::visible(&message), print::visible(&hint));
+        let _ = writeln!(io::stderr(), "warning: {}\nhint: {}", visible(&message), visible(&hint));
     }
     let mut builder = match &args.command {
         Command::Serve(args) if args.has_many_clients() => {
@@ -210,7 +213,7 @@ fn start_log(level: Option<&str>) -> Result<(), Error> {
     })?);
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr)
+        .with_writer(|| print::Visible(io::stderr()))
         // Nobody may read stderr any more; complaining there about that would be a panic.
         .log_internal_errors(false)
         .with_ansi(false)
@@ -222,9 +225,9 @@ fn start_log(level: Option<&str>) -> Result<(), Error> {
 fn fail(err: &Error, code: u8) -> ExitCode {
     let mut stderr = io::stderr().lock();
     // If stderr is closed there is nobody to tell.
-    let _ = writeln!(stderr, "error[{}]: {err}", err.code);
+    let _ = writeln!(stderr, "error[{}]: {}", err.code, visible(&err.message));
     if let Some(hint) = &err.hint {
-        let _ = writeln!(stderr, "hint: {hint}");
+        let _ = writeln!(stderr, "hint: {}", visible(hint));
     }
     ExitCode::from(code)
 }

@@ -7,12 +7,12 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::print;
 use crate::{
     audit,
     config::{self, Config, Project, Sources, Text},
     error::Error,
     files::{self, Kind},
+    shown::visible,
     upstream::oauth::Logins,
 };
 
@@ -119,14 +119,14 @@ fn print(rows: &[Row]) -> io::Result<()> {
         writeln!(stdout, "  -        none; everything has its default")?;
     }
     for Row { path, state, message, hint, .. } in rows {
-        let (path, message) = (path.display().to_string(), print::visible(message));
+        let (path, message) = (path.display().to_string(), visible(message));
         match state {
-            State::Used => writeln!(stdout, "  ok       {}: {message}", print::visible(&path))?,
+            State::Used => writeln!(stdout, "  ok       {}: {message}", visible(&path))?,
             State::Unused => writeln!(stdout, "  -        {message}")?,
             State::Failed => writeln!(stdout, "  FAILED   {message}")?,
         }
         if let Some(hint) = hint {
-            writeln!(stdout, "           hint: {}", print::visible(hint))?;
+            writeln!(stdout, "           hint: {}", visible(hint))?;
         }
     }
     Ok(())

@@ -6,8 +6,27 @@ use std::{
 };
 
 use pml_wire::message::{ErrorReport, Log, LogLevel, Progress};
+use serde::Serialize;
 
-use crate::execution::Outcome;
+use crate::{
+    execution::Outcome,
+    shown::{visible, visible_json},
+};
+
+/// A place for text in which every character can be seen. Each piece that is written must be whole text.
+#[derive(Debug)]
+pub(super) struct Visible<W>(pub(super) W);
+
+impl<W: Write> Write for Visible<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write_all(visible(&String::from_utf8_lossy(bytes)).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
 
 /// A line of console output, as it comes.
 pub(super) fn log(log: &Log) {
@@ -28,6 +47,15 @@ pub(super) fn progress(progress: &Progress) {
     let _ = writeln!(io::stderr(), "progress: {progress}{total}{message}");
 }
 
+/// One line of JSON to stdout, in which every character can be seen; the values are what they are.
+pub(super) fn json(value: &impl Serialize) -> io::Result<()> {
+    let text = serde_json::to_string(value)?;
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(visible_json(&text).as_bytes())?;
+    stdout.write_all(b"\n")?;
+    stdout.flush()
+}
+
 /// The result to stdout; what else there is to say to stderr.
 pub(super) fn outcome(outcome: &Outcome) -> io::Result<()> {
     let mut stderr = io::stderr().lock();
@@ -36,10 +64,11 @@ pub(super) fn outcome(outcome: &Outcome) -> io::Result<()> {
         let text = match serde_json::from_str(value.get()) {
             // A text is for reading; its quotes and escapes are not.
             Ok(serde_json::Value::String(text)) => text,
-            Ok(value) => serde_json::to_string_pretty(&value)?,
+            Ok(value) => visible_json(&serde_json::to_string_pretty(&value)?).into_owned(),
             // JSON, but with numbers or texts that Rust has no form for.
-            Err(_) => value.get().to_owned(),
+            Err(_) => visible_json(value.get()).into_owned(),
         };
+        // What a program returns must not drive the terminal.
         writeln!(stdout, "{}", visible(&text))?;
         stdout.flush()?;
     }
@@ -51,7 +80,7 @@ pub(super) fn outcome(outcome: &Outcome) -> io::Result<()> {
         let done: Vec<_> =
             outcome.calls.iter().filter(|call| call.error.is_none()).map(|call| call.tool.as_str()).collect();
         if !done.is_empty() {
-            writeln!(stderr, "calls that had succeeded: {}", done.join(", "))?;
+            writeln!(stderr, "calls that had succeeded: {}", visible(&done.join(", ")))?;
         }
     }
     let verdict = if outcome.result.is_ok() { "done" } else { "failed" };
@@ -66,7 +95,7 @@ pub(super) fn outcome(outcome: &Outcome) -> io::Result<()> {
 fn error(stderr: &mut impl Write, report: &ErrorReport) -> io::Result<()> {
     writeln!(stderr, "error[{}]: {}", report.code, visible(&report.message))?;
     if let Some(frame) = &report.frame {
-        writeln!(stderr, "  --> {}", frame.replace('\n', "\n  "))?;
+        writeln!(stderr, "  --> {}", visible(frame).replace('\n', "\n  "))?;
     }
     // The innermost line is in the frame already.
     if let Some(stack) = report.stack.as_deref().filter(|stack| stack.lines().count() > 1) {
@@ -87,24 +116,24 @@ pub(super) fn duration(duration: Duration) -> String {
     }
 }
 
-/// What a program prints must not drive the terminal.
-pub(super) fn visible(text: &str) -> String {
-    let turns_text = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let is_harmful = |c: char| (c.is_control() && c != '\n' && c != '\t') || turns_text(c);
-    match text.contains(is_harmful) {
-        true => text.chars().map(|c| if is_harmful(c) { '\u{fffd}' } else { c }).collect(),
-        false => text.to_owned(),
+/// A time as people say it.
+pub(super) fn rough(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds @ 7200..172_800 => format!("{} h", seconds / 3600),
+        seconds => format!("{} days", seconds / 86_400),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::visible;
+    use super::*;
 
     #[test]
-    fn control_sequences_are_shown_not_obeyed() {
-        assert_eq!(visible("a\n\tb"), "a\n\tb");
-        assert_eq!(visible("\x1b[2Jx\r"), "\u{fffd}[2Jx\u{fffd}");
-        assert_eq!(visible("a\u{202e}b"), "a\u{fffd}b");
+    fn times_are_said_roughly() {
+        for (seconds, text) in [(5, "5 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (200_000, "2 days")] {
+            assert_eq!(rough(Duration::from_secs(seconds)), text);
+        }
     }
 }

@@ -1,14 +1,15 @@
 //! `pml run`: one program, one sandbox.
 
 use std::{
+    collections::BTreeSet,
     fs,
-    io::{self, IsTerminal, Read, Write},
+    io::{self, IsTerminal, Read},
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
 };
 
-use pml_wire::{ErrorCode, ExecutionId, json, message::ErrorReport};
+use pml_wire::{ErrorCode, ExecutionId, ToolId, json, message::ErrorReport};
 use serde_json::value::RawValue;
 
 use super::{CLI, USAGE, fail, print, starting, with_services};
@@ -86,7 +87,7 @@ pub(super) async fn run(args: Args, mut config: Config) -> ExitCode {
 
 fn report(outcome: &Outcome, as_json: bool) -> ExitCode {
     let printed = match as_json {
-        true => print_json(outcome),
+        true => print::json(outcome),
         false => print::outcome(outcome),
     };
     match printed {
@@ -108,16 +109,12 @@ async fn execute(request: Request, config: &Config, quiet: bool) -> Result<ExitC
         starting::unknown(&services, &request.code, &interrupt).await;
         services.anticipate(&request.code);
         let run = execution::run(&pool, request, config.limits, &*services.broker, &listener, &interrupt);
-        report(&run.await, quiet)
+        let mut outcome = run.await;
+        let called: BTreeSet<ToolId> = outcome.calls.iter().filter_map(|call| call.tool.parse().ok()).collect();
+        outcome.warnings.extend(called.iter().filter_map(|tool| services.broker.changed_line(tool)));
+        report(&outcome, quiet)
     })
     .await
-}
-
-fn print_json(outcome: &Outcome) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    serde_json::to_writer(&mut stdout, outcome)?;
-    stdout.write_all(b"\n")?;
-    stdout.flush()
 }
 
 /// The program's name for messages, and its bytes.

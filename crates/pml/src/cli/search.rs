@@ -24,6 +24,7 @@ use crate::{
     config::Config,
     error::Error,
     serve::Services,
+    shown::visible,
     upstream::Failure,
 };
 
@@ -150,7 +151,7 @@ fn print_json(question: &Question, answer: &Answer) -> io::Result<()> {
         .collect();
     let Findings { searched, not_ready, .. } = &answer.findings;
     let report = json!({ "query": question.query(), "tools": tools, "searched": searched, "not_ready": not_ready });
-    writeln!(io::stdout(), "{report}")
+    print::json(&report)
 }
 
 fn explanation_json(explanation: &Explanation) -> Value {
@@ -175,7 +176,7 @@ fn print_text(answer: &Answer) -> io::Result<()> {
     let width = found.iter().map(|found| found.tool.id.as_str().chars().count()).max().unwrap_or(0).min(50);
     for (Found { tool, score }, explanation) in found.iter().zip(&answer.explanations) {
         let summary = summary(tool.description.as_deref().unwrap_or_default());
-        let (id, summary) = (print::visible(tool.id.as_str()), print::visible(&summary));
+        let (id, summary) = (visible(tool.id.as_str()), visible(&summary));
         writeln!(stdout, "{}", format!("{score:.3}  {id:<width$}  {summary}").trim_end())?;
         if let Some(explanation) = explanation {
             print_explanation(&mut stdout, explanation)?;
@@ -189,7 +190,7 @@ fn print_explanation(out: &mut impl Write, Explanation { hit, shares }: &Explana
     writeln!(out, "       words {:.3}, meaning {:.3}", hit.words, hit.meaning)?;
     let width = shares.iter().take(MAX_SHARES).map(|share| share.word.chars().count()).max().unwrap_or(0).min(30);
     for share in shares.iter().take(MAX_SHARES) {
-        let word = print::visible(&share.word);
+        let word = visible(&share.word);
         writeln!(out, "         {word:<width$}  words {:+.3}, meaning {:+.3}", share.words, share.meaning)?;
     }
     Ok(())

@@ -16,13 +16,14 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{AGENT, USAGE, fail, print, with_services};
+use super::{AGENT, USAGE, fail, with_services};
 use crate::{
     config::{self, Config, Gateway, Loaded, Project, Sources},
     error::Error,
     execution::Budget,
     frontend::{Access, Expose, Frontend, Parts, Settings},
     serve::{self, Services},
+    shown::visible,
 };
 
 #[derive(Debug, clap::Args)]
@@ -160,7 +161,7 @@ async fn follow(
             }
         };
         if let Some((message, hint)) = now.warning().filter(|_| now != project) {
-            tracing::warn!("{}; {}", print::visible(&message), print::visible(&hint));
+            tracing::warn!("{}; {}", visible(&message), visible(&hint));
         }
         project = now;
         config.servers.iter_mut().for_each(|server| server.relays = relays);

@@ -23,6 +23,7 @@ use crate::{
     clients,
     config::{self, Config, File},
     error::Error,
+    shown::visible,
     upstream::{HealthState, Isolation, Settings, Target},
 };
 
@@ -293,7 +294,7 @@ fn describe(settings: &Settings) -> (&'static str, String) {
         Ok(Target::Stdio { command, args, .. }) => {
             let args = args.iter().map(|arg| format!(" {}", arg.reveal()));
             let line: String = std::iter::once(command.clone()).chain(args).collect();
-            ("stdio", print::visible(&settings.mask(line)))
+            ("stdio", visible(&settings.mask(line)).into_owned())
         }
         Ok(Target::Http { url, .. }) => {
             // The rest of an address may hold a token.
@@ -301,7 +302,7 @@ fn describe(settings: &Settings) -> (&'static str, String) {
             let shown = address.map_or_else(|_| "(no address)".to_owned(), |url| url.origin().ascii_serialization());
             ("http", shown)
         }
-        Err(why) => ("-", why.clone()),
+        Err(why) => ("-", visible(why).into_owned()),
     }
 }
 
@@ -317,7 +318,7 @@ fn list(config: &Config, as_json: bool) -> io::Result<()> {
                 json!({ "name": server.name, "transport": transport, "target": target, "login": login })
             })
             .collect();
-        return writeln!(stdout, "{}", json!({ "servers": servers }));
+        return print::json(&json!({ "servers": servers }));
     }
     if servers.is_empty() {
         let mut stderr = io::stderr();
@@ -361,7 +362,7 @@ async fn status(config: &Config, as_json: bool) -> Result<bool, Error> {
                     })
                 })
                 .collect();
-            let _ = writeln!(stdout, "{}", json!({ "servers": servers }));
+            let _ = print::json(&json!({ "servers": servers }));
             return all_well;
         }
         let width = rows.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or(0).max(6);
@@ -383,7 +384,7 @@ async fn status(config: &Config, as_json: bool) -> Result<bool, Error> {
                 let _ = writeln!(stdout, "  {}", login::to_text(login));
             }
             if let Err(failure) = &start.result {
-                let _ = writeln!(stdout, "  {}", print::visible(&failure.message).replace('\n', "\n  "));
+                let _ = writeln!(stdout, "  {}", visible(&failure.message).replace('\n', "\n  "));
             }
         }
         all_well

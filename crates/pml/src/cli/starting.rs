@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::print;
 use crate::{
     serve::Services,
+    shown::visible,
     upstream::{Failure, Upstream},
 };
 
@@ -61,7 +62,7 @@ pub(super) async fn all(servers: Vec<Upstream>, interrupt: &CancellationToken) -
             let verdict = match &started.result {
                 Ok(()) => format!("ready in {}", print::duration(started.duration)),
                 Err(failure) => {
-                    format!("failed: {}", print::visible(failure.message.lines().next().unwrap_or_default()))
+                    format!("failed: {}", visible(failure.message.lines().next().unwrap_or_default()))
                 }
             };
             let _ = writeln!(io::stderr(), "\r\x1b[K{} {verdict}", started.server.settings().name);

@@ -1,6 +1,7 @@
 //! `pml tools` and `pml types`: what can be called.
 
 use std::{
+    collections::BTreeSet,
     fs,
     io::{self, Write},
     path::PathBuf,
@@ -8,17 +9,22 @@ use std::{
     sync::Arc,
 };
 
-use pml_wire::ErrorCode;
+use pml_wire::{ErrorCode, ToolId};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::{USAGE, fail, print, starting, with_servers};
+use super::{
+    USAGE,
+    changed::{self, AcceptArgs},
+    fail, print, starting, with_servers,
+};
 use crate::{
     broker::Policy,
     catalog::{Snapshot, nearest, typescript},
     config::Config,
     error::Error,
     serve::Services,
+    shown::visible,
     upstream::Failure,
 };
 
@@ -26,9 +32,17 @@ use crate::{
 const SUMMARY: usize = 90;
 
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(super) struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
+
     /// Only this server's, with their arguments
     server: Option<String>,
+
+    /// Only tools that have changed since they were first seen, and how
+    #[arg(long)]
+    changed: bool,
 
     /// Ask every server, also those whose tools are known from earlier
     #[arg(long)]
@@ -37,6 +51,12 @@ pub(super) struct Args {
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Take tools that have changed for what they are now
+    Accept(AcceptArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -51,10 +71,16 @@ pub(super) struct TypesArgs {
 }
 
 pub(super) async fn list(args: Args, mut config: Config) -> ExitCode {
+    if let Some(What::Accept(args)) = args.what {
+        return changed::accept(args, config).await;
+    }
     if let Some(name) = &args.server
         && let Err(err) = choose(&mut config, name)
     {
         return fail(&err, USAGE);
+    }
+    if args.changed {
+        return changed::show(&config, args.refresh, args.json).await;
     }
     if config.servers.is_empty() {
         return fail(&no_servers(), USAGE);
@@ -64,8 +90,8 @@ pub(super) async fn list(args: Args, mut config: Config) -> ExitCode {
         Err(err) => return fail(&err, USAGE),
     };
     let printed = match args.json {
-        true => print_json(&known.snapshot, &config.policy),
-        false => print_text(&known.snapshot, &config.policy, args.server.is_some()),
+        true => print_json(&known, &config.policy),
+        false => print_text(&known, &config.policy, args.server.is_some()),
     };
     complain(&known.failures);
     match (printed, known.failures.is_empty()) {
@@ -119,6 +145,8 @@ pub(super) fn no_servers() -> Error {
 
 struct Known {
     snapshot: Arc<Snapshot>,
+    /// Tools that are not what they were when they were first seen.
+    changed: BTreeSet<ToolId>,
     failures: Vec<Failure>,
 }
 
@@ -126,7 +154,8 @@ struct Known {
 async fn know(config: &Config, refresh: bool) -> Result<Known, Error> {
     with_servers(config, async |services: Arc<Services>, interrupt: CancellationToken| {
         let failures = learn(&services, refresh, &interrupt).await?;
-        Ok(Known { failures, snapshot: services.catalog.snapshot() })
+        let changed = services.changes().into_iter().map(|change| change.tool).collect();
+        Ok(Known { snapshot: services.catalog.snapshot(), changed, failures })
     })
     .await?
 }
@@ -148,15 +177,16 @@ pub(super) async fn learn(
 pub(super) fn complain(failures: &[Failure]) {
     let mut stderr = io::stderr();
     for failure in failures {
-        let _ = writeln!(stderr, "error[{}]: {}", failure.code, print::visible(&failure.message));
+        let _ = writeln!(stderr, "error[{}]: {}", failure.code, visible(&failure.message));
     }
     if !failures.is_empty() {
         let _ = writeln!(stderr, "hint: `pml doctor` says more");
     }
 }
 
-fn print_json(snapshot: &Snapshot, policy: &Policy) -> io::Result<()> {
-    let tools: Vec<_> = snapshot
+fn print_json(known: &Known, policy: &Policy) -> io::Result<()> {
+    let tools: Vec<_> = known
+        .snapshot
         .tools()
         .filter(|tool| policy.allows(&tool.id))
         .map(|tool| {
@@ -169,32 +199,34 @@ fn print_json(snapshot: &Snapshot, policy: &Policy) -> io::Result<()> {
                 "inputSchema": tool.input_schema,
                 "outputSchema": tool.output_schema,
                 "hash": tool.hash,
+                "changed": known.changed.contains(&tool.id),
             })
         })
         .collect();
-    writeln!(io::stdout(), "{}", json!({ "tools": tools }))
+    print::json(&json!({ "tools": tools }))
 }
 
 /// A line for each tool, and with `signatures` how to call it.
-fn print_text(snapshot: &Snapshot, policy: &Policy, signatures: bool) -> io::Result<()> {
+fn print_text(known: &Known, policy: &Policy, signatures: bool) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    for listing in snapshot.listings() {
+    for listing in known.snapshot.listings() {
         let count = listing.tools.len();
         writeln!(stdout, "{} ({count} {})", listing.server, if count == 1 { "tool" } else { "tools" })?;
         let width = listing.tools.keys().map(|name| name.chars().count()).max().unwrap_or(0).min(40);
         let denied = listing.tools.values().filter(|tool| !policy.allows(&tool.id)).count();
         for (name, tool) in listing.tools.iter().filter(|(_, tool)| policy.allows(&tool.id)) {
             let summary = summary(tool.description.as_deref().unwrap_or_default());
-            writeln!(stdout, "  {:<width$}  {}", print::visible(name), print::visible(&summary))?;
+            let changed = if known.changed.contains(&tool.id) { " [changed, see `pml tools --changed`]" } else { "" };
+            writeln!(stdout, "  {:<width$}  {}{changed}", visible(name), visible(&summary))?;
             if signatures {
-                writeln!(stdout, "      {}", print::visible(tool.signature()))?;
+                writeln!(stdout, "      {}", visible(tool.signature()))?;
             }
         }
         if denied > 0 {
             writeln!(stdout, "  ({denied} more that the policy does not allow)")?;
         }
         for warning in &listing.warnings {
-            writeln!(stdout, "  warning: {}", print::visible(warning))?;
+            writeln!(stdout, "  warning: {}", visible(warning))?;
         }
     }
     Ok(())

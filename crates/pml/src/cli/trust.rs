@@ -15,14 +15,14 @@ use super::{
     changes::{self, Consent, say},
     fail,
     import::{Common, is_same},
-    login::rough,
-    print,
+    print::rough,
 };
 use crate::{
     clients,
     config::{self, Difference, File, Record, Store},
     error::Error,
     events::now_millis,
+    shown::visible,
 };
 
 /// Part of the names of variables whose values are programs, though the name sounds like a secret's.
@@ -224,12 +224,12 @@ fn to_json(difference: &Difference) -> Value {
 fn show(path: &Path, what: &str, differences: &[Difference], is_trusted: bool) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     let is_coloured = stdout.is_terminal() && config::allows_color();
-    writeln!(stdout, "{} {what}", print::visible(&path.display().to_string()))?;
+    writeln!(stdout, "{} {what}", visible(&path.display().to_string()))?;
     if differences.is_empty() {
         writeln!(stdout, "  (no setting differs, only comments or notation)")?;
     }
     for line in differences.iter().flat_map(lines) {
-        let line = print::visible(&line).replace(['\n', '\t'], " ");
+        let line = visible(&line).replace(['\n', '\t'], " ");
         match (is_trusted, line.strip_prefix("+ "), is_coloured) {
             (true, Some(plain), _) => writeln!(stdout, "  {plain}")?,
             (_, _, false) => writeln!(stdout, "{line}")?,
@@ -287,7 +287,8 @@ fn list(store: &Store, as_json: bool) -> Result<ExitCode, Error> {
         }
         (false, false) => records.iter().try_for_each(|record| {
             let age = Duration::from_millis(now_millis().saturating_sub(record.trusted_at));
-            let path = print::visible(&record.path.display().to_string());
+            let path = record.path.display().to_string();
+            let path = visible(&path);
             writeln!(stdout, "{:<9} {path}, trusted {} ago", state(record), rough(age))
         }),
     };

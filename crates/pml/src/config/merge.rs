@@ -4,7 +4,7 @@
 //! replaced but added up: what either file denies is denied, and what is allowed must be allowed by each file that has
 //! a list. So a project can narrow what the user allows, and never widen it.
 
-use super::{File, GatewayFile, LimitsFile, PolicyFile, SandboxFile, SearchFile};
+use super::{File, GatewayFile, LimitsFile, OnChangeFile, PolicyFile, SandboxFile, SearchFile};
 
 /// Checks what only the user's own file may say: who reaches pml, and how strong the jail is.
 pub(super) fn check_project(file: &File) -> Result<(), String> {
@@ -32,12 +32,16 @@ pub(super) fn merge(project: File, own: File) -> File {
         true => (own.policy.allow, Vec::new()),
         false => (project.policy.allow, own.policy.allow),
     };
+    let changed = match own.policy.changed {
+        Some(OnChangeFile::Block) => Some(OnChangeFile::Block),
+        own => project.policy.changed.or(own),
+    };
     let mut servers = own.servers;
     servers.extend(project.servers);
     File {
         sandbox: sandbox(project.sandbox, own.sandbox),
         limits: limits(project.limits, own.limits),
-        policy: PolicyFile { allow, within, deny },
+        policy: PolicyFile { allow, within, deny, changed },
         gateway: gateway(project.gateway, own.gateway),
         search: SearchFile { model_dir: project.search.model_dir.or(own.search.model_dir) },
         servers,

@@ -32,7 +32,13 @@ pub use self::sources::{
     read_project, user_file, written_file,
 };
 pub use self::trust::{Record, Store, place};
-use crate::{broker::Policy, catalog::nearest, execution::Budget, sandbox::Mode, upstream::Settings};
+use crate::{
+    broker::{OnChange, Policy},
+    catalog::nearest,
+    execution::Budget,
+    sandbox::Mode,
+    upstream::Settings,
+};
 
 const MIB: usize = 1024 * 1024;
 
@@ -102,6 +108,15 @@ pub struct PolicyFile {
     pub within: Vec<String>,
     /// What may not be called, also if it is allowed.
     pub deny: Vec<String>,
+    /// What is done about a tool that has changed since it was first seen: `"tell"` or `"block"`. Default: `"tell"`.
+    pub changed: Option<OnChangeFile>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnChangeFile {
+    Tell,
+    Block,
 }
 
 /// The `[gateway]` table, as written: what `pml serve` does.
@@ -271,7 +286,15 @@ impl Config {
             }
         }
         Ok(Config {
-            policy: Policy { allow: file.policy.allow, within: file.policy.within, deny },
+            policy: Policy {
+                allow: file.policy.allow,
+                within: file.policy.within,
+                deny,
+                changed: match file.policy.changed {
+                    Some(OnChangeFile::Block) => OnChange::Block,
+                    Some(OnChangeFile::Tell) | None => OnChange::Tell,
+                },
+            },
             gateway,
             search: file.search.check(lookup)?,
             servers,

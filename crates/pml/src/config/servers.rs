@@ -6,8 +6,11 @@ use pml_wire::id::MAX_NAME_BYTES;
 use serde::Deserialize;
 
 use super::{expand::expand, within};
-use crate::upstream::{
-    Backoff, Grant, HttpWire, Isolation, OAuth, ProcessLimits, Secret, Settings, Target, Tokens, ToolSettings,
+use crate::{
+    shown::{self, visible},
+    upstream::{
+        Backoff, Grant, HttpWire, Isolation, OAuth, ProcessLimits, Secret, Settings, Target, Tokens, ToolSettings,
+    },
 };
 
 const MIB: u64 = 1024 * 1024;
@@ -418,6 +421,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
             name.escape_debug()
         ));
     }
+    shown::check_name(name).map_err(|why| format!("`{}` cannot be the name of a server: {why}", visible(name)))?;
     if name == "capabilities" || name == "pml" {
         return Err(format!("`{name}` cannot be the name of a server: pml itself uses it"));
     }

@@ -4,6 +4,9 @@
 //! the console, the calls and the warnings. Images and the like follow as blocks of their own. What is
 //! longer than the budget is kept for `read_result`, and its start is shown.
 //!
+//! Characters that cannot be seen are shown as escapes in both forms, and a warning says so: what is shown then differs
+//! from the value that the program returned.
+//!
 //! **Invariant:** neither of the two forms has more than about `budget` tokens, whatever the
 //! program did. (Attached media are not counted: clients have limits of their own for those.)
 
@@ -13,10 +16,13 @@ use pml_wire::message::{ErrorReport, Log, LogLevel};
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
-    results::{Caller, Results, Text},
+    results::{Caller, Page, Results, Text},
     tokens,
 };
-use crate::execution::{CallRecord, Outcome, millis};
+use crate::{
+    execution::{CallRecord, Outcome, millis},
+    shown::{self, visible},
+};
 
 /// Calls that are told one by one. Of more, those that failed and how many there were.
 const MAX_CALLS: usize = 30;
@@ -37,19 +43,26 @@ pub(super) struct Keeper {
 }
 
 /// The result of `execute_code`. Takes time in proportion to the outcome.
-pub(super) fn answer(outcome: Outcome, keeper: &Keeper) -> Value {
-    let Outcome { execution_id, result, attached, logs, calls, warnings, duration, .. } = outcome;
+pub(super) fn answer(mut outcome: Outcome, keeper: &Keeper) -> Value {
+    let mut hidden = make_visible(&mut outcome);
+    let Outcome { execution_id, result, attached, logs, calls, mut warnings, duration, .. } = outcome;
     let mut told = json!({
         "execution_id": execution_id,
         "status": if result.is_ok() { "success" } else { "error" },
     });
     let console = console(&logs, keeper);
-    let notes = notes(&console, &calls, &warnings, result.is_err());
-    let left = keeper.budget.saturating_sub(tokens::estimate(&notes)).max(LEAST);
-    let (first, is_error) = match result {
-        Ok(value) => (success(value, keeper, left, &mut told), false),
-        Err(report) => (failure(&report, left, &mut told), true),
+    let is_error = result.is_err();
+    let size = tokens::estimate(&notes(&console, &calls, &warnings, is_error));
+    let left = keeper.budget.saturating_sub(size).max(LEAST);
+    let first = match result {
+        Ok(value) => success(value, keeper, left, &mut told, &mut hidden),
+        Err(report) => failure(&report, left, &mut told),
     };
+    // Blocks of MCP already; what a server made up that is none was never kept as one.
+    let mut blocks: Vec<Value> = attached.iter().filter_map(|block| serde_json::from_str(block.get()).ok()).collect();
+    hidden += blocks.iter_mut().map(shown::clean).sum::<usize>();
+    warnings.extend(say_hidden(hidden));
+    let notes = notes(&console, &calls, &warnings, is_error);
     told["logs"] = console.lines;
     if let Some(id) = console.kept {
         told["logs_handle"] = json!({ "id": id });
@@ -64,13 +77,36 @@ pub(super) fn answer(outcome: Outcome, keeper: &Keeper) -> Value {
     if !notes.is_empty() {
         content.push(json!({ "type": "text", "text": notes }));
     }
-    // Blocks of MCP already; what a server made up that is none was never kept as one.
-    content.extend(attached.iter().filter_map(|block| serde_json::from_str(block.get()).ok()));
+    content.extend(blocks);
     json!({ "content": content, "structuredContent": told, "isError": is_error })
 }
 
+/// Makes all that is text visible. How many characters that were.
+fn make_visible(outcome: &mut Outcome) -> usize {
+    let Outcome { result, logs, calls, warnings, .. } = outcome;
+    let mut texts: Vec<&mut String> = logs.iter_mut().map(|log| &mut log.text).chain(warnings).collect();
+    for call in calls {
+        texts.push(&mut call.tool);
+        texts.extend(call.error.as_mut().map(|error| &mut error.message));
+    }
+    if let Err(report) = result {
+        let ErrorReport { message, hint, stack, frame, .. } = &mut **report;
+        texts.push(message);
+        texts.extend([hint, stack, frame].into_iter().flatten());
+    }
+    texts.into_iter().map(shown::clean_text).sum()
+}
+
+/// What is said about characters that are shown otherwise than they are.
+pub(super) fn say_hidden(count: usize) -> Option<String> {
+    let (noun, verb) = if count == 1 { ("character", "is") } else { ("characters", "are") };
+    (count > 0).then(|| {
+        format!("{count} {noun} that cannot be seen {verb} shown as escapes (\\u…), not as in the value itself")
+    })
+}
+
 /// The result, or its start and how to get the rest.
-fn success(value: Box<RawValue>, keeper: &Keeper, left: usize, told: &mut Value) -> String {
+fn success(value: Box<RawValue>, keeper: &Keeper, left: usize, told: &mut Value, hidden: &mut usize) -> String {
     // A text is shown as it is, not in quotes.
     let text = match serde_json::from_str::<String>(value.get()) {
         Ok(text) => Text::Plain(text.into()),
@@ -78,18 +114,21 @@ fn success(value: Box<RawValue>, keeper: &Keeper, left: usize, told: &mut Value)
     };
     // Most of a long text need not be looked at to know that it is too long.
     let bytes = text.as_str().len();
-    let fitting = tokens::prefix(text.as_str(), left).len();
-    if fitting == bytes {
-        told["result"] = match &text {
+    let fitting = text.page(0, left);
+    if fitting.bytes == bytes {
+        let mut value = match &text {
             Text::Plain(text) => (&**text).into(),
             Text::Json(text) => serde_json::from_str(text.as_str()).unwrap_or_else(|_| text.as_str().into()),
         };
-        return text.as_str().to_owned();
+        *hidden += shown::clean(&mut value);
+        told["result"] = value;
+        return fitting.shown.into_owned();
     }
-    let size = left * bytes / fitting.max(1);
-    let shape = shape(&text);
-    let start = tokens::prefix(text.as_str(), (left / 4).max(LEAST)).to_owned();
-    let next = start.len();
+    let size = left * bytes / fitting.bytes.max(1);
+    let shape = visible(&shape(&text)).into_owned();
+    let Page { bytes: next, shown: start } = text.page(0, (left / 4).max(LEAST));
+    let start = start.into_owned();
+    *hidden += shown::count_hidden(&text.as_str()[..next]);
     told["preview"] = start.clone().into();
     let rest = match keeper.results.keep(&keeper.caller, text) {
         Some(id) => {
@@ -326,6 +365,39 @@ mod tests {
         assert_eq!(kept.as_str(), json);
         let next = usize::try_from(handle["next_offset"].as_u64().unwrap()).unwrap();
         assert!(text.starts_with(&json[..next]));
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_shown_in_every_part() {
+        let hidden = "\u{e0041}\u{202e}\u{1b}";
+        let is_clean = |value: &Value| shown::count_hidden_in(value) == 0;
+        let text = serde_json::to_string(hidden).unwrap();
+        let object = format!("{{{text}:[{text}],\"b\":1}}");
+        let mut both = outcome(Ok(&object));
+        both.logs = vec![Log { level: LogLevel::Log, text: hidden.to_owned() }];
+        both.calls = vec![call(1, Some(CallError::new(ErrorCode::ToolError, hidden)))];
+        let block = json!({ "type": "image", "data": "AA==", "mimeType": hidden }).to_string();
+        both.attached = vec![RawValue::from_string(block).unwrap()];
+        let (value, _) = told(both, 1000);
+        assert!(is_clean(&value), "{value}");
+        let first = value["content"][0]["text"].as_str().unwrap();
+        let exact: Value = serde_json::from_str(first).unwrap();
+        assert_eq!(exact, serde_json::from_str::<Value>(&object).unwrap(), "JSON has escapes of its own");
+        let expected = json!({ r"\u{e0041}\u{202e}\u{1b}": [r"\u{e0041}\u{202e}\u{1b}"], "b": 1 });
+        assert_eq!(value["structuredContent"]["result"], expected);
+        let warning = value["structuredContent"]["warnings"][0].as_str().unwrap();
+        assert!(warning.starts_with("15 characters that cannot be seen"), "{warning}");
+        assert!(value["content"][1]["text"].as_str().unwrap().contains(warning));
+
+        let (value, _) = told(outcome(Ok(&text)), 1000);
+        assert_eq!(value["content"][0]["text"], r"\u{e0041}\u{202e}\u{1b}");
+        let long = serde_json::to_string(&hidden.repeat(5000)).unwrap();
+        let report = ErrorReport::new(ErrorCode::Exception, hidden).with_hint(hidden);
+        for outcome in [outcome(Ok(&long)), outcome(Ok(&format!("[{long}]"))), outcome(Err(report))] {
+            let (value, _) = told(outcome, 1000);
+            assert!(is_clean(&value), "{value}");
+            assert!(tokens::estimate(&value["structuredContent"].to_string()) < 1300, "{value}");
+        }
     }
 
     #[test]

@@ -30,7 +30,9 @@ impl Frontend {
     /// Runs a program. Returns soon after the request is cancelled.
     pub(super) async fn execute(&self, arguments: Execute, scope: &Scope) -> Value {
         let teller = Teller::new(scope);
-        let outcome = teller.during(self.run(arguments, &teller, scope)).await;
+        let mut outcome = teller.during(self.run(arguments, &teller, scope)).await;
+        let called = outcome.calls.iter().filter_map(|call| call.tool.parse().ok());
+        outcome.warnings.extend(self.note_changes(&scope.session, called));
         let (results, caller) = (Arc::clone(&self.results), scope.session.caller.clone());
         let keeper = Keeper { results, caller, budget: self.settings().output_tokens };
         work::sized(outcome.bytes(), move |_| answer::answer(outcome, &keeper)).await

@@ -15,7 +15,10 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::session::{LEVELS, Scope};
-use crate::execution::{Event, millis};
+use crate::{
+    execution::{Event, millis},
+    shown::visible,
+};
 
 /// Longest silence during a run. Clients give up on silent tools, some after a minute.
 const HEARTBEAT: Duration = Duration::from_secs(5);
@@ -52,7 +55,7 @@ impl<'a> Teller<'a> {
     pub(super) fn progress(&self, message: impl FnOnce() -> String) {
         let Some(token) = self.scope.progress_token() else { return };
         let step = self.step.fetch_add(1, Ordering::Relaxed) + 1;
-        let params = json!({ "progressToken": token, "progress": step, "message": message() });
+        let params = json!({ "progressToken": token, "progress": step, "message": visible(&message()) });
         self.count(self.scope.notify("notifications/progress", params));
     }
 
@@ -64,7 +67,7 @@ impl<'a> Teller<'a> {
             LogLevel::Error => 4,
         };
         if self.logs_from.is_some_and(|least| level >= least) {
-            let params = json!({ "level": LEVELS[level], "logger": "console", "data": log.text });
+            let params = json!({ "level": LEVELS[level], "logger": "console", "data": visible(&log.text) });
             self.count(self.scope.notify("notifications/message", params));
         }
     }

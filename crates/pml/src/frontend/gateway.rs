@@ -20,10 +20,9 @@ use tokio_util::{
 use super::{
     metrics::Metrics,
     passthrough::{Lists, Parked},
-    results::Results,
+    results::{Results, page},
     session::Session,
     shares::Shares,
-    tokens,
 };
 use crate::{
     broker::Broker,
@@ -31,6 +30,7 @@ use crate::{
     events::Bus,
     execution::Budget,
     sandbox::Pool,
+    shown::visible,
     upstream::{Fleet, Upstream},
 };
 
@@ -231,9 +231,10 @@ pub(super) fn text_result(text: &str, structured: Value) -> Value {
 
 /// What a tool of pml's own answers if it cannot do what was asked.
 pub(super) fn tool_failure(code: ErrorCode, message: &str, hint: Option<&str>) -> Value {
-    // It may repeat what was asked.
-    let message = tokens::prefix(message, MAX_MESSAGE_TOKENS);
-    let text = match hint {
+    // It may repeat what was asked, and what a server said.
+    let message = page(message, MAX_MESSAGE_TOKENS, visible).shown;
+    let hint = hint.map(visible);
+    let text = match &hint {
         Some(hint) => format!("error[{code}]: {message}\nhint: {hint}"),
         None => format!("error[{code}]: {message}"),
     };

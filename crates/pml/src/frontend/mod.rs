@@ -8,6 +8,7 @@
 //! **Invariant:** a request that is cancelled, and everything that is done for a client that is gone, ends.
 
 mod answer;
+mod changes;
 mod execute;
 mod follow;
 mod gateway;

@@ -4,6 +4,7 @@
 //! it. What is kept is bounded in number, size and age. For a new one, the oldest of whoever has most goes first.
 
 use std::{
+    borrow::Cow,
     collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -11,7 +12,11 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::execution::{IndexRoom, JsonText};
+use super::tokens;
+use crate::{
+    execution::{IndexRoom, JsonText},
+    shown::{visible, visible_json},
+};
 
 const MAX_COUNT: usize = 200;
 const MAX_BYTES: usize = 128 * 1024 * 1024;
@@ -78,6 +83,45 @@ impl Text {
             Text::Json(text) => text.as_str(),
             Text::Plain(text) => text,
         }
+    }
+
+    /// How it is shown: JSON has escapes of its own.
+    pub(super) fn show(&self) -> Show {
+        match self {
+            Text::Json(_) => visible_json,
+            Text::Plain(_) => visible,
+        }
+    }
+
+    /// The start of it, from a byte on, that has about `most` tokens as it is shown.
+    pub(super) fn page(&self, from: usize, most: usize) -> Page<'_> {
+        page(&self.as_str()[from..], most, self.show())
+    }
+}
+
+/// Makes a text visible.
+pub(super) type Show = fn(&str) -> Cow<'_, str>;
+
+/// A part of a text, as it is shown.
+#[derive(Debug, PartialEq)]
+pub(super) struct Page<'a> {
+    /// The bytes of the text itself that are shown.
+    pub(super) bytes: usize,
+    pub(super) shown: Cow<'a, str>,
+}
+
+/// Escapes take room, so a text that has them is cut again until what is shown fits.
+pub(super) fn page<'a>(text: &'a str, most: usize, show: Show) -> Page<'a> {
+    let mut bytes = tokens::prefix(text, most).len();
+    loop {
+        let shown = show(&text[..bytes]);
+        let size = tokens::estimate(&shown);
+        let less =
+            text.floor_char_boundary(bytes * most / size.max(1)).min(text.floor_char_boundary(bytes.saturating_sub(1)));
+        if matches!(shown, Cow::Borrowed(_)) || size <= most || less == 0 {
+            return Page { bytes, shown };
+        }
+        bytes = less;
     }
 }
 
@@ -148,6 +192,23 @@ mod tests {
 
     fn plain(size: usize) -> Text {
         Text::Plain("x".repeat(size).into())
+    }
+
+    #[test]
+    fn pages_hold_what_fits_when_it_is_shown() {
+        let hidden = "\u{e0041}".repeat(5000);
+        let json = format!("\"{hidden}\"");
+        for text in [Text::Plain(hidden.as_str().into()), Text::json(json.as_str().into()), plain(20_000)] {
+            let (mut from, mut shown) = (0, String::new());
+            while from < text.as_str().len() {
+                let page = text.page(from, 300);
+                assert!(tokens::estimate(&page.shown) <= 300 && page.bytes > 0);
+                from += page.bytes;
+                shown.push_str(&page.shown);
+            }
+            assert_eq!(shown, text.show()(text.as_str()));
+        }
+        assert_eq!(Text::Plain("\u{e0041}b".into()).page(0, 1).bytes, 4, "one character at least");
     }
 
     #[tokio::test(start_paused = true)]

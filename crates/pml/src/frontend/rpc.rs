@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json, value::to_raw_value};
 
 use crate::{
     room::Held,
+    shown::visible,
     upstream::{Fields, RpcError},
     work::{self, AT_ONCE_BYTES},
 };
@@ -68,8 +69,9 @@ pub(super) struct Broken {
     pub(super) error: RpcError,
 }
 
-pub(super) fn error(code: i64, message: impl Into<String>) -> RpcError {
-    RpcError { code, message: message.into(), data: None }
+/// An error of pml's own. It may repeat what a server or the client said.
+pub(super) fn error(code: i64, message: impl AsRef<str>) -> RpcError {
+    RpcError { code, message: visible(message.as_ref()).into_owned(), data: None }
 }
 
 /// Reads one message; a large one elsewhere.

@@ -1,19 +1,22 @@
 //! `search_tools` and `read_result`.
 
-use std::fmt::Write as _;
+use std::{collections::HashSet, fmt::Write as _};
 
-use pml_wire::ErrorCode;
+use pml_wire::{ErrorCode, ToolId};
 use serde_json::{Value, json};
 
 use super::{
+    answer::say_hidden,
     gateway::{Frontend, text_result, tool_failure},
-    results::{Caller, Text},
+    results::{Caller, Page, Show, Text, page},
+    session::Session,
     tokens,
     tools::{Detail, Read, Search},
 };
 use crate::{
     broker::{Findings, Question, rounded},
     catalog::{Found, nearest},
+    shown::{clean, count_hidden, visible, visible_json},
     work::{self, Waiter},
 };
 
@@ -25,7 +28,7 @@ const MAX_NOT_READY: usize = 20;
 const OVERVIEW: usize = 8;
 
 impl Frontend {
-    pub(super) async fn search(&self, arguments: Search) -> Value {
+    pub(super) async fn search(&self, arguments: Search, session: &Session) -> Value {
         let Search { query, limit, threshold, detail, server } = arguments;
         let question = match Question::new(query, limit, threshold) {
             Ok(question) => question,
@@ -39,11 +42,38 @@ impl Frontend {
             },
         };
         if question.query().trim().is_empty() {
-            return self.overview(server.as_deref()).await;
+            return self.overview(server.as_deref(), session).await;
         }
         let findings = self.broker.search(question.among(server)).await;
         let room = self.settings().output_tokens;
-        work::sized(findings.bytes(), move |_| tell_found(&findings, detail, room)).await
+        let is_changed = |found: &Found| self.broker.changed_line(&found.tool.id).is_some();
+        let changed: HashSet<_> =
+            findings.found.iter().filter(|found| is_changed(found)).map(|found| found.tool.id.clone()).collect();
+        let bytes = findings.bytes();
+        let (findings, mut text, list) = work::sized(bytes, move |_| {
+            let (text, list) = tell_tools(&findings.found, &changed, detail, room);
+            (findings, text, list)
+        })
+        .await;
+        let Findings { found, searched, not_ready: waiting } = findings;
+        self.tell_changes(&mut text, session, found.iter().take(list.len()).map(|found| found.tool.id.clone()));
+        if found.is_empty() {
+            // Writing to a String cannot fail.
+            let _ = match searched {
+                0 => writeln!(text, "there is no tool that may be called"),
+                _ => writeln!(
+                    text,
+                    "nothing found among {searched} tools; try other words, or an empty query for the servers"
+                ),
+            };
+        }
+        if list.len() < found.len() {
+            let left = found.len() - list.len();
+            let _ = writeln!(text, "({left} more left out for their length: ask for fewer, or with less detail)");
+        }
+        let waiting = &waiting[..waiting.len().min(MAX_NOT_READY)];
+        not_ready(&mut text, waiting);
+        text_result(&text, json!({ "tools": list, "searched": searched, "not_ready": waiting }))
     }
 
     /// The real name of a server.
@@ -59,20 +89,22 @@ impl Frontend {
     }
 
     /// The servers, and what they are about.
-    async fn overview(&self, only: Option<&str>) -> Value {
+    async fn overview(&self, only: Option<&str>, session: &Session) -> Value {
         self.broker.learn(only).await;
         let waiting = self.broker.not_ready();
         let snapshot = self.catalog.snapshot();
         let room = self.settings().output_tokens;
         let (mut text, mut list, mut used) = (String::new(), Vec::new(), 0);
+        let mut named = Vec::new();
         for server in snapshot.servers().filter(|server| only.is_none_or(|only| only == *server)) {
             let tools: Vec<_> = snapshot
                 .listing(server)
                 .into_iter()
                 .flat_map(|listing| listing.tools.values())
                 .filter(|tool| self.broker.allows(&tool.id))
-                .map(|tool| tool.id.tool())
                 .collect();
+            let ids: Vec<_> = tools.iter().map(|tool| &tool.id).collect();
+            let tools: Vec<_> = ids.iter().map(|id| id.tool()).collect();
             let state = self.servers.get(server).map_or("stopped", |server| server.health().state.as_str());
             let some = match only {
                 Some(_) => fitting(&tools, room / 2),
@@ -88,7 +120,9 @@ impl Frontend {
                 break;
             }
             list.push(entry);
+            named.extend(ids[..some].iter().copied().cloned());
         }
+        self.tell_changes(&mut text, session, named);
         if list.is_empty() {
             text.push_str("no server is configured: the user can run `pml server add` or `pml import`\n");
         }
@@ -110,9 +144,8 @@ impl Frontend {
     }
 }
 
-/// The tools that were found, as many as there is room for.
-fn tell_found(findings: &Findings, detail: Detail, room: usize) -> Value {
-    let Findings { found, searched, not_ready: waiting } = findings;
+/// The tools that were found, as many as there is room for: as text, and one by one.
+fn tell_tools(found: &[Found], changed: &HashSet<ToolId>, detail: Detail, room: usize) -> (String, Vec<Value>) {
     let (mut text, mut list, mut used) = (String::new(), Vec::new(), 0);
     for Found { tool, score } in found {
         let signature = tool.signature();
@@ -122,6 +155,9 @@ fn tell_found(findings: &Findings, detail: Detail, room: usize) -> Value {
             Detail::Names | Detail::Signatures => summary(description),
         };
         let mut entry = json!({ "name": tool.id, "server": tool.id.server(), "score": rounded(*score) });
+        if changed.contains(&tool.id) {
+            entry["changed"] = true.into();
+        }
         let mut lines = String::new();
         // Writing to a String cannot fail.
         let _ = match detail {
@@ -133,11 +169,15 @@ fn tell_found(findings: &Findings, detail: Detail, room: usize) -> Value {
             }
         };
         if detail == Detail::Full {
+            // What a call must repeat has escapes too: they are what a program writes.
             let schema = tool.input_schema.to_string();
-            let output = tool.output_schema.clone().unwrap_or_default();
+            let schema = visible_json(&schema);
+            let (mut input, mut output) = (tool.input_schema.clone(), tool.output_schema.clone().unwrap_or_default());
+            clean(&mut input);
+            clean(&mut output);
             // Half of the room at most: a schema in parts is of no use.
             if tokens::estimate(&schema) + tokens::estimate(&output.to_string()) <= room / 2 {
-                entry["inputSchema"] = tool.input_schema.clone();
+                entry["inputSchema"] = input;
                 entry["outputSchema"] = output;
                 let _ = writeln!(lines, "  input: {schema}");
             } else {
@@ -152,22 +192,7 @@ fn tell_found(findings: &Findings, detail: Detail, room: usize) -> Value {
         text.push_str(tokens::prefix(&lines, room));
         list.push(entry);
     }
-    if found.is_empty() {
-        let _ = match searched {
-            0 => writeln!(text, "there is no tool that may be called"),
-            _ => writeln!(
-                text,
-                "nothing found among {searched} tools; try other words, or an empty query for the servers"
-            ),
-        };
-    }
-    if list.len() < found.len() {
-        let left = found.len() - list.len();
-        let _ = writeln!(text, "({left} more left out for their length: ask for fewer, or with less detail)");
-    }
-    let waiting = &waiting[..waiting.len().min(MAX_NOT_READY)];
-    not_ready(&mut text, waiting);
-    text_result(&text, json!({ "tools": list, "searched": searched, "not_ready": waiting }))
+    (text, list)
 }
 
 /// A page of a result, or of the part at a path.
@@ -178,32 +203,38 @@ fn read_page(kept: &Text, arguments: &Read, budget: usize, wanted: &Waiter) -> V
         Err(message) => return invalid(&message, "go on with the `next_offset` of the last answer"),
     };
     let decoded: String;
-    let text = match (arguments.path.as_deref(), kept) {
-        (None, kept) => kept.as_str(),
+    let (text, show): (_, Show) = match (arguments.path.as_deref(), kept) {
+        (None, kept) => (kept.as_str(), kept.show()),
         (Some(_), Text::Plain(_)) => return invalid("the result is a text, not JSON", "read it by offset"),
         (Some(path), Text::Json(text)) => match text.select(path, wanted) {
             Ok(value) => match serde_json::from_str(value) {
                 Ok(text) => {
                     decoded = text;
-                    &decoded
+                    (&decoded, visible)
                 }
-                Err(_) => value,
+                Err(_) => (value, visible_json),
             },
             Err(message) => return invalid(&message, "write the path as in `items[3].name`"),
         },
     };
-    if offset > text.len() {
-        return invalid(&format!("the offset is {offset}, but there are {} bytes", text.len()), "start at 0");
+    let bytes = text.len();
+    if offset > bytes {
+        return invalid(&format!("the offset is {offset}, but there are {bytes} bytes"), "start at 0");
     }
     let from = text.floor_char_boundary(offset);
-    let page = tokens::prefix(&text[from..], budget);
-    let end = from + page.len();
-    let next = (end < text.len()).then_some(end);
-    let note = match next {
-        Some(next) => format!("{page}…\n\n[bytes {from} to {end} of {}; go on with \"offset\":{next}]", text.len()),
-        None => page.to_owned(),
+    let Page { bytes: size, shown } = page(&text[from..], budget, show);
+    let end = from + size;
+    let next = (end < bytes).then_some(end);
+    let mut note = match next {
+        Some(next) => format!("{shown}…\n\n[bytes {from} to {end} of {bytes}; go on with \"offset\":{next}]"),
+        None => shown.clone().into_owned(),
     };
-    text_result(&note, json!({ "text": page, "offset": from, "next_offset": next, "bytes": text.len() }))
+    let mut told = json!({ "text": shown, "offset": from, "next_offset": next, "bytes": bytes });
+    if let Some(warning) = say_hidden(count_hidden(&text[from..end])) {
+        let _ = write!(note, "\n[warning: {warning}]");
+        told["warning"] = warning.into();
+    }
+    text_result(&note, told)
 }
 
 /// How many of these names there is room for.

@@ -1,14 +1,14 @@
 //! What is known of one client between its requests, and the way back to it.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
-use pml_wire::Line;
+use pml_wire::{Line, ToolId};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -32,6 +32,8 @@ const MAX_CAPABILITIES_BYTES: usize = 16 * 1024;
 const MAX_ASKS: usize = 64;
 /// Resources that one client may watch.
 pub(super) const MAX_WATCHED: usize = 1000;
+/// Changed tools that one client is remembered to have been told of.
+const MAX_TOLD: usize = 10_000;
 /// No log line is wanted.
 const SILENT: usize = usize::MAX;
 
@@ -54,14 +56,23 @@ pub(super) struct Session {
     /// What the client was asked and has not answered.
     asked: Mutex<HashMap<String, oneshot::Sender<Result<Value, RpcError>>>>,
     next_ask: AtomicU64,
-    /// Resources that the client wants to hear about.
-    watched: Mutex<HashMap<String, Watch>>,
+    /// Changed tools that the client has been told of.
+    told_changes: Mutex<HashSet<ToolId>>,
+    /// Resources that the client wants to hear about, by the addresses that it knows them by.
+    watched: Mutex<HashMap<String, Watched>>,
     /// Cancelled when the client has said that the session has begun: before, it hears of nothing it did not ask for.
     pub(super) initialized: CancellationToken,
     /// Ends the stream that was opened last for what belongs to no request; cancelled when that has ended.
     last_stream: Mutex<Option<CancellationToken>>,
     /// Cancelled when the client is gone: everything that is done for it stops.
     pub(super) gone: CancellationToken,
+}
+
+/// A resource that a client watches, at its server.
+#[derive(Debug)]
+struct Watched {
+    server: String,
+    watch: Watch,
 }
 
 /// A request that is being served. Dropped, it no longer is.
@@ -111,6 +122,7 @@ impl Session {
             in_flight: Mutex::default(),
             asked: Mutex::default(),
             next_ask: AtomicU64::new(1),
+            told_changes: Mutex::default(),
             watched: Mutex::default(),
             initialized: CancellationToken::new(),
             last_stream: Mutex::default(),
@@ -134,6 +146,16 @@ impl Session {
 
     pub(super) fn log_level(&self) -> Option<usize> {
         Some(self.log_level.load(Ordering::Relaxed)).filter(|level| *level != SILENT)
+    }
+
+    /// Is this the first time that the client is told of a changed tool?
+    pub(super) fn tells_change(&self, tool: &ToolId) -> bool {
+        let mut told = lock(&self.told_changes);
+        // Being told twice is better than keeping names without end.
+        if told.len() >= MAX_TOLD {
+            told.clear();
+        }
+        told.insert(tool.clone())
     }
 
     /// Begins to serve a request; `None` if one with that id is being served already.
@@ -163,26 +185,29 @@ impl Session {
     }
 
     /// Watches a resource until it is told not to, or the session is over. False if it watches too much already.
-    pub(super) fn watch(&self, watch: Watch) -> bool {
+    pub(super) fn watch(&self, address: &str, server: &str, watch: Watch) -> bool {
         let mut watched = lock(&self.watched);
-        let has_room = watched.len() < MAX_WATCHED || watched.contains_key(watch.uri());
+        let has_room = watched.len() < MAX_WATCHED || watched.contains_key(address);
         if has_room {
-            watched.insert(watch.uri().to_owned(), watch);
+            watched.insert(address.to_owned(), Watched { server: server.to_owned(), watch });
         }
         has_room
     }
 
-    /// The resources that are watched.
+    /// The addresses of resources that are watched.
     pub(super) fn watched(&self) -> Vec<String> {
         lock(&self.watched).keys().cloned().collect()
     }
 
-    pub(super) fn unwatch(&self, uri: &str) {
-        lock(&self.watched).remove(uri);
+    pub(super) fn unwatch(&self, address: &str) {
+        lock(&self.watched).remove(address);
     }
 
-    pub(super) fn watches(&self, uri: &str) -> bool {
-        lock(&self.watched).contains_key(uri)
+    /// The addresses by which the client watches a resource of a server.
+    pub(super) fn watches(&self, server: &str, uri: &str) -> Vec<String> {
+        let watched = lock(&self.watched);
+        let same = watched.iter().filter(|(_, watched)| watched.server == server && watched.watch.uri() == uri);
+        same.map(|(address, _)| address.clone()).collect()
     }
 
     /// A token for a stream that takes the place of the one before: each message goes to one.

@@ -14,7 +14,9 @@ use super::{
 };
 use crate::{
     catalog::nearest,
+    shown,
     upstream::{RpcError, Upstream},
+    work,
 };
 
 /// What a cancelled request may take to end by itself.
@@ -156,7 +158,7 @@ impl Frontend {
         };
         let wrong = |message: String| tool_failure(ErrorCode::InvalidArguments, &message, None);
         // A model can mend its arguments, so wrong ones are a result, not an error of the protocol.
-        let result = match name.as_str() {
+        let mut answer = match name.as_str() {
             EXECUTE => match tools::parse(EXECUTE, arguments) {
                 Ok(arguments) => self.execute(arguments, scope).await,
                 Err(message) => wrong(message),
@@ -166,11 +168,16 @@ impl Frontend {
                 Err(message) => wrong(message),
             },
             _ => match tools::parse(SEARCH, arguments) {
-                Ok(arguments) => self.search(arguments).await,
+                Ok(arguments) => self.search(arguments, &scope.session).await,
                 Err(message) => wrong(message),
             },
         };
-        Ok(result.into())
+        // Each of them shows what it shows with care; nothing gets past here that cannot be seen.
+        let answer = work::weighed(work::is_heavy(&answer), move |_| {
+            shown::clean(&mut answer);
+            answer
+        });
+        Ok(answer.await.into())
     }
 
     fn set_level(&self, params: &Map<String, Value>, scope: &Scope) -> Result<Value, RpcError> {

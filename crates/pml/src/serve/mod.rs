@@ -5,12 +5,13 @@ mod rules;
 mod token;
 
 use std::{
+    io,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use pml_wire::ErrorCode;
+use pml_wire::{ErrorCode, ToolId};
 use reqwest::redirect;
 use tokio_util::task::TaskTracker;
 
@@ -19,11 +20,11 @@ pub use self::{
     token::{named_token, token},
 };
 use crate::{
-    audit::Audit,
+    audit::{Audit, ToolLine},
     broker::{Broker, Parts, Policy},
-    catalog::{Cache, Catalog, Finder, LoadModel, load_model},
+    catalog::{Cache, Catalog, Change, Finder, LoadModel, Pins, load_model},
     error::Error,
-    events::Bus,
+    events::{Bus, now_millis},
     room::Room,
     upstream::{
         self, Context, Fleet, Settings, Target,
@@ -73,11 +74,22 @@ impl Services {
         let bus = Bus::default();
         let logins = data_dir.as_deref().map(Logins::new);
         let catalog = Catalog::new(settings.iter().map(|server| server.name.clone()));
+        let audit = match &data_dir {
+            Some(folder) => Audit::open(folder).unwrap_or_else(|err| {
+                tracing::warn!(error = %err, "there is no audit log");
+                Audit::default()
+            }),
+            None => Audit::default(),
+        };
+        let audit = Arc::new(audit);
+        let pins = Pins::new(data_dir.as_deref());
         let context = Context {
             program,
             catalog: catalog.clone(),
             cache: Cache::new(data_dir.as_deref()),
+            pins: pins.clone(),
             bus: bus.clone(),
+            audit: Arc::clone(&audit),
             remote: remote_for(&settings, logins.as_ref())?,
             room: room.clone(),
         };
@@ -88,16 +100,10 @@ impl Services {
             server
         }));
         let finder = Finder::new(catalog.clone(), data_dir.as_deref(), model_dir.map(loader));
-        let audit = match data_dir {
-            Some(folder) => Audit::open(&folder).unwrap_or_else(|err| {
-                tracing::warn!(error = %err, "there is no audit log");
-                Audit::default()
-            }),
-            None => Audit::default(),
-        };
         let broker = Broker::new(Parts {
             catalog: catalog.clone(),
             finder,
+            pins,
             servers: servers.clone(),
             policy,
             bus: bus.clone(),
@@ -120,6 +126,26 @@ impl Services {
         }
     }
 
+    /// The tools that differ from what they were when they were first seen.
+    pub fn changes(&self) -> Vec<Change> {
+        self.context().pins.changes()
+    }
+
+    /// Accepts a tool as it is now, and writes that down. What had changed; `None` if nothing had.
+    pub fn accept(&self, tool: &ToolId) -> io::Result<Option<Change>> {
+        let context = self.context();
+        let accepted = context.pins.accept(tool)?;
+        if let Some(Change { parts, before_sha256, after_sha256, .. }) = &accepted {
+            let (ts, event) = (now_millis(), "tool.accepted");
+            context.audit.record(&ToolLine { ts, event, tool: tool.as_str(), parts, before_sha256, after_sha256 });
+        }
+        Ok(accepted)
+    }
+
+    fn context(&self) -> MutexGuard<'_, Context> {
+        self.context.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Ends every server and returns when nothing of them is left, and all is written.
     pub async fn stop(self) {
         futures_util::future::join_all(self.servers.all().iter().map(|server| async { server.terminate().await }))
@@ -127,13 +153,12 @@ impl Services {
         self.tasks.close();
         self.tasks.wait().await;
         self.broker.stop_search().await;
-        let remote = self.context.lock().unwrap_or_else(PoisonError::into_inner).remote.clone();
+        let remote = self.context().remote.clone();
         if let Some(remote) = remote {
             remote.finish().await;
         }
-        if let Some(broker) = Arc::into_inner(self.broker) {
-            broker.close();
-        }
+        // Whoever has the audit log last writes what is waiting.
+        drop(self);
     }
 }
 

@@ -34,10 +34,11 @@ use super::{
     subscriber::{self, Wanted},
 };
 use crate::{
-    catalog::{Cache, Cached, Catalog, Declared, Listing},
+    audit::{Audit, ToolLine},
+    catalog::{Cache, Cached, Catalog, Change, Declared, Listing, Pins},
     events::{Body, Bus},
     room::Room,
-    work,
+    work::{self, Waiter},
 };
 
 /// How long a sign of life may take.
@@ -56,7 +57,10 @@ pub struct Context {
     pub program: PathBuf,
     pub catalog: Catalog,
     pub cache: Cache,
+    /// What tools were when they were first seen.
+    pub pins: Pins,
     pub bus: Bus,
+    pub audit: Arc<Audit>,
     /// For remote servers, if there are any.
     pub remote: Option<Remote>,
     /// Where large messages of servers find room.
@@ -69,9 +73,12 @@ pub fn start(settings: Settings, context: Context) -> (Upstream, impl Future<Out
     let settings = Arc::new(settings);
     let identity = identity(&settings);
     let cached = context.cache.load(&settings.name, &identity);
+    context.pins.open(&settings.name, &target_identity(&settings));
     let era = cached.as_ref().and_then(|cached| Era::of(&cached.version));
     let mut declared = None;
+    let correlation = ExecutionId::mint().to_string();
     if let Some(Cached { listing, declared: known, .. }) = cached {
+        tell_changes(&context, &correlation, &context.pins.look(&listing));
         context.catalog.update(listing);
         declared = known.map(Arc::new);
     }
@@ -113,7 +120,7 @@ pub fn start(settings: Settings, context: Context) -> (Upstream, impl Future<Out
         orders,
         wanted,
         lives,
-        correlation: ExecutionId::mint().to_string(),
+        correlation,
         is_listing: false,
         lists_again: false,
         saving: Arc::default(),
@@ -125,19 +132,64 @@ pub fn start(settings: Settings, context: Context) -> (Upstream, impl Future<Out
 fn identity(settings: &Settings) -> String {
     // Some have other tools for a client that can be asked something.
     let relays = if settings.relays { "\0relays" } else { "" };
-    let target = match &settings.target {
-        Ok(Target::Stdio { command, args, env, cwd }) => {
-            let args: Vec<_> = args.iter().map(Secret::reveal).collect();
-            let names: Vec<_> = env.keys().map(String::as_str).collect();
-            format!("stdio\0{command}\0{}\0{}\0{cwd:?}", args.join("\0"), names.join("\0"))
-        }
-        Ok(Target::Http { url, headers, .. }) => {
-            let names: Vec<_> = headers.keys().map(String::as_str).collect();
-            format!("http\0{}\0{}", url.reveal(), names.join("\0"))
-        }
-        Err(_) => String::new(),
+    let names: Vec<_> = match &settings.target {
+        Ok(Target::Stdio { env, .. }) => env.keys().map(String::as_str).collect(),
+        Ok(Target::Http { headers, .. }) => headers.keys().map(String::as_str).collect(),
+        Err(_) => Vec::new(),
     };
-    target + relays
+    format!("{}\0\0{}{relays}", target_identity(settings), names.join("\0"))
+}
+
+/// What a server is, for pins: another command or address is another. What it is started with besides is not: a change
+/// must not go unnoticed because a variable was added.
+fn target_identity(settings: &Settings) -> String {
+    match &settings.target {
+        Ok(Target::Stdio { command, args, cwd, .. }) => {
+            let args: Vec<_> = args.iter().map(Secret::reveal).collect();
+            format!("stdio\0{command}\0{}\0{cwd:?}", args.join("\0"))
+        }
+        Ok(Target::Http { url, .. }) => format!("http\0{}", url.reveal()),
+        Err(_) => String::new(),
+    }
+}
+
+/// Writes down and tells which tools are not what they were when they were first seen.
+fn tell_changes(context: &Context, correlation: &str, changes: &[Change]) {
+    for change in changes {
+        let Change { tool, parts, first_seen, before_sha256, after_sha256, .. } = change;
+        tracing::warn!(%tool, ?parts, "a tool has changed since it was first seen; `pml tools --changed` shows how");
+        context.audit.record(&ToolLine {
+            ts: change.changed_at,
+            event: "tool.changed",
+            tool: tool.as_str(),
+            parts,
+            before_sha256,
+            after_sha256,
+        });
+        let body = Body::ToolChanged {
+            tool: tool.clone(),
+            parts: parts.clone(),
+            first_seen: *first_seen,
+            before_sha256: before_sha256.clone(),
+            after_sha256: after_sha256.clone(),
+        };
+        context.bus.publish(correlation, body);
+    }
+}
+
+/// A list of tools, and those of them that are not what they were when they were first seen and that nobody has heard of
+/// yet.
+struct Seen {
+    listed: Listed,
+    changes: Vec<Change>,
+}
+
+/// Asks a server for its tools and compares them with their pins, before anybody can see the list: what is not allowed any
+/// more must not be called meanwhile.
+async fn list_tools(settings: &Arc<Settings>, connection: &Connection, pins: &Pins) -> Result<Seen, Failure> {
+    let (listed, pins) = (discovery::list_tools(settings, connection).await?, pins.clone());
+    let look = move |_: &Waiter| Seen { changes: pins.look(&listed.listing), listed };
+    Ok(work::elsewhere(look).await)
 }
 
 struct Actor {
@@ -164,8 +216,8 @@ type Chore = Pin<Box<dyn Future<Output = Done> + Send>>;
 
 /// What came of a chore.
 enum Done {
-    Connected(Box<Result<(Arc<Connection>, Listed), Failure>>),
-    Listed(Result<Listed, Failure>),
+    Connected(Box<Result<(Arc<Connection>, Seen), Failure>>),
+    Listed(Result<Seen, Failure>),
     Pinged(Result<(), Failure>),
     Lost(Failure),
 }
@@ -255,11 +307,11 @@ impl Actor {
     fn done(&mut self, done: Done, chores: &mut FuturesUnordered<Chore>, refresh: &mut Instant) -> Option<Input> {
         match done {
             Done::Connected(result) => match *result {
-                Ok((connection, listed)) => {
-                    if let Some(ttl) = listed.ttl {
+                Ok((connection, seen)) => {
+                    if let Some(ttl) = seen.listed.ttl {
                         *refresh = Instant::now() + ttl.min(self.settings.list_ttl);
                     }
-                    self.connected(connection, listed, chores);
+                    self.connected(connection, seen, chores);
                     Some(Input::Connected)
                 }
                 Err(failure) => {
@@ -274,10 +326,10 @@ impl Actor {
                     Some(input)
                 }
             },
-            Done::Listed(listed) => {
+            Done::Listed(seen) => {
                 self.is_listing = false;
-                match listed {
-                    Ok(listed) => self.take_list(listed),
+                match seen {
+                    Ok(seen) => self.take_list(seen),
                     Err(failure) => {
                         let Failure { message, .. } = self.settings.mask_failure(failure);
                         tracing::warn!(server = self.settings.name, "the list is not refreshed: {message}");
@@ -307,15 +359,15 @@ impl Actor {
     fn connect(&self) -> Chore {
         let (settings, reach) = (Arc::clone(&self.settings), self.reach.clone());
         let known = self.status.borrow().era;
-        let lives = self.lives.clone();
+        let (lives, pins) = (self.lives.clone(), self.context.pins.clone());
         Box::pin(async move {
             let opened = async {
                 let connection = Arc::new(handshake::connect(&settings, &reach, settings.limits, known).await?);
                 let closing = Closing::new(Arc::clone(&connection), stopped(), &lives);
-                let listed = discovery::list_tools(&settings, &connection).await;
-                let listed = listed.map_err(|failure| with_words(&connection, failure))?;
+                let seen = list_tools(&settings, &connection, &pins).await;
+                let seen = seen.map_err(|failure| with_words(&connection, failure))?;
                 closing.keep();
-                Ok((connection, listed))
+                Ok((connection, seen))
             };
             // Each step has its own bound; this is for all of them together, and for what has none.
             let opened = timeout(settings.start_timeout * 2, opened).await;
@@ -325,11 +377,11 @@ impl Actor {
         })
     }
 
-    fn connected(&mut self, connection: Arc<Connection>, listed: Listed, chores: &FuturesUnordered<Chore>) {
+    fn connected(&mut self, connection: Arc<Connection>, seen: Seen, chores: &FuturesUnordered<Chore>) {
         let era = connection.era();
         self.correlation = ExecutionId::mint().to_string();
         let is_first = !self.status.borrow().was_connected;
-        let names: Vec<_> = listed.listing.tools.keys().cloned().collect();
+        let names: Vec<_> = seen.listed.listing.tools.keys().cloned().collect();
         let declared = Arc::clone(&connection.declared);
         self.wanted.reset();
         let held = match self.settings.isolation {
@@ -346,7 +398,7 @@ impl Actor {
             status.failure = None;
             status.was_connected = true;
         });
-        self.take_list(listed);
+        self.take_list(seen);
         if is_first {
             let body = Body::ToolsDiscovered { server: self.settings.name.clone(), count: names.len(), names };
             self.context.bus.publish(&*self.correlation, body);
@@ -361,7 +413,8 @@ impl Actor {
 
     /// Puts a list into the catalogue and the cache, and tells what changed, also since an earlier
     /// process.
-    fn take_list(&self, listed: Listed) {
+    fn take_list(&self, seen: Seen) {
+        let Seen { listed, changes } = seen;
         let is_retired = || self.is_retired.load(Ordering::SeqCst);
         if is_retired() {
             return;
@@ -371,6 +424,8 @@ impl Actor {
             let status = self.status.borrow();
             (status.era.map_or("", Era::version), status.declared.clone())
         };
+        // Before anybody can see the list.
+        tell_changes(&self.context, &self.correlation, &changes);
         // It may have been retired just now.
         let before = self.context.catalog.update_if(listed.listing, || !is_retired());
         let snapshot = self.context.catalog.snapshot();
@@ -379,9 +434,6 @@ impl Actor {
         }
         if let (Some(before), Some(now)) = (before, snapshot.listing(name)) {
             let difference = now.difference(&before);
-            for changed in &difference.changed {
-                tracing::warn!(server = name, tool = changed, "a tool is described differently than before");
-            }
             let body = Body::ToolsRefreshed {
                 server: name.clone(),
                 added: difference.added,
@@ -416,11 +468,11 @@ impl Actor {
             self.lists_again = true;
             return;
         }
-        let settings = Arc::clone(&self.settings);
+        let (settings, pins) = (Arc::clone(&self.settings), self.context.pins.clone());
         chores.push(Box::pin(async move {
             // Changes come in bunches.
             sleep(LIST_PAUSE).await;
-            Done::Listed(discovery::list_tools(&settings, &connection).await)
+            Done::Listed(list_tools(&settings, &connection, &pins).await)
         }));
     }
 

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use pml_wire::ErrorCode;
-use serde_json::{Value, value::RawValue};
+use serde_json::{Map, Value, value::RawValue};
 
 use super::{
     codec::{Item, Payload},
@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     catalog::{Listing, Source},
+    shown::{is_hidden, visible},
     work::{self, Waiter},
 };
 
@@ -79,12 +80,29 @@ pub(super) async fn list(settings: &Arc<Settings>, connection: &Connection, kind
     if let Some(warning) = &pages.warning {
         tracing::warn!(server = connection.server, method, "{warning}");
     }
-    let (items, bytes) = (pages.items, pages.bytes);
+    let (server, items, bytes) = (connection.server.clone(), pages.items, pages.bytes);
     let parse = move |_: &Waiter| {
-        let items = items.iter().filter_map(|item| serde_json::from_str(item.get()).ok());
-        items.filter(Value::is_object).collect()
+        let items = items.iter().filter_map(|item| serde_json::from_str::<Map<String, Value>>(item.get()).ok());
+        let is_usable = |item: &Map<String, Value>| match unusable(item) {
+            None => true,
+            Some(text) => {
+                tracing::warn!(server, method, "`{}` is left out: it cannot be read", visible(text));
+                false
+            }
+        };
+        items.filter(is_usable).map(Value::Object).collect()
     };
     Ok(work::sized(bytes, parse).await)
+}
+
+/// A name or an address in an item that clients would have to send back, but that cannot be read.
+fn unusable(item: &Map<String, Value>) -> Option<&str> {
+    let arguments = item.get("arguments").and_then(Value::as_array).into_iter().flatten();
+    let names = arguments.map(|argument| &argument["name"]);
+    let own = ["uri", "uriTemplate"].iter().filter_map(|key| item.get(*key));
+    // A resource is not called by its name.
+    let name = item.get("name").filter(|_| !item.contains_key("uri") && !item.contains_key("uriTemplate"));
+    own.chain(name).chain(names).filter_map(Value::as_str).find(|text| text.contains(is_hidden))
 }
 
 /// The items of all pages of a list.

@@ -15,7 +15,7 @@ use super::{
     result::{CallResult, Content},
     settings::{Secret, Settings},
 };
-use crate::catalog::Declared;
+use crate::{catalog::Declared, shown::visible};
 
 /// What stands in the place of a secret.
 const MASK: &str = "***";
@@ -179,7 +179,7 @@ impl Settings {
 
     pub(super) fn mask_failure(&self, failure: Failure) -> Failure {
         let data = failure.data.map(|data| self.mask_value(data));
-        Failure { message: self.mask(failure.message), data, ..failure }
+        Failure { message: visible(&self.mask(failure.message)).into_owned(), data, ..failure }
     }
 
     pub(super) fn mask_error(&self, error: RpcError) -> RpcError {

@@ -28,6 +28,7 @@ use super::{
     process_tree::Processes,
     settings::{ProcessLimits, Secret},
 };
+use crate::shown::visible;
 
 /// Lines of stderr that are kept, and how much of each.
 const KEPT_LINES: usize = 50;
@@ -284,7 +285,7 @@ pub(super) struct LastWords {
 
 impl LastWords {
     pub(super) fn push(&self, line: &str) {
-        let line: String = line.trim_end().chars().filter(|c| !c.is_control() || *c == '\t').collect();
+        let line = visible(line.trim_end());
         if line.is_empty() {
             return;
         }
@@ -292,7 +293,7 @@ impl LastWords {
         if lines.len() == KEPT_LINES {
             lines.pop_front();
         }
-        lines.push_back(line);
+        lines.push_back(line.into_owned());
     }
 
     /// The last lines, oldest first.
@@ -325,7 +326,7 @@ mod tests {
         words.push("  ");
         let lines = words.lines();
         assert_eq!(lines.len(), SHOWN_LINES);
-        assert_eq!(lines[SHOWN_LINES - 1], "line 99 [1m");
+        assert_eq!(lines[SHOWN_LINES - 1], r"line 99 \u{1b}[1m");
     }
 
     #[tokio::test]

@@ -84,8 +84,8 @@ fn the_result_goes_to_stdout_and_the_rest_to_stderr() {
     let output = pml(&["run", "-e", "console.log('hello'); return { b: 1, a: [2] }"]);
     assert_eq!(stdout(&output), "{\n  \"b\": 1,\n  \"a\": [\n    2\n  ]\n}\n");
     assert!(stderr(&output).starts_with("hello\ndone in "), "{output:?}");
-    assert_eq!(stdout(&pml(&["run", "-e", "return ['\\u009b']"])), "[\n  \"\u{fffd}\"\n]\n");
-    assert_eq!(stdout(&pml(&["run", "-e", "return 'line\\n\\u001b[31mred'"])), "line\n\u{fffd}[31mred\n");
+    assert_eq!(stdout(&pml(&["run", "-e", "return ['\\u009b']"])), "[\n  \"\\u009b\"\n]\n");
+    assert_eq!(stdout(&pml(&["run", "-e", "return 'line\\n\\u001b[31mred'"])), "line\n\\u{1b}[31mred\n");
 }
 
 #[test]

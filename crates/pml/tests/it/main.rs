@@ -4,6 +4,7 @@
 
 mod bridge;
 mod broker;
+mod changed;
 mod cli;
 mod clients;
 mod costly;
@@ -25,11 +26,13 @@ mod real_servers;
 mod regressions;
 mod relay;
 mod repository;
+mod resources;
 mod room;
 mod search;
 mod serve;
 mod serve_http;
 mod servers_cli;
+mod shown;
 mod standstill;
 mod support;
 mod tokens;

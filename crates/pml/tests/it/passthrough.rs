@@ -112,7 +112,14 @@ async fn everything_is_listed_and_answers_are_untouched() {
         peer.end().await;
         let calls: Vec<_> =
             home.audit().into_iter().map(|line| (line["tool"].clone(), line["success"].clone())).collect();
-        assert_eq!(calls, [(json!("fix:verbatim"), json!(true))], "{context}");
+        let expected = [
+            ("fix:verbatim", true),
+            ("fix:resource:fixture://item/1", true),
+            ("fix:resource:fixture://none", false),
+            ("fix:prompt:greet", true),
+            ("fix:prompt:greet", true),
+        ];
+        assert_eq!(calls, expected.map(|(name, success)| (json!(name), json!(success))), "{context}");
     }
 }
 
@@ -129,7 +136,7 @@ async fn what_a_server_asks_reaches_the_client_across_eras() {
         let result = if client == Era::Legacy {
             let asked = peer.next().await.unwrap();
             assert_eq!(asked["method"], "elicitation/create", "{context}: {asked}");
-            assert_eq!(asked["params"]["message"], "What is your name?", "{context}");
+            assert_eq!(asked["params"]["message"], "[server fix] What is your name?", "{context}");
             peer.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": accepted})).await;
             peer.answer(&id).await
         } else {
@@ -137,6 +144,7 @@ async fn what_a_server_asks_reaches_the_client_across_eras() {
             assert_eq!(needs["resultType"], "input_required", "{context}: {needs}");
             let (name, question) = needs["inputRequests"].as_object().unwrap().iter().next().unwrap();
             assert_eq!(question["method"], "elicitation/create", "{context}");
+            assert_eq!(question["params"]["message"], "[server fix] What is your name?", "{context}");
             let mut again = call.clone();
             again["requestState"] = needs["requestState"].clone();
             again["inputResponses"] = json!({ name: accepted });
@@ -145,6 +153,27 @@ async fn what_a_server_asks_reaches_the_client_across_eras() {
         // Each server of ours tells what it was answered in a way of its own.
         let told = result["result"]["structuredContent"].to_string();
         assert!(told.contains("Ada"), "{context}: {result}");
+        peer.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_model_is_asked_in_the_name_of_the_server() {
+    for server in ERAS {
+        let home = home(server, "");
+        let mut peer = connect(&home, Era::Legacy, &PASS).await;
+        let call = json!({"name": "fix__ask_one", "arguments": {"method": "sampling/createMessage"}});
+        let id = peer.ask("tools/call", call).await;
+        let asked = peer.next().await.unwrap();
+        assert_eq!(asked["method"], "sampling/createMessage", "{asked}");
+        let prompt = asked["params"]["systemPrompt"].as_str().unwrap();
+        assert!(prompt.starts_with("[server fix] "), "{prompt}");
+        assert_eq!(asked["params"]["_meta"]["pml/server"], "fix", "{asked}");
+        assert_eq!(asked["params"]["messages"][0]["content"]["text"], "Hello?", "the conversation stays: {asked}");
+        let reply = json!({"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"});
+        peer.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": reply})).await;
+        let result = peer.answer(&id).await;
+        assert!(result["result"]["structuredContent"].to_string().contains("assistant"), "{result}");
         peer.end().await;
     }
 }

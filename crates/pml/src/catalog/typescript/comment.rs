@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::names::is_hidden;
+use crate::shown::visible;
 
 /// More of one text than this helps nobody who hovers over a name.
 const MAX_BYTES: usize = 4096;
@@ -100,10 +100,9 @@ fn is_small(value: &Value) -> bool {
 }
 
 /// One line of a comment. A tag in front would be read by editors, and `@ts-expect-error` by the
-/// compiler; hidden characters go first, since leaving one out could make a `*/`.
+/// compiler.
 fn safe(line: &str) -> String {
-    let visible: String = line.chars().filter(|&c| c == '\t' || !is_hidden(c)).collect();
-    let line = visible.replace('\t', "  ").replace("*/", "*\\/");
+    let line = visible(line.trim_end()).replace('\t', "  ").replace("*/", "*\\/");
     let line = line.trim_end();
     match line.trim_start().strip_prefix('@') {
         Some(tag) => format!("\\@{tag}"),
@@ -132,10 +131,11 @@ mod tests {
             ("Reads.",                      "/** Reads. */\n"),
             ("  One.\r\n\n    two\t2  ",    "/**\n * One.\n *\n *     two  2\n */\n"),
             ("a */ b **// *",               "/** a *\\/ b **\\// * */\n"),
-            ("a *\u{202e}/ b\0",            "/** a *\\/ b */\n"),
+            ("a *\u{202e}/ b\0",            "/** a *\\u{202e}/ b\\u{0} */\n"),
             ("a\u{2028}b",                  "/**\n * a\n * b\n */\n"),
             ("@ts-expect-error",            "/** \\@ts-expect-error */\n"),
-            ("a\n \u{feff}@ts-ignore",      "/**\n * a\n * \\@ts-ignore\n */\n"),
+            ("a\n \u{feff}@ts-ignore",      "/**\n * a\n *  \\u{feff}@ts-ignore\n */\n"),
+            ("x\u{e0041}\u{200b}",          "/** x\\u{e0041}\\u{200b} */\n"),
         ];
         for (text, expected) in table {
             assert_eq!(written(&Comment::of_text(text)), expected, "{text:?}");

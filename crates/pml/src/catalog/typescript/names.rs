@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use pml_wire::id::RESERVED_NAMES;
 
+use crate::shown::is_hidden;
+
 pub(super) fn is_reserved(name: &str) -> bool {
     RESERVED_NAMES.contains(&name)
 }
@@ -62,18 +64,12 @@ pub(super) fn quoted(text: &str) -> String {
             '"' | '\\' => literal.extend(['\\', character]),
             '\n' => literal.push_str("\\n"),
             '\t' => literal.push_str("\\t"),
-            _ if is_hidden(character) => write!(literal, "\\u{:04x}", u32::from(character)).expect("a string grows"),
+            _ if is_hidden(character) => write!(literal, "\\u{{{:x}}}", u32::from(character)).expect("a string grows"),
             _ => literal.push(character),
         }
     }
     literal.push('"');
     literal
-}
-
-/// Characters that break lines, turn the direction of text or cannot be seen.
-pub(super) fn is_hidden(character: char) -> bool {
-    character.is_control()
-        || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 #[cfg(test)]
@@ -128,8 +124,8 @@ mod tests {
         let table = [
             ("a b",                 r#""a b""#),
             ("say \"hi\" \\o/",     r#""say \"hi\" \\o/""#),
-            ("a\r\n\tb\0",          r#""a\u000d\n\tb\u0000""#),
-            ("\u{2028}\u{202e}\u{feff}\u{9f}", r#""\u2028\u202e\ufeff\u009f""#),
+            ("a\r\n\tb\0",          r#""a\u{d}\n\tb\u{0}""#),
+            ("\u{2028}\u{202e}\u{e0041}\u{9f}", r#""\u{2028}\u{202e}\u{e0041}\u{9f}""#),
             ("größe 🐙",            r#""größe 🐙""#),
         ];
         for (text, expected) in table {

@@ -21,6 +21,8 @@ declare module "pml" {
     signature: string;
     /** How well it fits, from 0 to 1. */
     score: number;
+    /** Says so, if the tool is not what it was when it was first seen. */
+    changed?: string;
   }
 
   /**

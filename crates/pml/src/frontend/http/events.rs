@@ -13,7 +13,10 @@ use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
 use super::{super::results::Caller, Web, typed};
-use crate::events::{Event, Listener};
+use crate::{
+    events::{Event, Listener},
+    shown,
+};
 
 /// Longest silence on a stream.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -62,7 +65,8 @@ async fn next(listener: &mut Listener, filter: &Filter, told: u64) -> Option<Str
     loop {
         let Ok(event) = timeout_at(until, listener.next()).await else { return Some(": still here\n\n".to_owned()) };
         let event = event?;
-        let json = serde_json::to_value(&*event).expect("plain data serializes");
+        let mut json = serde_json::to_value(&*event).expect("plain data serializes");
+        shown::clean(&mut json);
         let topic = json["body"]["topic"].as_str().unwrap_or_default();
         let lost = listener.lost() - told;
         let missed = if lost > 0 { format!("event: lost\ndata: {{\"count\":{lost}}}\n\n") } else { String::new() };

@@ -2,36 +2,38 @@
 //!
 //! What a server has listed is remembered until it says that it has changed, or is connected anew, so that finding
 //! out whose a resource is does not mean asking everybody each time; and nobody waits for a server that hangs unless
-//! it may be the one that is meant.
+//! it may be the one that is meant. What the policy denies is not listed.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use super::{
     super::{gateway::Frontend, surface::one_page},
-    names::{BETWEEN, is_fit, prefixed},
+    addresses::{listed, listed_template},
+    names::{BETWEEN, distinct, prefixed},
+    resources::offers,
 };
 use crate::{
+    broker::Subject,
     catalog::Tool,
     events::Body,
+    shown,
     upstream::{Kind, RpcError, Upstream},
 };
 
 /// How long a list waits for one server.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long others may take to say that they have it too, once one has.
-const OTHERS: Duration = Duration::from_millis(200);
+const ALL: [Kind; 3] = [Kind::Resources, Kind::ResourceTemplates, Kind::Prompts];
 
 /// What one server has of a kind.
-type Items = Arc<Vec<Value>>;
+pub(super) type Items = Arc<Vec<Value>>;
 
 /// What servers have listed.
 #[derive(Debug, Default)]
@@ -39,18 +41,33 @@ pub(in super::super) struct Lists {
     known: Mutex<HashMap<String, Known>>,
 }
 
-/// What one server has listed; `None` of what it was not asked for.
+/// What one server has listed.
 #[derive(Debug, Default)]
 struct Known {
-    resources: Option<Items>,
-    templates: Option<Items>,
-    prompts: Option<Items>,
+    resources: Slot,
+    templates: Slot,
+    prompts: Slot,
     /// Counts what was forgotten: a list that was asked for before that is not kept.
     version: u64,
 }
 
+/// One list of a server.
+#[derive(Debug, Default)]
+struct Slot {
+    /// What it listed the last time; `None` if it was never asked.
+    last: Option<Items>,
+    /// Is that still so, as far as anybody knows?
+    is_current: bool,
+}
+
+impl Slot {
+    fn current(&self) -> Option<Items> {
+        self.last.clone().filter(|_| self.is_current)
+    }
+}
+
 impl Known {
-    fn of(&mut self, kind: Kind) -> &mut Option<Items> {
+    fn of(&mut self, kind: Kind) -> &mut Slot {
         match kind {
             Kind::Resources => &mut self.resources,
             Kind::ResourceTemplates => &mut self.templates,
@@ -68,27 +85,34 @@ impl Lists {
     fn forget(&self, server: &str, kinds: &[Kind]) {
         self.with(server, |known| {
             known.version += 1;
-            kinds.iter().for_each(|kind| *known.of(*kind) = None);
+            kinds.iter().for_each(|kind| known.of(*kind).is_current = false);
         });
+    }
+
+    /// What a server listed the last time, though that may have changed.
+    pub(super) fn last(&self, server: &str, kind: Kind) -> Option<Items> {
+        self.with(server, |known| known.of(kind).last.clone())
     }
 
     /// Forgets what is not so any more.
     fn hear(&self, body: &Body) {
-        const ALL: [Kind; 3] = [Kind::Resources, Kind::ResourceTemplates, Kind::Prompts];
         match body {
             Body::PromptsChanged { server } => self.forget(server, &[Kind::Prompts]),
             Body::ResourcesChanged { server } => self.forget(server, &[Kind::Resources, Kind::ResourceTemplates]),
             Body::Disconnected { server, .. } | Body::Reconnected { server, .. } => self.forget(server, &ALL),
             Body::ServersChanged { added, removed, changed } => {
-                added.iter().chain(removed).chain(changed).for_each(|server| self.forget(server, &ALL));
+                // Another server has the name now.
+                for server in added.iter().chain(removed).chain(changed) {
+                    self.with(server, |known| *known = Known { version: known.version + 1, ..Known::default() });
+                }
             }
             _ => {}
         }
     }
 
     fn forget_everything(&self) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.values_mut().for_each(|known| *known = Known { version: known.version + 1, ..Known::default() });
+        let servers: Vec<_> = self.known.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
+        servers.iter().for_each(|server| self.forget(server, &ALL));
     }
 }
 
@@ -117,25 +141,91 @@ impl Frontend {
     /// Everything of a kind that the servers have, each under the name that clients see.
     pub(super) async fn list_passed(&self, kind: Kind, params: &Map<String, Value>) -> Result<Value, RpcError> {
         one_page(params)?;
-        let key = match kind {
-            Kind::Prompts => "prompts",
-            Kind::Resources => "resources",
-            Kind::ResourceTemplates => "resourceTemplates",
+        Ok(match kind {
+            Kind::Prompts => json!({ "prompts": self.listed_prompts().await }),
+            Kind::Resources => json!({ "resources": self.listed_resources(kind, "uri").await }),
+            Kind::ResourceTemplates => {
+                json!({ "resourceTemplates": self.listed_resources(kind, "uriTemplate").await })
+            }
+        })
+    }
+
+    /// All resources or all templates. An address that is not clearly of one server names its server, and so does the
+    /// title that a person sees.
+    async fn listed_resources(&self, kind: Kind, key: &str) -> Vec<Value> {
+        let is_only = self.capable(Kind::Resources).len() == 1;
+        let (servers, lists) = self.lists_of(kind).await;
+        let other = match kind == Kind::ResourceTemplates && !is_only {
+            true => self.current_or_last(&servers, Kind::Resources).await,
+            false => Vec::new(),
         };
-        let lists = self.lists_of(kind).await;
-        let counts = counts(&lists);
+        let offers = match kind {
+            Kind::ResourceTemplates => offers(&servers, &other, &lists),
+            _ => offers(&servers, &lists, &[]),
+        };
         let mut all = Vec::new();
-        for (server, items) in &lists {
+        for (server, items) in servers.iter().zip(&lists) {
+            let server = server.settings().name.as_str();
             for item in items.iter() {
-                let mut item = item.clone();
-                if kind == Kind::Prompts {
-                    let Some(name) = item["name"].as_str() else { continue };
-                    item["name"] = self.prompt_name(server.settings().name.as_str(), name, &counts).into();
+                let Value::Object(mut item) = item.clone() else { continue };
+                let Some(uri) = item.get(key).and_then(Value::as_str).map(str::to_owned) else { continue };
+                if !self.broker.allows_subject(&Subject::resource(server, &*uri)) {
+                    continue;
                 }
-                all.push(item);
+                shown::clean_listed(&mut item);
+                let address = match kind {
+                    _ if is_only => uri.clone(),
+                    Kind::ResourceTemplates => listed_template(&offers, server, &uri),
+                    _ => listed(&offers, server, &uri),
+                };
+                if address != uri {
+                    let title = item.get("title").or(item.get("name")).and_then(Value::as_str).unwrap_or(&uri);
+                    item.insert("title".to_owned(), format!("{title} (server {server})").into());
+                    item.insert(key.to_owned(), address.into());
+                }
+                all.push(item.into());
             }
         }
-        Ok(json!({ key: all }))
+        all
+    }
+
+    async fn current_or_last(&self, servers: &[Upstream], kind: Kind) -> Vec<Items> {
+        let lists = servers.iter().map(|server| async move {
+            let current = self.list_of(server, kind).await;
+            current.or_else(|| self.lists.last(&server.settings().name, kind)).unwrap_or_default()
+        });
+        futures_util::future::join_all(lists).await
+    }
+
+    async fn listed_prompts(&self) -> Vec<Value> {
+        let listed = self.named_prompts().await.into_iter().filter_map(|prompt| {
+            let Value::Object(mut item) = prompt.item else { return None };
+            shown::clean_listed(&mut item);
+            item.insert("name".to_owned(), prompt.name.into());
+            Some(item.into())
+        });
+        listed.collect()
+    }
+
+    /// The prompts of all servers that may be used, under the names that clients see, no two the same.
+    async fn named_prompts(&self) -> Vec<NamedPrompt> {
+        let (servers, lists) = self.lists_of(Kind::Prompts).await;
+        let mut found: Vec<(Upstream, String, Value)> = Vec::new();
+        for (server, items) in servers.iter().zip(&lists) {
+            for item in items.iter() {
+                let Some(own) = item["name"].as_str() else { continue };
+                let name = &server.settings().name;
+                let is_second = found.iter().any(|(other, prompt, _)| other.settings().name == *name && prompt == own);
+                if !is_second && self.broker.allows_subject(&Subject::prompt(name, own)) {
+                    found.push((server.clone(), own.to_owned(), item.clone()));
+                }
+            }
+        }
+        let ids: Vec<_> =
+            found.iter().map(|(server, own, _)| (server.settings().name.as_str(), own.as_str())).collect();
+        let names = distinct(&ids, self.plain_names);
+        let named = names.into_iter().zip(found);
+        named.map(|(name, (server, own, item))| NamedPrompt { name, server, own, item }).collect()
     }
 
     /// The tool of that name, once the servers that have never listed their tools have done so. A client may
@@ -154,18 +244,18 @@ impl Frontend {
     }
 
     /// What each server has of a kind. One that does not answer has nothing, for now.
-    async fn lists_of(&self, kind: Kind) -> Vec<(Upstream, Items)> {
+    async fn lists_of(&self, kind: Kind) -> (Vec<Upstream>, Vec<Items>) {
         let asks = self.capable(kind).into_iter().map(|server| async move {
             let items = self.list_of(&server, kind).await?;
             Some((server, items))
         });
-        futures_util::future::join_all(asks).await.into_iter().flatten().collect()
+        futures_util::future::join_all(asks).await.into_iter().flatten().unzip()
     }
 
     /// What one server has of a kind, from what is known or from itself.
-    async fn list_of(&self, server: &Upstream, kind: Kind) -> Option<Items> {
+    pub(super) async fn list_of(&self, server: &Upstream, kind: Kind) -> Option<Items> {
         let name = &server.settings().name;
-        let (known, version) = self.lists.with(name, |known| (known.of(kind).clone(), known.version));
+        let (known, version) = self.lists.with(name, |known| (known.of(kind).current(), known.version));
         if known.is_some() {
             return known;
         }
@@ -179,7 +269,7 @@ impl Frontend {
         };
         self.lists.with(name, |known| {
             if known.version == version {
-                *known.of(kind) = Some(Arc::clone(&items));
+                *known.of(kind) = Slot { last: Some(Arc::clone(&items)), is_current: true };
             }
         });
         Some(items)
@@ -187,7 +277,7 @@ impl Frontend {
 
     /// The servers that say they have something of a kind, or have not said yet. Not those of which nothing may be
     /// called: what is kept from a client is kept whole.
-    fn capable(&self, kind: Kind) -> Vec<Upstream> {
+    pub(super) fn capable(&self, kind: Kind) -> Vec<Upstream> {
         let capability = match kind {
             Kind::Prompts => "prompts",
             Kind::Resources | Kind::ResourceTemplates => "resources",
@@ -199,101 +289,38 @@ impl Frontend {
                 .declared()
                 .is_none_or(|declared| declared.capabilities.get(capability).is_some_and(|it| !it.is_null()));
             let mut tools = snapshot.listing(&server.settings().name).into_iter().flat_map(|it| it.tools.values());
-            let is_denied = tools.clone().next().is_some() && !tools.any(|tool| self.broker.allows(&tool.id));
+            let is_denied = tools.clone().next().is_some() && !tools.any(|tool| self.broker.permits(&tool.id));
             says && !is_denied
         });
         servers
     }
 
-    fn prompt_name(&self, server: &str, prompt: &str, counts: &BTreeMap<String, usize>) -> String {
-        match self.plain_names && counts.get(prompt) == Some(&1) && is_fit(prompt) {
-            true => prompt.to_owned(),
-            false => prefixed(server, prompt),
-        }
-    }
-
     /// The server that has a prompt, and what it calls it.
     pub(super) async fn find_prompt(&self, name: &str) -> Option<(Upstream, String)> {
-        let lists = self.lists_of(Kind::Prompts).await;
-        let counts = counts(&lists);
-        let find = |is_it: &dyn Fn(&str, &str) -> bool| {
-            lists.iter().find_map(|(server, items)| {
-                let mut names = items.iter().filter_map(|item| item["name"].as_str());
-                let found = names.find(|prompt| is_it(&server.settings().name, prompt))?;
-                Some((server.clone(), found.to_owned()))
-            })
-        };
-        // As it is listed; or in its long form, which is understood as well.
-        find(&|server, prompt| self.prompt_name(server, prompt, &counts) == name)
-            .or_else(|| find(&|server, prompt| prefixed(server, prompt) == name))
-    }
-
-    /// The server that has a resource; or, if none says so, all that may.
-    pub(super) async fn holders(&self, uri: &str) -> Holders {
-        let capable = self.capable(Kind::Resources);
-        if let [only] = capable.as_slice() {
-            return Holders::One(only.clone());
+        let named = self.named_prompts().await;
+        if let Some(prompt) = named.iter().find(|prompt| prompt.name == name) {
+            return Some((prompt.server.clone(), prompt.own.clone()));
         }
-        for (kind, key) in [(Kind::Resources, "uri"), (Kind::ResourceTemplates, "uriTemplate")] {
-            let mut asks: FuturesUnordered<_> = capable
-                .iter()
-                .map(|server| async move { (server, self.list_of(server, kind).await.unwrap_or_default()) })
-                .collect();
-            let mut found: Option<&Upstream> = None;
-            loop {
-                // Of several the first by name, always the same; but those who are slow are not waited for once one is
-                // found.
-                let next = match found {
-                    None => asks.next().await,
-                    Some(_) => timeout(OTHERS, asks.next()).await.unwrap_or_default(),
-                };
-                let Some((server, items)) = next else { break };
-                let is_better = found.is_none_or(|found| server.settings().name < found.settings().name);
-                if is_better && items.iter().any(|item| fits(&item[key], uri)) {
-                    found = Some(server);
-                }
-            }
-            if let Some(server) = found {
-                return Holders::One(server.clone());
-            }
-        }
-        Holders::Any(capable)
+        // The long form is understood as well, also of a prompt that the policy denies: the broker says so, and writes
+        // it down.
+        let (servers, lists) = self.lists_of(Kind::Prompts).await;
+        let mut same = servers.iter().zip(&lists).flat_map(|(server, items)| {
+            let own = items.iter().filter_map(|item| item["name"].as_str());
+            let is_it = move |own: &&str| prefixed(&server.settings().name, own) == name;
+            own.filter(is_it).map(move |own| (server.clone(), own.to_owned()))
+        });
+        let first = same.next()?;
+        same.all(|(server, own)| server.settings().name == first.0.settings().name && own == first.1).then_some(first)
     }
 }
 
-/// Who has a resource.
-pub(super) enum Holders {
-    One(Upstream),
-    /// Nobody lists it; these have resources.
-    Any(Vec<Upstream>),
-}
-
-impl Holders {
-    pub(super) fn into_vec(self) -> Vec<Upstream> {
-        match self {
-            Holders::One(server) => vec![server],
-            Holders::Any(servers) => servers,
-        }
-    }
-}
-
-fn counts(lists: &[(Upstream, Items)]) -> BTreeMap<String, usize> {
-    let mut counts = BTreeMap::new();
-    for name in lists.iter().flat_map(|(_, items)| items.iter()).filter_map(|item| item["name"].as_str()) {
-        *counts.entry(name.to_owned()).or_default() += 1;
-    }
-    counts
-}
-
-/// Is this the address, or can it be made of this template? Its fixed beginning decides.
-fn fits(pattern: &Value, uri: &str) -> bool {
-    match pattern.as_str() {
-        Some(pattern) => match pattern.split_once('{') {
-            Some((start, _)) => uri.starts_with(start) || pattern == uri,
-            None => pattern == uri,
-        },
-        None => false,
-    }
+/// A prompt, as clients see it.
+struct NamedPrompt {
+    name: String,
+    server: Upstream,
+    /// What the server calls it.
+    own: String,
+    item: Value,
 }
 
 #[cfg(test)]
@@ -301,28 +328,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_resource_is_found_by_its_address_or_template() {
-        let table = [
-            ("file:///a", "file:///a", true),
-            ("file:///a", "file:///ab", false),
-            ("file:///{path}", "file:///ab", true),
-            ("file:///{path}", "http:///ab", false),
-            ("file:///{path}", "file:///{path}", true),
-        ];
-        for (pattern, uri, expected) in table {
-            assert_eq!(fits(&pattern.into(), uri), expected, "{pattern} {uri}");
-        }
-        assert!(!fits(&Value::Null, "x"));
-    }
-
-    #[test]
     fn what_has_changed_is_forgotten() {
         let lists = Lists::default();
-        let items = || Some(Items::default());
         let set = |server: &str| {
-            lists.with(server, |known| (known.resources, known.templates, known.prompts) = (items(), items(), items()));
+            let slot = || Slot { last: Some(Items::default()), is_current: true };
+            lists.with(server, |known| ALL.iter().for_each(|kind| *known.of(*kind) = slot()));
         };
-        let is_known = |server: &str, kind: Kind| lists.with(server, |known| known.of(kind).is_some());
+        let is_known = |server: &str, kind: Kind| lists.with(server, |known| known.of(kind).current().is_some());
         set("a");
         set("b");
         lists.hear(&Body::PromptsChanged { server: "a".to_owned() });
@@ -334,5 +346,8 @@ mod tests {
         assert!(!is_known("a", Kind::Resources));
         lists.forget_everything();
         assert!(!is_known("b", Kind::Prompts));
+        assert!(lists.last("b", Kind::Prompts).is_some(), "what it had the last time is still known");
+        lists.hear(&Body::ServersChanged { added: Vec::new(), removed: vec!["b".to_owned()], changed: Vec::new() });
+        assert!(lists.last("b", Kind::Prompts).is_none(), "it is another server");
     }
 }

@@ -1,13 +1,17 @@
 //! The servers' own tools, resources and prompts, as they are.
 //!
 //! Requests are passed on and answers given back untouched, but for names: a tool or a prompt is called
-//! `server__name`, unless plain names are wanted and only one server has it. Tools go through the broker,
-//! as the calls of programs do. What a server asks the client in between is relayed ([`rounds`]), also
-//! where the two are of different eras.
+//! `server__name`, unless plain names are wanted and only one server has it, and a resource that several servers
+//! list is `pml:SERVER:ADDRESS` ([`addresses`]). Everything goes through the broker, as the calls of programs
+//! do. What a server asks the client in between is relayed ([`rounds`]) under the server's name ([`questions`]),
+//! also where the two are of different eras.
 
+mod addresses;
 mod lists;
 mod names;
 mod news;
+mod questions;
+mod resources;
 mod rounds;
 
 use std::sync::{Arc, PoisonError};
@@ -17,25 +21,24 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use self::{
-    lists::Holders,
-    rounds::{Conversation, Ended},
-};
 pub(super) use self::{lists::Lists, rounds::Parked};
+use self::{
+    questions::present_all,
+    rounds::{About, Conversation, Ended},
+};
 use super::{
     gateway::{Frontend, tool_failure},
     rpc::{self, Era, INTERNAL_ERROR, INVALID_PARAMS, Reply},
-    session::{LEVELS, MAX_WATCHED, Scope, Session},
+    session::{LEVELS, Scope, Session},
     surface::unknown_method,
 };
 use crate::{
-    broker::Passthrough,
-    upstream::{Forward, Item, Kind, Owner, RpcError, Said, Upstream, Whole},
+    broker::{Passthrough, Subject, SubjectRequest},
+    shown::visible,
+    upstream::{Item, Kind, Owner, RpcError, Said, Upstream, Whole},
     work,
 };
 
-/// Longest address of a resource that is watched.
-pub(super) const MAX_URI_BYTES: usize = 8 * 1024;
 /// What servers may say before it is passed on.
 const SAID: usize = 256;
 /// The keys of `_meta` that are between pml and its client.
@@ -56,7 +59,7 @@ impl Frontend {
         let Some(tool) = tool else {
             return Err(self.unknown_tool(name));
         };
-        let about = tool.id.as_str();
+        let about = About { server: tool.id.server(), what: tool.id.as_str() };
         let Some(_running) = self.runs.begin() else { return Ok(ending().into()) };
         let ended = match self.resume(about, &params, scope) {
             Some(conversation) => self.converse(conversation, scope).await,
@@ -105,13 +108,11 @@ impl Frontend {
                 let Some((server, prompt)) = self.find_prompt(&name).await else {
                     return Err(rpc::error(INVALID_PARAMS, format!("there is no prompt `{name}`")));
                 };
-                params.insert("name".to_owned(), prompt.clone().into());
-                self.pass_to(&server, method, params, Some(prompt), scope).await
+                params.insert("name".to_owned(), prompt.as_str().into());
+                let subject = Subject::prompt(&server.settings().name, prompt);
+                self.pass_to(&server, "prompts/get", params, subject, scope).await
             }
-            ("resources/read", _) => {
-                let uri = text(&params, "uri")?;
-                self.read_passed(&uri, params, scope).await
-            }
+            ("resources/read", _) => self.read_passed(params, scope).await,
             ("resources/subscribe", Era::Legacy) => {
                 self.subscribe(&text(&params, "uri")?, scope).await.map(Reply::from)
             }
@@ -128,35 +129,31 @@ impl Frontend {
     async fn pass_to(
         self: &Arc<Self>,
         server: &Upstream,
-        method: &str,
+        method: &'static str,
         params: Map<String, Value>,
-        name: Option<String>,
+        subject: Subject,
         scope: &Scope,
     ) -> Result<Reply, RpcError> {
         let Some(_running) = self.runs.begin() else {
             return Err(rpc::error(INTERNAL_ERROR, "pml is shutting down"));
         };
-        let about = format!("{} {method} {}", server.settings().name, name.as_deref().unwrap_or_default());
-        let ended = match self.resume(&about, &params, scope) {
+        let about = format!("{method} {subject}");
+        let about = About { server: &subject.server, what: &about };
+        let ended = match self.resume(about, &params, scope) {
             Some(conversation) => self.converse(conversation, scope).await,
             None => {
-                self.in_rounds(&about, params, scope, Some(server), |params, relay| {
-                    let (server, method, name, meta) =
-                        (server.clone(), method.to_owned(), name.clone(), meta_for(scope));
-                    let owner = Some(Owner::new(scope.session.clone()));
-                    async move {
-                        let relay = Some(relay);
-                        let forward = Forward {
-                            method: &method,
-                            params,
-                            meta,
-                            name: name.as_deref(),
-                            headers: Vec::new(),
-                            relay,
-                            owner,
-                        };
-                        server.forward(forward).await.map_err(CallError::from)
-                    }
+                self.in_rounds(about, params, scope, Some(server), |params, relay| {
+                    let broker = Arc::clone(&self.broker);
+                    let request = SubjectRequest {
+                        execution: ExecutionId::mint(),
+                        subject: subject.clone(),
+                        method,
+                        params,
+                        meta: meta_for(scope),
+                        relay: Some(relay),
+                        owner: Some(Owner::new(scope.session.clone())),
+                    };
+                    async move { broker.forward_about(request).await }
                 })
                 .await
             }
@@ -164,78 +161,6 @@ impl Frontend {
         match ended {
             Ended::Answer(answer) => answer,
             Ended::Refused(error) => Err(refused(error)),
-        }
-    }
-
-    /// Reads a resource from the server that has it.
-    async fn read_passed(
-        self: &Arc<Self>,
-        uri: &str,
-        params: Map<String, Value>,
-        scope: &Scope,
-    ) -> Result<Reply, RpcError> {
-        let mut first = None;
-        for server in self.holders(uri).await.into_vec() {
-            let answer = self.pass_to(&server, "resources/read", params.clone(), Some(uri.to_owned()), scope).await;
-            match answer {
-                // Somebody else may have it; whoever failed otherwise has not said that it does not.
-                Err(error) if [RESOURCE_NOT_FOUND, INVALID_PARAMS].contains(&error.code) => {
-                    first.get_or_insert(error);
-                }
-                answer => return answer,
-            }
-        }
-        let code = if scope.era == Era::Legacy { RESOURCE_NOT_FOUND } else { INVALID_PARAMS };
-        let unknown =
-            || RpcError { code, message: format!("there is no resource `{uri}`"), data: Some(json!({ "uri": uri })) };
-        Err(first.map_or_else(unknown, |error| resource_error(error, code)))
-    }
-
-    async fn subscribe(&self, uri: &str, scope: &Scope) -> Result<Value, RpcError> {
-        if uri.len() > MAX_URI_BYTES {
-            return Err(rpc::error(INVALID_PARAMS, format!("`uri` has more than {MAX_URI_BYTES} bytes")));
-        }
-        let mut last = rpc::error(INVALID_PARAMS, format!("no server offers to watch `{uri}`"));
-        for server in self.holders(uri).await.into_vec() {
-            match server.watch(uri).await {
-                Ok(watch) => {
-                    return match scope.session.watch(watch) {
-                        true => Ok(json!({})),
-                        false => {
-                            let message = format!("more than {MAX_WATCHED} resources are watched");
-                            Err(rpc::error(INVALID_PARAMS, message))
-                        }
-                    };
-                }
-                Err(failure) => last = refused(failure.into()),
-            }
-        }
-        Err(last)
-    }
-
-    async fn complete(self: &Arc<Self>, mut params: Map<String, Value>, scope: &Scope) -> Result<Reply, RpcError> {
-        let about = params.get("ref").cloned().unwrap_or_default();
-        let server = match about["type"].as_str() {
-            Some("ref/prompt") => {
-                let name = about["name"].as_str().unwrap_or_default();
-                let Some((server, prompt)) = self.find_prompt(name).await else {
-                    return Err(rpc::error(INVALID_PARAMS, format!("there is no prompt `{name}`")));
-                };
-                params["ref"]["name"] = prompt.into();
-                Some(server)
-            }
-            Some("ref/resource") => {
-                let uri = about["uri"].as_str().unwrap_or_default();
-                match self.holders(uri).await {
-                    Holders::One(server) => Some(server),
-                    Holders::Any(servers) => servers.into_iter().next(),
-                }
-            }
-            _ => return Err(rpc::error(INVALID_PARAMS, "`ref` must be a `ref/prompt` or a `ref/resource`")),
-        };
-        match server {
-            Some(server) => self.pass_to(&server, "completion/complete", params, None, scope).await,
-            None => Err(rpc::error(INVALID_PARAMS, "no server has what is to be completed")),
         }
     }
 
@@ -265,17 +190,6 @@ fn ending() -> Value {
     readable(ErrorCode::ShuttingDown, "pml is shutting down")
 }
 
-/// The code of the earlier era for a resource that is not there.
-const RESOURCE_NOT_FOUND: i64 = -32002;
-
-/// Both eras have a code of their own for a resource that is not there.
-fn resource_error(mut error: RpcError, code: i64) -> RpcError {
-    if error.code == RESOURCE_NOT_FOUND {
-        error.code = code;
-    }
-    error
-}
-
 /// A parameter that must be a text.
 fn text(params: &Map<String, Value>, key: &str) -> Result<String, RpcError> {
     match params.get(key) {
@@ -288,7 +202,7 @@ fn text(params: &Map<String, Value>, key: &str) -> Result<String, RpcError> {
 fn refused(error: CallError) -> RpcError {
     RpcError {
         code: INTERNAL_ERROR,
-        message: error.message,
+        message: visible(&error.message).into_owned(),
         data: Some(json!({ "code": error.code, "retryable": error.retryable })),
     }
 }
@@ -308,23 +222,24 @@ fn meta_for(scope: &Scope) -> Map<String, Value> {
 pub(super) type Passing = AbortOnDropHandle<Result<Result<Reply, RpcError>, CallError>>;
 
 /// Begins a request that may outlive the one it was passed on for.
-fn begin<F>(about: &str, tasks: &TaskTracker, work: impl FnOnce(mpsc::Sender<Said>) -> F) -> Conversation
+fn begin<F>(about: About<'_>, tasks: &TaskTracker, work: impl FnOnce(mpsc::Sender<Said>) -> F) -> Conversation
 where
     F: Future<Output = Result<Result<Whole, RpcError>, CallError>> + Send + 'static,
 {
     let (relay, said) = mpsc::channel(SAID);
-    let work = work(relay);
+    let (work, server) = (work(relay), about.server.to_owned());
     let passing = tasks.spawn(async move {
         match work.await? {
-            Ok(whole) => reply(whole).await.map(Ok),
-            Err(error) => Ok(Err(error)),
+            Ok(whole) => reply(whole, server).await.map(Ok),
+            // A result is the client's, as it is; the message of an error is only ever shown.
+            Err(error) => Ok(Err(RpcError { message: visible(&error.message).into_owned(), ..error })),
         }
     });
     Conversation::new(about, AbortOnDropHandle::new(passing), said)
 }
 
-/// A server's result as a reply. A large one is taken apart elsewhere.
-async fn reply(whole: Whole) -> Result<Reply, CallError> {
+/// A server's result as a reply: as it is, but for questions in it. A large one is taken apart elsewhere.
+async fn reply(whole: Whole, server: String) -> Result<Reply, CallError> {
     let Whole { text, held } = whole;
     let bytes = text.get().len();
     let fields = work::sized(bytes, move |_| {
@@ -333,7 +248,10 @@ async fn reply(whole: Whole) -> Result<Reply, CallError> {
             return Err(format!("it is nested more than {} levels deep", pml_wire::json::MAX_DEPTH));
         }
         match serde_json::from_str(text.get()) {
-            Ok(Item::Object(fields)) => Ok(fields),
+            Ok(Item::Object(mut fields)) => {
+                present_all(&server, &mut fields);
+                Ok(fields)
+            }
             Ok(Item::Other(_)) => Err("it is no object".to_owned()),
             Err(err) => Err(err.to_string()),
         }

@@ -5,11 +5,13 @@ use std::{
     sync::Arc,
 };
 
-use pml_wire::ToolId;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::super::{gateway::Frontend, tools};
-use crate::catalog::{Tool, hash};
+use crate::{
+    catalog::{Tool, hash},
+    shown::clean_listed,
+};
 
 /// Between the name of a server and that of its tool.
 pub(super) const BETWEEN: &str = "__";
@@ -41,31 +43,31 @@ fn hashed(server: &str, name: &str) -> String {
     format!("{start}_{}", &hash(&format!("{server}\0{name}"))[..HASH])
 }
 
-/// A name for each of these tools, no two the same. `wants_plain` leaves the server out where only one has the name.
-fn distinct(ids: &[&ToolId], wants_plain: bool) -> Vec<String> {
-    let long: Vec<_> = ids.iter().map(|id| prefixed(id.server(), id.tool())).collect();
+/// A name for each of these tools or prompts, which are `(server, name)`, no two the same. `wants_plain` leaves the server
+/// out where only one has the name.
+pub(super) fn distinct(ids: &[(&str, &str)], wants_plain: bool) -> Vec<String> {
+    let long: Vec<_> = ids.iter().map(|(server, name)| prefixed(server, name)).collect();
     let taken: HashSet<_> = long.iter().map(String::as_str).collect();
     let count = |names: &mut dyn Iterator<Item = &str>| {
         let mut counts: HashMap<String, usize> = HashMap::new();
         names.for_each(|name| *counts.entry(name.to_owned()).or_default() += 1);
         counts
     };
-    let plain = count(&mut ids.iter().map(|id| id.tool()));
+    let plain = count(&mut ids.iter().map(|(_, name)| *name));
     let mut names: Vec<_> = ids
         .iter()
         .zip(&long)
-        .map(|(id, long)| {
+        .map(|(&(_, name), long)| {
             // A tool must not pass for another server's by being called like its long form, or for one of ours.
-            let name = id.tool();
             let is_free = plain[name] == 1 && !taken.contains(name) && !tools::is_own(name);
             let is_plain = wants_plain && is_free && is_fit(name);
             if is_plain { name.to_owned() } else { long.clone() }
         })
         .collect();
     let counts = count(&mut names.iter().map(String::as_str));
-    for (name, id) in names.iter_mut().zip(ids) {
+    for (name, (server, own)) in names.iter_mut().zip(ids) {
         if counts[name.as_str()] > 1 || tools::is_own(name) {
-            *name = hashed(id.server(), id.tool());
+            *name = hashed(server, own);
         }
     }
     names
@@ -76,7 +78,7 @@ impl Frontend {
     fn named_tools(&self) -> Vec<(String, Arc<Tool>)> {
         let snapshot = self.catalog.snapshot();
         let allowed: Vec<_> = snapshot.tools().filter(|tool| self.broker.allows(&tool.id)).collect();
-        let ids: Vec<_> = allowed.iter().map(|tool| &tool.id).collect();
+        let ids: Vec<_> = allowed.iter().map(|tool| (tool.id.server(), tool.id.tool())).collect();
         let names = distinct(&ids, self.plain_names);
         let mut named: Vec<_> = names.into_iter().zip(allowed.into_iter().cloned()).collect();
         named.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -94,13 +96,19 @@ impl Frontend {
     /// The tools of all servers as they describe them, under the names that clients see.
     pub(in super::super) fn passed_tools(&self) -> Vec<Value> {
         let describe = |(name, tool): (String, Arc<Tool>)| {
-            let mut described: Value = serde_json::from_str(tool.raw().get()).ok()?;
-            described["name"] = name.into();
-            // A client drops a tool whose schema is no object.
-            if !described["inputSchema"].is_object() {
-                described["inputSchema"] = serde_json::json!({ "type": "object" });
+            let mut described: Map<String, Value> = serde_json::from_str(tool.raw().get()).ok()?;
+            clean_listed(&mut described);
+            described.insert("name".to_owned(), name.into());
+            if let Some(line) = self.broker.changed_line(&tool.id) {
+                let description = described.get("description").and_then(Value::as_str).unwrap_or_default();
+                let description = format!("{description}\n\n[pml: {line}]");
+                described.insert("description".to_owned(), description.trim_start().into());
             }
-            Some(described)
+            // A client drops a tool whose schema is no object.
+            if !described.get("inputSchema").is_some_and(Value::is_object) {
+                described.insert("inputSchema".to_owned(), serde_json::json!({ "type": "object" }));
+            }
+            Some(described.into())
         };
         self.named_tools().into_iter().filter_map(describe).collect()
     }
@@ -154,8 +162,8 @@ mod tests {
             (&["odd:a b"], true, &[None]),
         ];
         for (ids, plain, expected) in table {
-            let ids: Vec<ToolId> = ids.iter().map(|id| id.parse().unwrap()).collect();
-            let names = distinct(&ids.iter().collect::<Vec<_>>(), plain);
+            let ids: Vec<_> = ids.iter().map(|id| id.split_once(':').unwrap()).collect();
+            let names = distinct(&ids, plain);
             assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len(), "{names:?}");
             for (name, expected) in names.iter().zip(expected) {
                 assert!(expected.is_none_or(|expected| name == expected), "{names:?}");

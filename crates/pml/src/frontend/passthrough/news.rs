@@ -1,9 +1,6 @@
 //! What servers say to nobody in particular, told to those who want to hear it.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    sync::Arc,
-};
+use std::{collections::HashSet, sync::Arc};
 
 use futures_util::{StreamExt as _, stream};
 use pml_wire::Line;
@@ -18,10 +15,11 @@ use super::{
         session::{MAX_WATCHED, Scope, Session, level},
         surface::unknown_method,
     },
-    MAX_URI_BYTES,
+    resources::Resource,
 };
 use crate::{
     events::{Body, Event, Listener},
+    shown,
     upstream::{RpcError, Watch},
 };
 
@@ -55,7 +53,7 @@ impl Frontend {
                             all_changed(everything, session.watched()).into_iter().for_each(tell);
                         }
                         log(&event, &session).into_iter().for_each(tell);
-                        message(&event, everything, &mut unknown, |uri| session.watches(uri))
+                        message(&event, everything, &mut unknown, |server, uri| session.watches(server, uri))
                             .into_iter()
                             .for_each(tell);
                     }
@@ -96,15 +94,24 @@ impl Frontend {
         let mut news = self.bus.listen();
         let mut unknown = self.unknown_names();
         let uris = asked["resourceSubscriptions"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        let uris = uris.filter(|uri| uri.len() <= MAX_URI_BYTES);
-        let uris: Vec<_> = uris.take(MAX_WATCHED).map(str::to_owned).collect();
-        let watched: Vec<_> = stream::iter(uris)
-            .map(|uri| async move { self.watch(&uri).await })
-            .buffer_unordered(WATCHES)
+        let mut uris: Vec<_> = uris.take(MAX_WATCHED).map(str::to_owned).collect();
+        uris.sort();
+        uris.dedup();
+        let watched: Vec<(String, Resource, Watch)> = stream::iter(uris)
+            .map(|uri| async move {
+                // What cannot be watched is not among what is acknowledged.
+                let (resource, watch) = self.watch(&uri, scope.era).await.ok()?;
+                Some((uri, resource, watch))
+            })
+            .buffered(WATCHES)
             .filter_map(std::future::ready)
             .collect()
             .await;
-        let uris: BTreeSet<_> = watched.iter().map(|watch| watch.uri().to_owned()).collect();
+        let uris: Vec<_> = watched.iter().map(|(uri, ..)| uri.clone()).collect();
+        let watches = |server: &str, uri: &str| -> Vec<String> {
+            let is_it = |resource: &Resource| resource.server.settings().name == server && resource.uri == uri;
+            watched.iter().filter(|(_, resource, _)| is_it(resource)).map(|(address, ..)| address.clone()).collect()
+        };
         let mut accepted = Map::new();
         for (key, is_wanted) in [
             ("toolsListChanged", wanted.tools),
@@ -128,18 +135,9 @@ impl Frontend {
             if is_lost {
                 all_changed(wanted, uris.iter().cloned()).into_iter().for_each(tell);
             }
-            message(&event, wanted, &mut unknown, |uri| uris.contains(uri)).into_iter().for_each(tell);
+            message(&event, wanted, &mut unknown, watches).into_iter().for_each(tell);
         }
         Ok(json!({ "_meta": id }))
-    }
-
-    async fn watch(&self, uri: &str) -> Option<Watch> {
-        for server in self.holders(uri).await.into_vec() {
-            if let Ok(watch) = server.watch(uri).await {
-                return Some(watch);
-            }
-        }
-        None
     }
 }
 
@@ -156,15 +154,20 @@ fn log(event: &Event, session: &Session) -> Option<(&'static str, Value)> {
     let least = session.log_level()?;
     let is_wanted = level(severity).is_none_or(|severity| severity >= least);
     let logger = logger.as_deref().unwrap_or(server);
-    is_wanted.then(|| ("notifications/message", json!({ "level": severity, "logger": logger, "data": data })))
+    is_wanted.then(|| {
+        let mut params = json!({ "level": severity, "logger": logger, "data": data });
+        shown::clean(&mut params);
+        ("notifications/message", params)
+    })
 }
 
-/// What a client is told of an event. `unknown` are the servers whose tools it has not been able to see.
+/// What a client is told of an event. `unknown` are the servers whose tools it has not been able to see, `watches` gives
+/// the addresses by which it watches a resource of a server.
 fn message(
     event: &Event,
     wanted: Wanted,
     unknown: &mut HashSet<String>,
-    watches: impl Fn(&str) -> bool,
+    watches: impl Fn(&str, &str) -> Vec<String>,
 ) -> Vec<(&'static str, Value)> {
     let tools = Wanted { prompts: false, resources: false, ..wanted };
     match &event.body {
@@ -181,7 +184,7 @@ fn message(
         }
         Body::PromptsChanged { .. } => all_changed(Wanted { tools: false, resources: false, ..wanted }, []),
         Body::ResourcesChanged { .. } => all_changed(Wanted { tools: false, prompts: false, ..wanted }, []),
-        Body::ResourceUpdated { uri, .. } if watches(uri) => all_changed(Wanted::default(), [uri.clone()]),
+        Body::ResourceUpdated { server, uri } => all_changed(Wanted::default(), watches(server, uri)),
         _ => Vec::new(),
     }
 }
@@ -227,6 +230,7 @@ mod tests {
             (Body::ResourcesChanged { server: server() }, everything, &[RESOURCES]),
             (Body::ResourceUpdated { server: server(), uri: "watched".to_owned() }, Wanted::default(), &[UPDATED]),
             (Body::ResourceUpdated { server: server(), uri: "other".to_owned() }, everything, &[]),
+            (Body::ResourceUpdated { server: "evil".to_owned(), uri: "watched".to_owned() }, everything, &[]),
             (
                 Body::ServersChanged { added: names(&["later"]), removed: Vec::new(), changed: Vec::new() },
                 everything,
@@ -236,10 +240,12 @@ mod tests {
         ];
         for (body, wanted, expected) in table {
             let event = Event { ts: 0, correlation_id: String::new(), body };
-            let told: Vec<_> = message(&event, wanted, &mut unknown, |uri| uri == "watched")
-                .into_iter()
-                .map(|(method, _)| method)
-                .collect();
+            let watches = |server: &str, uri: &str| match (server, uri) {
+                ("a", "watched") => vec!["pml:a:watched".to_owned()],
+                _ => Vec::new(),
+            };
+            let told: Vec<_> =
+                message(&event, wanted, &mut unknown, watches).into_iter().map(|(method, _)| method).collect();
             assert_eq!(told, expected, "{:?}", event.body);
         }
     }

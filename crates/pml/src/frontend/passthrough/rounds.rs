@@ -29,8 +29,12 @@ use super::{
         session::{Scope, level},
     },
     Passing, begin,
+    questions::present,
 };
-use crate::upstream::{RpcError, Said, Upstream, Whole};
+use crate::{
+    shown,
+    upstream::{RpcError, Said, Upstream, Whole},
+};
 
 /// How often one request may be repeated with more answers.
 const MAX_ROUNDS: usize = 10;
@@ -49,8 +53,18 @@ pub(super) enum Ended {
     Refused(CallError),
 }
 
+/// What a request is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct About<'a> {
+    /// The server that it is passed on to.
+    pub(super) server: &'a str,
+    /// Everything that tells it from other requests.
+    pub(super) what: &'a str,
+}
+
 /// A request that goes on at a server.
 pub(in super::super) struct Conversation {
+    server: String,
     /// What it is about: only a request for the same goes on with it.
     about: String,
     passing: Passing,
@@ -68,8 +82,9 @@ struct Question {
 }
 
 impl Conversation {
-    pub(super) fn new(about: &str, passing: Passing, said: mpsc::Receiver<Said>) -> Conversation {
-        Conversation { about: about.to_owned(), passing, said, open: Vec::new(), asked: 0 }
+    pub(super) fn new(about: About<'_>, passing: Passing, said: mpsc::Receiver<Said>) -> Conversation {
+        let (server, about) = (about.server.to_owned(), about.what.to_owned());
+        Conversation { server, about, passing, said, open: Vec::new(), asked: 0 }
     }
 
     /// What the client is told: that the server needs to know something.
@@ -125,9 +140,9 @@ impl Parked {
 
 impl Frontend {
     /// The request that a client comes back to, with the answers it brings put in their places.
-    pub(super) fn resume(&self, about: &str, params: &Map<String, Value>, scope: &Scope) -> Option<Conversation> {
+    pub(super) fn resume(&self, about: About<'_>, params: &Map<String, Value>, scope: &Scope) -> Option<Conversation> {
         let state = params.get("requestState")?.as_str().filter(|state| state.starts_with(STATE))?;
-        let mut conversation = self.parked.take(&scope.session.caller, state, about)?;
+        let mut conversation = self.parked.take(&scope.session.caller, state, about.what)?;
         let empty = Value::Null;
         let answers = params.get("inputResponses").unwrap_or(&empty);
         let (answered, open): (Vec<_>, Vec<_>) =
@@ -144,7 +159,7 @@ impl Frontend {
     /// Passes a request on. If the server needs to know something, the client is asked in its own way.
     pub(super) async fn in_rounds<F>(
         self: &Arc<Self>,
-        about: &str,
+        about: About<'_>,
         mut params: Map<String, Value>,
         scope: &Scope,
         server: Option<&Upstream>,
@@ -193,7 +208,8 @@ impl Frontend {
                 () = self.runs.ended() => return cancelled(),
                 said = conversation.said.recv() => match said {
                     Some(Said::Ask { method, params, reply }) => {
-                        let params: Value = serde_json::from_str(params.get()).unwrap_or_default();
+                        let mut params: Value = serde_json::from_str(params.get()).unwrap_or_default();
+                        present(&conversation.server, &method, &mut params);
                         if let Err(error) = can_be_asked(&method, scope) {
                             // In the new era it is the client's mistake, which it is told.
                             if scope.era == Era::Modern && error.code == MISSING_CAPABILITY {
@@ -274,6 +290,7 @@ fn relay(said: &Said, scope: &Scope) {
     // What is no object is none of these.
     let Ok(params) = serde_json::from_str::<Map<String, Value>>(params.get()) else { return };
     let mut params = Value::Object(params);
+    shown::clean(&mut params);
     match said {
         Said::Progress(_) => {
             if let Some(token) = scope.progress_token() {
@@ -331,7 +348,7 @@ mod tests {
 
     fn conversation() -> Conversation {
         let passing = AbortOnDropHandle::new(tokio::spawn(std::future::pending()));
-        Conversation::new("a:b", passing, mpsc::channel(1).1)
+        Conversation::new(About { server: "a", what: "a:b" }, passing, mpsc::channel(1).1)
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,0 +1,152 @@
+//! Requests about resources and prompts that a client makes itself, passed on as they are.
+//!
+//! They go through the same checks as calls of tools: policy, rate, one line and one event. In the policy and in the audit
+//! log a resource is `server:resource:ADDRESS` and a prompt `server:prompt:NAME`; no tool can be called so.
+
+use std::fmt;
+
+use pml_wire::{CallId, ErrorCode, ExecutionId, message::CallError};
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+
+use super::{
+    door::Broker,
+    passthrough::recorded,
+    record::{Record, traceparent},
+};
+use crate::{
+    audit::Decision,
+    catalog::hash,
+    upstream::{Forward, Owner, RpcError, Said, Upstream, Watch, Whole},
+    work,
+};
+
+/// Longest name in records. Addresses may have kilobytes.
+const MAX_RECORDED: usize = 512;
+
+/// A resource or a prompt of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    pub server: String,
+    pub kind: SubjectKind,
+    /// An address, a template of addresses, or the name that the server itself has for a prompt.
+    pub name: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubjectKind {
+    Resource,
+    Prompt,
+}
+
+impl Subject {
+    pub fn resource(server: impl Into<String>, uri: impl Into<String>) -> Subject {
+        Subject { server: server.into(), kind: SubjectKind::Resource, name: uri.into() }
+    }
+
+    pub fn prompt(server: impl Into<String>, name: impl Into<String>) -> Subject {
+        Subject { server: server.into(), kind: SubjectKind::Prompt, name: name.into() }
+    }
+}
+
+/// As the policy knows it.
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            SubjectKind::Resource => "resource",
+            SubjectKind::Prompt => "prompt",
+        };
+        write!(f, "{}:{kind}:{}", self.server, self.name)
+    }
+}
+
+/// A request that is passed on.
+#[derive(Debug)]
+pub struct SubjectRequest {
+    /// What the request is in records: each is a run of its own.
+    pub execution: ExecutionId,
+    pub subject: Subject,
+    pub method: &'static str,
+    /// Without `_meta`.
+    pub params: Map<String, Value>,
+    /// What goes into `_meta`, see [`Forward::meta`]. Without a `traceparent`, pml puts in its own.
+    pub meta: Map<String, Value>,
+    /// Where to say what the server says meanwhile.
+    pub relay: Option<mpsc::Sender<Said>>,
+    /// The client that listens there, see [`Forward::owner`].
+    pub owner: Option<Owner>,
+}
+
+impl Broker {
+    /// May a client see and use this resource or prompt?
+    pub fn allows_subject(&self, subject: &Subject) -> bool {
+        self.rules().policy.allows_named(&subject.to_string())
+    }
+
+    /// Passes a request on and gives back the server's result or error as they were sent; or why the server never heard of
+    /// it, or did not answer. Dropping the future cancels the request.
+    pub async fn forward_about(&self, request: SubjectRequest) -> Result<Result<Whole, RpcError>, CallError> {
+        let mut record = self.record_about(request.execution, &request.subject, request.method);
+        let outcome = self.pass_about(request, &mut record).await;
+        recorded(record, outcome).await
+    }
+
+    async fn pass_about(
+        &self,
+        request: SubjectRequest,
+        record: &mut Record<'_>,
+    ) -> Result<Result<Whole, RpcError>, CallError> {
+        let SubjectRequest { execution, subject, method, params, mut meta, relay, owner } = request;
+        let is_heavy = params.values().any(work::is_heavy);
+        let params = work::weighed(is_heavy, move |_| {
+            let params = Value::Object(params);
+            (hash(&params.to_string()), params)
+        });
+        let (sha256, params) = params.await;
+        record.args_sha256 = sha256;
+        let Value::Object(params) = params else { unreachable!("they are an object") };
+        let upstream = self.admit_about(&subject, record)?;
+        meta.entry("traceparent").or_insert_with(|| traceparent(execution, CallId(1)).into());
+        // Over HTTP, what a request is about is in a header too; a completion is about a value.
+        let name = (method != "completion/complete").then_some(subject.name.as_str());
+        let forward = Forward { method, params, meta, name, headers: Vec::new(), relay, owner };
+        Ok(upstream.forward(forward).await?)
+    }
+
+    /// Watches a resource, see [`Upstream::watch`].
+    pub async fn watch(&self, subject: &Subject) -> Result<Watch, CallError> {
+        let mut record = self.record_about(ExecutionId::mint(), subject, "resources/subscribe");
+        record.args_sha256 = hash(&subject.name);
+        let outcome = match self.admit_about(subject, &mut record) {
+            Ok(upstream) => upstream.watch(&subject.name).await.map_err(CallError::from),
+            Err(error) => Err(error),
+        };
+        record.end_with(outcome.as_ref().map(|_| 0));
+        outcome
+    }
+
+    fn record_about(&self, execution: ExecutionId, subject: &Subject, method: &'static str) -> Record<'_> {
+        let mut name = subject.to_string();
+        if name.len() > MAX_RECORDED {
+            name.truncate(name.floor_char_boundary(MAX_RECORDED));
+            name.push('…');
+        }
+        let mut record = Record::new(self.sinks(), execution, CallId(1), &name);
+        record.method = Some(method);
+        record
+    }
+
+    /// Finds the server of something that may be asked for now.
+    fn admit_about(&self, subject: &Subject, record: &mut Record<'_>) -> Result<Upstream, CallError> {
+        let name = subject.to_string();
+        let rules = self.rules();
+        let verdict = rules.policy.judge_named(&name);
+        record.rule.clone_from(&verdict.rule);
+        if !verdict.is_allowed {
+            record.decision = Decision::Deny;
+            return Err(CallError::new(ErrorCode::PolicyDenied, verdict.explain_named(&name)));
+        }
+        self.admit_rate(&rules, &subject.server, record)?;
+        self.server(&subject.server)
+    }
+}
