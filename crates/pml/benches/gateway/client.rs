@@ -72,13 +72,18 @@ impl Pipe {
         self.id
     }
 
+    /// The next message.
+    pub(crate) fn read(&mut self) -> Value {
+        let mut line = Vec::new();
+        self.stdout.read_until(b'\n', &mut line).expect("a pipe");
+        assert!(!line.is_empty(), "pml is gone");
+        serde_json::from_slice(&line).expect("JSON")
+    }
+
     pub(crate) fn request(&mut self, method: &str, params: &Value) -> Value {
         let id = self.send(method, params);
         loop {
-            let mut line = Vec::new();
-            self.stdout.read_until(b'\n', &mut line).expect("a pipe");
-            assert!(!line.is_empty(), "pml is gone");
-            let mut answer: Value = serde_json::from_slice(&line).expect("JSON");
+            let mut answer = self.read();
             if answer["id"] == id {
                 assert!(answer["error"].is_null(), "{answer}");
                 return answer["result"].take();
@@ -161,27 +166,44 @@ pub(crate) struct Connection {
 impl Connection {
     /// Calls a tool. The result, or what came instead.
     pub(crate) fn call(&mut self, tool: &str, arguments: &Value) -> Result<Value, String> {
+        let answer = self.request("tools/call", json!({ "name": tool, "arguments": arguments }))?;
+        match answer["isError"] == false {
+            true => Ok(answer),
+            false => Err(answer.to_string()),
+        }
+    }
+
+    /// Makes a request. Its result, or what came instead.
+    pub(crate) fn request(&mut self, method: &str, mut params: Value) -> Result<Value, String> {
         self.id += 1;
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": VERSION,
             "io.modelcontextprotocol/clientInfo": { "name": "connection", "version": "1" },
             "io.modelcontextprotocol/clientCapabilities": {},
         });
-        let params = json!({ "name": tool, "arguments": arguments, "_meta": meta });
-        let body = json!({ "jsonrpc": "2.0", "id": self.id, "method": "tools/call", "params": params }).to_string();
-        let message = format!(
-            "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
-             Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: {VERSION}\r\n\
-             Mcp-Method: tools/call\r\nMcp-Name: {tool}\r\nContent-Length: {}\r\n\r\n{body}",
-            self.host,
+        params["_meta"] = meta;
+        let name = params["name"].as_str().map(|name| format!("Mcp-Name: {name}\r\n")).unwrap_or_default();
+        let body = json!({ "jsonrpc": "2.0", "id": self.id, "method": method, "params": params }).to_string();
+        let head = format!(
+            "MCP-Protocol-Version: {VERSION}\r\nMcp-Method: {method}\r\n{name}Content-Length: {}\r\n",
             body.len()
         );
-        self.stream.get_mut().write_all(message.as_bytes()).map_err(|err| err.to_string())?;
+        self.send("POST /mcp", &head, &body).map_err(|err| err.to_string())?;
         let mut answer: Value = self.read().map_err(|err| err.to_string())?;
-        match answer["result"]["isError"] == false {
+        match answer["error"].is_null() {
             true => Ok(answer["result"].take()),
             false => Err(answer.to_string()),
         }
+    }
+
+    /// Sends a request, or the beginning of one.
+    pub(crate) fn send(&mut self, what: &str, head: &str, body: &str) -> std::io::Result<()> {
+        let message = format!(
+            "{what} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\n{head}\r\n{body}",
+            self.host
+        );
+        self.stream.get_mut().write_all(message.as_bytes())
     }
 
     fn read(&mut self) -> std::io::Result<Value> {
@@ -199,13 +221,34 @@ impl Connection {
             is_chunked |= lower.starts_with("transfer-encoding:");
             head.push_str(&line);
         }
-        // A stream would mean that an answer took more than two seconds.
-        if is_chunked || !head.starts_with("HTTP/1.1 200") {
-            return Err(std::io::Error::other(format!("no plain answer: {head}")));
+        if !head.starts_with("HTTP/1.1 200") {
+            return Err(std::io::Error::other(format!("no answer: {head}")));
+        }
+        if is_chunked {
+            return self.read_stream();
         }
         let mut body = vec![0; size];
         self.stream.read_exact(&mut body)?;
         Ok(serde_json::from_slice(&body)?)
+    }
+
+    /// Reads an answer that took so long that it is a stream of events, in chunks; the answer is the last event.
+    fn read_stream(&mut self) -> std::io::Result<Value> {
+        let mut events = Vec::new();
+        loop {
+            let mut size = String::new();
+            self.stream.read_line(&mut size)?;
+            let size = usize::from_str_radix(size.trim(), 16).map_err(std::io::Error::other)?;
+            let mut chunk = vec![0; size + 2];
+            self.stream.read_exact(&mut chunk)?;
+            events.extend_from_slice(&chunk[..size]);
+            if size == 0 {
+                break;
+            }
+        }
+        let text = String::from_utf8_lossy(&events);
+        let last = text.lines().rev().find_map(|line| line.strip_prefix("data: "));
+        Ok(serde_json::from_str(last.ok_or_else(|| std::io::Error::other("no event"))?)?)
     }
 }
 

@@ -59,6 +59,8 @@ pub(super) struct Rules {
     pub(super) policy: Policy,
     /// Of the servers that are limited.
     rates: HashMap<String, Arc<Bucket>>,
+    /// Counts the sets of rules that there were.
+    revision: u64,
 }
 
 /// What a broker is made of.
@@ -85,7 +87,7 @@ impl Broker {
             finder,
             servers,
             started: Instant::now(),
-            rules: RwLock::new(Arc::new(Rules { policy: Policy::default(), rates: HashMap::new() })),
+            rules: RwLock::new(Arc::new(Rules { policy: Policy::default(), rates: HashMap::new(), revision: 0 })),
             sinks: Sinks { bus, audit, who },
             sharing: Sharing::default(),
             room,
@@ -109,12 +111,17 @@ impl Broker {
             let policy = policy.clone();
             self.finder.set_filter(Arc::new(move |tool| policy.allows(tool)));
         }
-        let rules = Arc::new(Rules { policy, rates: rates.collect() });
+        let rules = Arc::new(Rules { policy, rates: rates.collect(), revision: before.revision + 1 });
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
     }
 
     pub(super) fn rules(&self) -> Arc<Rules> {
         Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes whenever the rules do.
+    pub fn revision(&self) -> u64 {
+        self.rules().revision
     }
 
     /// May the tool be called?

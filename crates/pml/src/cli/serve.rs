@@ -9,6 +9,7 @@ use std::{
 };
 
 use pml_wire::ErrorCode;
+use rustix::process::{Resource, Rlimit};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -59,6 +60,9 @@ enum ExposeArg {
     Both,
 }
 
+/// Open files: two for each of the connections that are let in, and as many for everything else.
+const FILES: u64 = 4096;
+
 /// Where clients come from.
 enum Door {
     Stdio,
@@ -81,6 +85,9 @@ pub(super) async fn run(args: Args, mut config: Config, project: Project, source
             Err(err) => return fail(&err, USAGE),
         },
     };
+    if matches!(door, Door::Http(..)) {
+        raise_file_limit();
+    }
     greet(&door);
     let served = with_services(&config, AGENT, config.sandbox.mode, async |pool, services, interrupt| {
         let frontend = Frontend::new(Parts {
@@ -133,6 +140,19 @@ pub(super) async fn run(args: Args, mut config: Config, project: Project, source
             fail(&Error::new(ErrorCode::ConfigInvalid, message).caused_by(err), USAGE)
         }
         Err(err) => fail(&err, USAGE),
+    }
+}
+
+/// Lets this process open as many files as its connections, servers and runs may need together. Many systems begin with
+/// 1024, which is less.
+fn raise_file_limit() {
+    let Rlimit { current, maximum } = rustix::process::getrlimit(Resource::Nofile);
+    let enough = maximum.map_or(FILES, |most| most.min(FILES));
+    if current.is_none_or(|current| current >= enough) {
+        return;
+    }
+    if let Err(err) = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: Some(enough), maximum }) {
+        tracing::warn!("the limit of open files stays as it is: {err}");
     }
 }
 

@@ -19,7 +19,7 @@ use tokio_util::{
 
 use super::{
     metrics::Metrics,
-    passthrough::{Lists, Parked},
+    passthrough::{Lists, Names, Parked},
     results::{Results, page},
     session::Session,
     shares::Shares,
@@ -93,6 +93,8 @@ pub struct Frontend {
     settings: RwLock<Settings>,
     pub(super) expose: Expose,
     pub(super) plain_names: bool,
+    /// What tools of servers are called, as far as it was asked for.
+    pub(super) names: Mutex<Option<Arc<Names>>>,
     pub(super) results: Arc<Results>,
     pub(super) parked: Parked,
     pub(super) lists: Lists,
@@ -119,6 +121,7 @@ impl Frontend {
             settings: RwLock::new(settings),
             expose,
             plain_names,
+            names: Mutex::default(),
             results: Arc::default(),
             parked: Parked::default(),
             lists: Lists::default(),

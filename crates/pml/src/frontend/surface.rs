@@ -121,7 +121,7 @@ impl Frontend {
         if self.passes_through() {
             // Some clients ask only once.
             self.broker.learn(None).await;
-            list.extend(self.passed_tools());
+            list.extend(self.passed_tools().await);
         }
         Ok(json!({ "tools": list }))
     }

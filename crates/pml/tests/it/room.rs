@@ -73,6 +73,11 @@ async fn followers_without_number_keep_nobody_out() {
     let home = home("");
     let server = home.http(&[]).await;
     let client = server.client(Era::Modern).await;
+    // Enough open files for all that are let in, however few the process began with.
+    let limits = fs::read_to_string(format!("/proc/{}/limits", server.pid())).unwrap();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+    let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    assert!(numbers[0] >= 4096.min(numbers[1]), "{line}");
     let head = server.http("GET", "/events").head();
     let mut held = Vec::new();
     for _ in 0..1100 {

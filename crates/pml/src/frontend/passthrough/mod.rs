@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-pub(super) use self::{lists::Lists, rounds::Parked};
+pub(super) use self::{lists::Lists, names::Names, rounds::Parked};
 use self::{
     questions::present_all,
     rounds::{About, Conversation, Ended},

@@ -1,16 +1,18 @@
 //! The names under which clients see what servers have.
 
 use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::{Arc, PoisonError},
 };
 
 use serde_json::{Map, Value};
 
 use super::super::{gateway::Frontend, tools};
 use crate::{
-    catalog::{Tool, hash},
+    broker::Broker,
+    catalog::{Snapshot, Tool, hash},
     shown::clean_listed,
+    work,
 };
 
 /// Between the name of a server and that of its tool.
@@ -73,33 +75,38 @@ pub(super) fn distinct(ids: &[(&str, &str)], wants_plain: bool) -> Vec<String> {
     names
 }
 
-impl Frontend {
-    /// The tools of all servers that may be called, by the names that clients see.
-    fn named_tools(&self) -> Vec<(String, Arc<Tool>)> {
-        let snapshot = self.catalog.snapshot();
-        let allowed: Vec<_> = snapshot.tools().filter(|tool| self.broker.allows(&tool.id)).collect();
-        let ids: Vec<_> = allowed.iter().map(|tool| (tool.id.server(), tool.id.tool())).collect();
-        let names = distinct(&ids, self.plain_names);
-        let mut named: Vec<_> = names.into_iter().zip(allowed.into_iter().cloned()).collect();
-        named.sort_by(|(a, _), (b, _)| a.cmp(b));
-        named
-    }
+/// The tools of all servers by the names that clients see, as of one catalogue and one set of rules.
+#[derive(Debug)]
+pub(in super::super) struct Names {
+    snapshot: Arc<Snapshot>,
+    revision: u64,
+    /// Those that the policy allows by their names.
+    visible: BTreeMap<String, Arc<Tool>>,
+    /// All, by their long forms; `None` if several have the same.
+    long: HashMap<String, Option<Arc<Tool>>>,
+}
 
-    /// The names of tools that clients see, of servers.
-    pub(in super::super) fn passed_names(&self) -> Vec<String> {
-        match self.passes_through() {
-            true => self.named_tools().into_iter().map(|(name, _)| name).collect(),
-            false => Vec::new(),
+impl Names {
+    fn new(snapshot: Arc<Snapshot>, revision: u64, broker: &Broker, wants_plain: bool) -> Names {
+        let permitted: Vec<_> = snapshot.tools().filter(|tool| broker.permits(&tool.id)).collect();
+        let ids: Vec<_> = permitted.iter().map(|tool| (tool.id.server(), tool.id.tool())).collect();
+        let visible = distinct(&ids, wants_plain).into_iter().zip(permitted.into_iter().cloned()).collect();
+        let mut long = HashMap::new();
+        for tool in snapshot.tools() {
+            let several = |known: &mut Option<Arc<Tool>>| *known = None;
+            let name = prefixed(tool.id.server(), tool.id.tool());
+            long.entry(name).and_modify(several).or_insert_with(|| Some(Arc::clone(tool)));
         }
+        Names { snapshot, revision, visible, long }
     }
 
-    /// The tools of all servers as they describe them, under the names that clients see.
-    pub(in super::super) fn passed_tools(&self) -> Vec<Value> {
-        let describe = |(name, tool): (String, Arc<Tool>)| {
+    /// The tools that may be called, as their servers describe them. Takes time in proportion to the catalogue.
+    fn describe(&self, broker: &Broker) -> Vec<Value> {
+        let describe = |(name, tool): (&String, &Arc<Tool>)| {
             let mut described: Map<String, Value> = serde_json::from_str(tool.raw().get()).ok()?;
             clean_listed(&mut described);
-            described.insert("name".to_owned(), name.into());
-            if let Some(line) = self.broker.changed_line(&tool.id) {
+            described.insert("name".to_owned(), name.as_str().into());
+            if let Some(line) = broker.changed_line(&tool.id) {
                 let description = described.get("description").and_then(Value::as_str).unwrap_or_default();
                 let description = format!("{description}\n\n[pml: {line}]");
                 described.insert("description".to_owned(), description.trim_start().into());
@@ -110,27 +117,47 @@ impl Frontend {
             }
             Some(described.into())
         };
-        self.named_tools().into_iter().filter_map(describe).collect()
+        self.visible.iter().filter(|(_, tool)| broker.allows(&tool.id)).filter_map(describe).collect()
+    }
+}
+
+impl Frontend {
+    /// The names of now. Each call needs them, so they are found once for each catalogue and set of rules.
+    fn names(&self) -> Arc<Names> {
+        let (snapshot, revision) = (self.catalog.snapshot(), self.broker.revision());
+        let mut known = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_current = |names: &&Arc<Names>| names.revision == revision && Arc::ptr_eq(&names.snapshot, &snapshot);
+        match known.as_ref().filter(is_current) {
+            Some(names) => Arc::clone(names),
+            None => {
+                let names = Arc::new(Names::new(snapshot, revision, &self.broker, self.plain_names));
+                Arc::clone(known.insert(names))
+            }
+        }
     }
 
-    /// The tool that clients see under a name.
+    /// The names of tools that clients see, of servers.
+    pub(in super::super) fn passed_names(&self) -> Vec<String> {
+        match self.passes_through() {
+            true => self.names().visible.keys().cloned().collect(),
+            false => Vec::new(),
+        }
+    }
+
+    /// The tools of all servers as they describe them, under the names that clients see.
+    pub(in super::super) async fn passed_tools(&self) -> Vec<Value> {
+        let (names, broker) = (self.names(), Arc::clone(&self.broker));
+        work::elsewhere(move |_| names.describe(&broker)).await
+    }
+
+    /// The tool that clients see under a name. The long form is understood as well, also of a tool that may not be
+    /// called: the broker says so, and writes it down.
     pub(in super::super) fn passed_tool(&self, name: &str) -> Option<Arc<Tool>> {
         if !self.passes_through() {
             return None;
         }
-        let named = self.named_tools();
-        let index = named.binary_search_by(|(known, _)| known.as_str().cmp(name)).ok();
-        if let Some(index) = index {
-            return Some(Arc::clone(&named[index].1));
-        }
-        // The long form is understood as well, also of a tool that may not be called: the broker says so, and writes
-        // it down.
-        let snapshot = self.catalog.snapshot();
-        let mut same = snapshot.tools().filter(|tool| prefixed(tool.id.server(), tool.id.tool()) == name);
-        match (same.next(), same.next()) {
-            (Some(tool), None) => Some(Arc::clone(tool)),
-            _ => None,
-        }
+        let names = self.names();
+        names.visible.get(name).or_else(|| names.long.get(name)?.as_ref()).cloned()
     }
 }
 
