@@ -8,8 +8,9 @@
 //! **Invariant:** a [`Line`] holds no character that any common reader takes for the end of a line. Whoever writes to a
 //! line-framed transport takes a `Line` and nothing else.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, iter};
 
+use memchr::{memchr2, memchr2_iter};
 use serde::Serialize;
 
 /// JSON text without line breaks.
@@ -22,10 +23,12 @@ impl Line {
     /// In JSON, `\n` and `\r` occur between tokens only and become spaces. U+0085, U+2028 and U+2029, at which Python's
     /// `splitlines` and Node's `readline` end a line, occur inside strings only and become escapes.
     pub fn new(json: String) -> Line {
-        let Some(first) = next_break(json.as_bytes(), 0) else { return Line(json) };
+        if breaks(json.as_bytes()).next().is_none() {
+            return Line(json);
+        }
         let mut line = String::with_capacity(json.len() + 16);
-        let (mut from, mut at) = (0, first);
-        loop {
+        let mut from = 0;
+        for at in breaks(json.as_bytes()) {
             line.push_str(&json[from..at]);
             let found = json[at..].chars().next().expect("a break is a character");
             match found {
@@ -35,10 +38,6 @@ impl Line {
                 _ => line.push_str("\\u2029"),
             }
             from = at + found.len_utf8();
-            match next_break(json.as_bytes(), from) {
-                Some(next) => at = next,
-                None => break,
-            }
         }
         line.push_str(&json[from..]);
         Line(line)
@@ -65,41 +64,26 @@ impl Line {
 /// JSON text as it comes in from a server or a worker, with spaces in place of the line breaks between tokens. Bytes that
 /// are not JSON stay not JSON.
 pub fn unbroken(json: &[u8]) -> Cow<'_, [u8]> {
-    match has_any(json, |byte| byte == b'\n' || byte == b'\r') {
-        false => Cow::Borrowed(json),
-        true => Cow::Owned(json.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect()),
-    }
-}
-
-/// Where the next character stands, from `from` on, that some reader takes for the end of a line.
-fn next_break(text: &[u8], from: usize) -> Option<usize> {
-    // The bytes that such a character begins with. Most text has none, and is passed over in large steps.
-    let is_suspect = |byte: u8| matches!(byte, b'\n' | b'\r' | 0xc2 | 0xe2);
-    let mut at = from;
-    while at < text.len() {
-        let step = &text[at..text.len().min(at + STEP)];
-        if has_any(step, is_suspect) {
-            let found = (at..at + step.len()).find(|place| is_break(&text[*place..]));
-            if found.is_some() {
-                return found;
-            }
+    match memchr2(b'\n', b'\r', json) {
+        None => Cow::Borrowed(json),
+        Some(_) => {
+            Cow::Owned(json.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect())
         }
-        at += step.len();
     }
-    None
 }
 
-/// How much is looked at together.
-const STEP: usize = 256;
-
-/// Does the text begin with the end of a line?
-fn is_break(text: &[u8]) -> bool {
-    matches!(text, [b'\n' | b'\r', ..] | [0xc2, 0x85, ..] | [0xe2, 0x80, 0xa8 | 0xa9, ..])
-}
-
-/// Is there such a byte? Without a branch for each byte, so that the compiler takes many at once.
-fn has_any(bytes: &[u8], is_wanted: impl Fn(u8) -> bool) -> bool {
-    bytes.chunks(STEP).any(|chunk| chunk.iter().fold(false, |found, byte| found | is_wanted(*byte)))
+/// Where the characters stand that some reader takes for the end of a line, in order.
+fn breaks(text: &[u8]) -> impl Iterator<Item = usize> {
+    let mut common = memchr2_iter(b'\n', b'\r', text).peekable();
+    // The bytes that the others begin with.
+    let mut rare = memchr2_iter(0xc2, 0xe2, text)
+        .filter(|at| matches!(text[*at..], [0xc2, 0x85, ..] | [0xe2, 0x80, 0xa8 | 0xa9, ..]))
+        .peekable();
+    iter::from_fn(move || match (common.peek(), rare.peek()) {
+        (Some(one), Some(other)) if one > other => rare.next(),
+        (Some(_), _) => common.next(),
+        (None, _) => rare.next(),
+    })
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ use pml::{
     upstream::{Secret, Settings, Target},
 };
 use pml_wire::{CallId, ExecutionId};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::{json, value::RawValue};
 use support::{Promise, Results, Sdk, everything, median, percentile, report, server_path};
 use tokio_util::sync::CancellationToken;
@@ -57,6 +58,8 @@ async fn measure() -> Results {
     let fixture = server_path("fixture-server");
     let target = |args: &[&str]| (fixture.clone(), args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>());
 
+    // On one processor: else it is the kernel's choice of processors for the two servers that is measured.
+    let all = one_processor();
     let (command, args) = target(&["--era", "legacy", "--tools", TOOLS]);
     let mut plain = Plain::start(&command, &args);
     let gateway = Gateway::start("server", &command, &args).await;
@@ -66,6 +69,11 @@ async fn measure() -> Results {
     results.insert("broker_p50_us", median(&brokered) * 1e6);
     results.insert("overhead_p50_us", (median(&brokered) - base) * 1e6);
     results.insert("overhead_p95_us", (percentile(&brokered, 0.95) - base) * 1e6);
+    gateway.stop().await;
+    let _ = sched_setaffinity(None, &all);
+
+    let mut plain = Plain::start(&command, &args);
+    let gateway = Gateway::start("server", &command, &args).await;
 
     let (direct, brokered) = gateway.alternate(&mut plain, "big", &json!({ "bytes": PAYLOAD_BYTES }), 15).await;
     results.insert("plain_10mb_ms", median(&direct) * 1e3);
@@ -88,6 +96,15 @@ async fn measure() -> Results {
         eprintln!("  the published servers are not there: run scripts/bench");
     }
     results
+}
+
+/// Keeps this process, and those that it starts from now on, on one processor. Where they could be before.
+fn one_processor() -> CpuSet {
+    let all = sched_getaffinity(None).expect("a process has processors");
+    let mut one = CpuSet::new();
+    one.set((0..CpuSet::MAX_CPU).find(|cpu| all.is_set(*cpu)).expect("one at least"));
+    sched_setaffinity(None, &one).expect("one of those it had");
+    all
 }
 
 /// The simplest client there is.
