@@ -61,6 +61,8 @@ codes! {
     ResultTooDeep = "RESULT_TOO_DEEP",
     /// No tool has that name.
     ToolNotFound = "TOOL_NOT_FOUND",
+    /// No server has a resource of that address, or a prompt of that name; or several have.
+    ResourceNotFound = "RESOURCE_NOT_FOUND",
     /// The arguments of a tool call are not what the tool takes.
     InvalidArguments = "INVALID_ARGUMENTS",
     /// The tool ran and said that it failed.
@@ -130,6 +132,7 @@ impl ErrorCode {
             | ErrorCode::ResultTooLarge
             | ErrorCode::ResultTooDeep
             | ErrorCode::ToolNotFound
+            | ErrorCode::ResourceNotFound
             | ErrorCode::InvalidArguments
             | ErrorCode::ToolError
             | ErrorCode::PreflightFailed

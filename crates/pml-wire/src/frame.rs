@@ -43,8 +43,8 @@ pub enum Kind {
     Preflight = 23,
     /// Worker → host: read a part of what stays with the host.
     Read = 24,
-    /// Worker → host: search for tools.
-    Search = 25,
+    /// Worker → host: a question that no tool answers.
+    Ask = 25,
     /// Worker → host: the program has nothing to do until an answer comes or a timer is due.
     Waiting = 26,
     /// Worker → host: a timer was due, and the program goes on.
@@ -68,7 +68,7 @@ impl Kind {
         Kind::ExecutionComplete,
         Kind::Preflight,
         Kind::Read,
-        Kind::Search,
+        Kind::Ask,
         Kind::Waiting,
         Kind::Awake,
     ];

@@ -172,14 +172,38 @@ pub struct Slice {
     pub next: u64,
 }
 
-/// Longest body of a `Read` or a `Search`, well over what ours send.
+/// Longest body of a `Read` or an `Ask`, well over what ours send.
 pub const MAX_QUESTION_BYTES: usize = 32 * 1024;
 
-/// `Search`: which tools do what the program describes. The frame's id is counted with the calls'. The answer is an
-/// `RpcResult`, an `RpcError`, or an `RpcHandles` if it is large.
+/// Most arguments of a prompt, as JSON.
+pub const MAX_PROMPT_BYTES: usize = 16 * 1024;
+
+/// `Ask`: something that no tool answers. The frame's id is counted with the calls'. The answer is an `RpcResult`, an
+/// `RpcError`, or an `RpcHandles` if it is large. What the program wrote is not yet checked.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ask {
+    Search(Search),
+    /// Read a resource; of one server, if that is named.
+    ReadResource {
+        uri: String,
+        server: Option<String>,
+    },
+    /// The resources and templates of all servers, or of one.
+    ListResources {
+        server: Option<String>,
+    },
+    /// A server's prompt, with its arguments filled in: a JSON object.
+    GetPrompt {
+        server: String,
+        name: String,
+        args: Box<RawValue>,
+    },
+}
+
+/// Which tools do what the program describes.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub struct Search {
-    /// As the program wrote it; not yet checked, as the others.
     pub query: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<f64>,

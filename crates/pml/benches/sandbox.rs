@@ -26,7 +26,10 @@ use pml::{
     execution::{self, Budget, Outcome, Request},
     sandbox::{Mode, Options, Pool, WorkerLimits},
 };
-use pml_wire::message::{CallError, Search};
+use pml_wire::{
+    CallId, ExecutionId,
+    message::{Ask, CallError},
+};
 use serde_json::{Value, json, value::RawValue};
 use tokio_util::sync::CancellationToken;
 
@@ -413,7 +416,7 @@ impl CallHandler for Tools {
         Box::pin(std::future::ready(Ok(answer.into())))
     }
 
-    fn search(&self, _: Search) -> HandlerFuture<'_, Result<Answer, CallError>> {
+    fn ask(&self, _: ExecutionId, _: CallId, _: Ask) -> HandlerFuture<'_, Result<Answer, CallError>> {
         let answer = RawValue::from_string("[]".to_owned()).expect("JSON");
         Box::pin(std::future::ready(Ok(answer.into())))
     }

@@ -7,6 +7,7 @@
 mod handles;
 mod inspect;
 mod natives;
+mod questions;
 mod raw;
 mod report;
 mod timers;
@@ -116,6 +117,7 @@ struct Prelude<'js> {
     make_success: Function<'js>,
     make_failure: Function<'js>,
     make_handle: Function<'js>,
+    note_links: Function<'js>,
     genuine: Function<'js>,
     helpers: Helpers<'js>,
     intrinsics: Intrinsics<'js>,

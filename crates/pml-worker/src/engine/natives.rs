@@ -11,14 +11,14 @@ use std::{
 use pml_wire::{
     ErrorCode, Kind,
     id::{MAX_NAME_BYTES, RESERVED_NAMES},
-    message::{CallError, Decision, Log, LogLevel, Progress, Search, log_cost},
+    message::{CallError, Decision, Log, LogLevel, Progress, log_cost},
 };
 use rquickjs::{Array, Ctx, Function, JsLifetime, Module, Object, Result, Runtime, Value, function::Opt};
 
 use super::{
     Form, PendingCall, Prelude, State, handles,
     inspect::{self, Helpers},
-    raw,
+    questions, raw,
     to_json::{self, Failure, Intrinsics},
     web,
 };
@@ -32,8 +32,6 @@ const MAX_WARNINGS: usize = 20;
 const MAX_REJECTIONS: usize = 100;
 /// Longest message of one `progress()`.
 const PROGRESS_BYTES: usize = 1000;
-/// Longer than any query that the host takes: cut here, refused there.
-const QUERY_BYTES: usize = 4096;
 
 /// The object behind `import … from "pml"`, kept where the module can find it.
 #[derive(Debug)]
@@ -80,6 +78,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     bridge(ctx, &native, state, &late)?;
     console(ctx, &native, state, &late)?;
     handles::install(ctx, &native, state, &late)?;
+    questions::install(ctx, &native, state, &late)?;
     web::install(ctx, &native, state)?;
     native.set("reserved", RESERVED_NAMES.to_vec())?;
 
@@ -112,6 +111,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
         make_success: object.get("makeSuccess")?,
         make_failure: object.get("makeFailure")?,
         make_handle: object.get("makeHandle")?,
+        note_links: object.get("noteLinks")?,
         genuine: object.get("genuine")?,
         helpers,
         intrinsics,
@@ -135,34 +135,6 @@ fn bridge<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>, lat
         call(&ctx, &shared, given(&prelude), &target, &args, stack.0)
     };
     native.set("call", Function::new(ctx.clone(), call)?)?;
-
-    let (shared, prelude) = (Rc::clone(state), Rc::clone(late));
-    let search =
-        move |ctx: Ctx<'js>, query: Value<'js>, limit: Option<f64>, threshold: Option<f64>, stack: Value<'js>| {
-            let (mut query, _) = raw::text(&query).ok_or(rquickjs::Error::Exception)?;
-            query.truncate(query.floor_char_boundary(QUERY_BYTES));
-            let (promise, call) = pending(&ctx, "searchTools", Form::Value, stack)?;
-            // JSON has no such numbers, and the host none that it would take.
-            let odd = [("limit", limit), ("threshold", threshold)].into_iter().find_map(|(name, number)| {
-                let number = number.filter(|number| !number.is_finite())?;
-                Some((name, if number.is_nan() { "NaN" } else { "infinite" }))
-            });
-            match odd {
-                Some((name, number)) => {
-                    let error = CallError::new(
-                        ErrorCode::InvalidArguments,
-                        format!("`{name}` is {number}, but must be a number"),
-                    );
-                    settle(&ctx, given(&prelude), &call, Err(error))?;
-                }
-                None => {
-                    let body = serde_json::to_vec(&Search { query, limit, threshold }).expect("plain data serializes");
-                    send(&shared, call, Kind::Search, &body);
-                }
-            }
-            Ok::<_, rquickjs::Error>(promise)
-        };
-    native.set("search", Function::new(ctx.clone(), search)?)?;
 
     let shared = Rc::clone(state);
     let names = move |ctx: Ctx<'js>| -> Result<Value<'js>> {
@@ -302,6 +274,12 @@ fn settlement<'js>(
     call: &PendingCall<'js>,
     outcome: std::result::Result<Value<'js>, CallError>,
 ) -> Result<std::result::Result<Value<'js>, Value<'js>>> {
+    // Links are of the server that returned them.
+    if let (Ok(value), Some((server, _))) = (&outcome, call.target.split_once(':'))
+        && value.is_array()
+    {
+        prelude.note_links.call::<_, ()>((value.clone(), server))?;
+    }
     let error = match outcome {
         Ok(value) if call.stack.is_none() => return Ok(Ok(prelude.make_success.call((value,))?)),
         Ok(value) => return Ok(Ok(value)),

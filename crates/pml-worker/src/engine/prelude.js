@@ -189,6 +189,37 @@ export default function prelude(native) {
     }
     return native.search(query, limit ?? undefined, threshold ?? undefined, stackOf(new Error()));
   };
+  const isName = (value) => value === undefined || typeof value === "string";
+  // Whose each link is that a tool has returned.
+  const owners = new WeakMap();
+  const maxLinks = 200;
+  const noteLinks = (blocks, server) => {
+    for (let i = 0; i < blocks.length && i < maxLinks; i++) {
+      const block = blocks[i];
+      if (typeof block === "object" && block !== null && (block.type === "resource_link" || block.type === "resource")) weakSet(owners, block, server);
+    }
+  };
+  const readResource = async (resource, server) => {
+    // A link in a result of a tool has its address in `uri`, an embedded resource in `resource.uri`.
+    const uri = typeof resource === "object" && resource !== null ? (resource.uri ?? resource.resource?.uri) : resource;
+    if (typeof uri !== "string" || !isName(server)) {
+      throw new TypeError('readResource takes an address or a link, and optionally a server: readResource("file:///notes.md", "files")');
+    }
+    const owner = typeof resource === "object" ? weakGet(owners, resource) : undefined;
+    const parts = await native.readResource(uri, server ?? owner, stackOf(new Error()));
+    // One file is its handle.
+    return isArray(parts) && parts.length === 1 && weakGet(tokens, parts[0]) !== undefined ? parts[0] : parts;
+  };
+  const listResources = (server) => {
+    if (!isName(server)) throw new TypeError('listResources takes the name of a server, or nothing: listResources("files")');
+    return native.listResources(server, stackOf(new Error()));
+  };
+  const getPrompt = (server, name, args = {}) => {
+    if (typeof server !== "string" || typeof name !== "string" || typeof args !== "object" || args === null) {
+      throw new TypeError('getPrompt takes a server, the name of a prompt and its arguments: getPrompt("git", "review", { branch: "main" })');
+    }
+    return native.getPrompt(server, name, args, stackOf(new Error()));
+  };
   const progress = (value, total, message) => {
     if (typeof value !== "number" || value !== value) throw new TypeError("progress takes a number, and optionally a total and a message");
     native.progress(value, typeof total === "number" ? total : undefined, message === undefined ? undefined : text(message));
@@ -243,7 +274,7 @@ export default function prelude(native) {
 
   // ── The module ─────────────────────────────────────────────────────────────────────────────
 
-  const exported = { searchTools, callTool, callToolsBatch, progress, ToolError, ResultHandle };
+  const exported = { searchTools, callTool, callToolsBatch, readResource, listResources, getPrompt, progress, ToolError, ResultHandle };
   const pml = freeze({ __proto__: null, ...exported });
   const namespace = freeze({ __proto__: null, default: pml, ...exported });
   const imports = { __proto__: null, "*": namespace, default: pml, ...exported };
@@ -629,6 +660,7 @@ export default function prelude(native) {
     makeSuccess,
     makeFailure,
     makeHandle,
+    noteLinks,
     genuine: (error) => weakGet(genuine, error),
     isArray,
     stackOf,

@@ -38,8 +38,17 @@ pub(crate) use self::{
 };
 
 /// What `import … from "pml"` can name.
-pub(crate) const MODULE_EXPORTS: [&str; 6] =
-    ["searchTools", "callTool", "callToolsBatch", "progress", "ToolError", "ResultHandle"];
+pub(crate) const MODULE_EXPORTS: [&str; 9] = [
+    "searchTools",
+    "callTool",
+    "callToolsBatch",
+    "readResource",
+    "listResources",
+    "getPrompt",
+    "progress",
+    "ToolError",
+    "ResultHandle",
+];
 
 /// The name the engine knows the program by.
 pub(crate) const ENGINE_FILE: &str = "agent.ts";

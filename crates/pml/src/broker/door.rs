@@ -8,7 +8,7 @@ use std::{
 
 use pml_wire::{
     CallId, ErrorCode, ExecutionId, ToolId, json,
-    message::{CallError, ErrorReport, PreflightCall, Search},
+    message::{Ask, CallError, ErrorReport, PreflightCall},
 };
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -17,6 +17,7 @@ use super::{
     activity::Activity,
     handler::{Answer, Arguments, CallHandler, HandlerFuture, ToolCall},
     normalise,
+    offers::Lists,
     policy::{OnChange, Policy},
     rate::Bucket,
     record::{Record, Sinks, traceparent},
@@ -51,6 +52,7 @@ pub struct Broker {
     room: Room,
     activity: Activity,
     pub(super) pins: Pins,
+    pub(super) lists: Lists,
 }
 
 /// What calls are held to.
@@ -93,6 +95,7 @@ impl Broker {
             room,
             activity: Activity::default(),
             pins,
+            lists: Lists::default(),
         };
         broker.set_rules(policy, broker.servers.all().iter().map(Upstream::settings));
         broker
@@ -291,8 +294,11 @@ impl CallHandler for Broker {
         self.room.clone()
     }
 
-    fn search(&self, search: Search) -> HandlerFuture<'_, Result<Answer, CallError>> {
-        Box::pin(self.answer_search(search))
+    fn ask(&self, execution: ExecutionId, id: CallId, ask: Ask) -> HandlerFuture<'_, Result<Answer, CallError>> {
+        match ask {
+            Ask::Search(search) => Box::pin(self.answer_search(search)),
+            ask => Box::pin(self.answer_about(execution, id, ask)),
+        }
     }
 
     fn canonical(&self, tool: ToolId) -> ToolId {

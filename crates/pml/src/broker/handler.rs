@@ -4,7 +4,7 @@ use std::{fmt::Debug, future::Future, pin::Pin, sync::Arc};
 
 use pml_wire::{
     CallId, ExecutionId, ToolId,
-    message::{CallError, ErrorReport, PreflightCall, Search},
+    message::{Ask, CallError, ErrorReport, PreflightCall},
 };
 use serde_json::value::RawValue;
 
@@ -18,8 +18,8 @@ pub trait CallHandler: Send + Sync {
     /// Every tool by server, as JSON: `{"server": ["tool", …]}`.
     fn names(&self) -> HandlerFuture<'_, Arc<str>>;
 
-    /// The tools that do what is asked for, best first: a JSON array.
-    fn search(&self, search: Search) -> HandlerFuture<'_, Result<Answer, CallError>>;
+    /// Answers what no tool does.
+    fn ask(&self, execution: ExecutionId, id: CallId, ask: Ask) -> HandlerFuture<'_, Result<Answer, CallError>>;
 
     /// The tool's one name, for one that a program may have written differently.
     fn canonical(&self, tool: ToolId) -> ToolId {

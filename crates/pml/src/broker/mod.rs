@@ -16,9 +16,11 @@ mod door;
 mod handler;
 mod idle_rules;
 mod normalise;
+mod offers;
 mod passthrough;
 mod policy;
 mod preflight;
+mod questions;
 mod rate;
 mod record;
 mod search;
@@ -29,6 +31,7 @@ pub use self::{
     door::{Broker, Parts},
     handler::{Answer, AnswerBody, Arguments, CallHandler, HandlerFuture, Handles, Kept, Part, ToolCall},
     idle_rules::IdleRule,
+    offers::{Items, Listed, NoHolder, Resource},
     passthrough::Passthrough,
     policy::{OnChange, Policy},
     rate::Bucket,

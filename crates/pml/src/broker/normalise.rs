@@ -31,7 +31,7 @@ pub(super) fn answer(tool: &Tool, result: CallResult) -> Result<Answer, CallErro
     Ok(Answer { body, held: result.held })
 }
 
-fn blocks(mut content: Vec<Content>) -> AnswerBody {
+pub(super) fn blocks(mut content: Vec<Content>) -> AnswerBody {
     match content.as_mut_slice() {
         [] => AnswerBody::Value(RawValue::NULL.to_owned()),
         [Content::Text(text)] => AnswerBody::Value(std::mem::replace(text, RawValue::NULL.to_owned())),
@@ -99,7 +99,7 @@ fn failed(result: CallResult) -> CallError {
     CallError { data, ..CallError::new(ErrorCode::ToolError, message) }
 }
 
-fn check_depth(body: &AnswerBody) -> Result<(), CallError> {
+pub(super) fn check_depth(body: &AnswerBody) -> Result<(), CallError> {
     let is_deep = |value: &RawValue| {
         // A text has no depth, however long it is.
         !value.get().starts_with('"') && json::depth(value.get()) > json::MAX_DEPTH

@@ -63,8 +63,9 @@ impl fmt::Display for Subject {
 /// A request that is passed on.
 #[derive(Debug)]
 pub struct SubjectRequest {
-    /// What the request is in records: each is a run of its own.
+    /// What the request is in records: each of a client's own is a run of its own.
     pub execution: ExecutionId,
+    pub id: CallId,
     pub subject: Subject,
     pub method: &'static str,
     /// Without `_meta`.
@@ -86,7 +87,7 @@ impl Broker {
     /// Passes a request on and gives back the server's result or error as they were sent; or why the server never heard of
     /// it, or did not answer. Dropping the future cancels the request.
     pub async fn forward_about(&self, request: SubjectRequest) -> Result<Result<Whole, RpcError>, CallError> {
-        let mut record = self.record_about(request.execution, &request.subject, request.method);
+        let mut record = self.record_about((request.execution, request.id), &request.subject, request.method);
         let outcome = self.pass_about(request, &mut record).await;
         recorded(record, outcome).await
     }
@@ -96,7 +97,7 @@ impl Broker {
         request: SubjectRequest,
         record: &mut Record<'_>,
     ) -> Result<Result<Whole, RpcError>, CallError> {
-        let SubjectRequest { execution, subject, method, params, mut meta, relay, owner } = request;
+        let SubjectRequest { execution, id, subject, method, params, mut meta, relay, owner } = request;
         let is_heavy = params.values().any(work::is_heavy);
         let params = work::weighed(is_heavy, move |_| {
             let params = Value::Object(params);
@@ -106,7 +107,7 @@ impl Broker {
         record.args_sha256 = sha256;
         let Value::Object(params) = params else { unreachable!("they are an object") };
         let upstream = self.admit_about(&subject, record)?;
-        meta.entry("traceparent").or_insert_with(|| traceparent(execution, CallId(1)).into());
+        meta.entry("traceparent").or_insert_with(|| traceparent(execution, id).into());
         // Over HTTP, what a request is about is in a header too; a completion is about a value.
         let name = (method != "completion/complete").then_some(subject.name.as_str());
         let forward = Forward { method, params, meta, name, headers: Vec::new(), relay, owner };
@@ -115,7 +116,7 @@ impl Broker {
 
     /// Watches a resource, see [`Upstream::watch`].
     pub async fn watch(&self, subject: &Subject) -> Result<Watch, CallError> {
-        let mut record = self.record_about(ExecutionId::mint(), subject, "resources/subscribe");
+        let mut record = self.record_about((ExecutionId::mint(), CallId(1)), subject, "resources/subscribe");
         record.args_sha256 = hash(&subject.name);
         let outcome = match self.admit_about(subject, &mut record) {
             Ok(upstream) => upstream.watch(&subject.name).await.map_err(CallError::from),
@@ -125,13 +126,18 @@ impl Broker {
         outcome
     }
 
-    fn record_about(&self, execution: ExecutionId, subject: &Subject, method: &'static str) -> Record<'_> {
+    fn record_about(
+        &self,
+        (execution, id): (ExecutionId, CallId),
+        subject: &Subject,
+        method: &'static str,
+    ) -> Record<'_> {
         let mut name = subject.to_string();
         if name.len() > MAX_RECORDED {
             name.truncate(name.floor_char_boundary(MAX_RECORDED));
             name.push('…');
         }
-        let mut record = Record::new(self.sinks(), execution, CallId(1), &name);
+        let mut record = Record::new(self.sinks(), execution, id, &name);
         record.method = Some(method);
         record
     }

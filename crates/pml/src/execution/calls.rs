@@ -6,7 +6,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use pml_wire::{
     CallId, ErrorCode, ExecutionId, Kind, ToolId,
     id::MAX_NAME_BYTES,
-    message::{CallError, ErrorReport, MAX_QUESTION_BYTES, PreflightCall, Read, Search},
+    message::{Ask, CallError, ErrorReport, MAX_QUESTION_BYTES, PreflightCall, Read},
 };
 use serde_json::value::RawValue;
 use tokio::{sync::Semaphore, time::Instant};
@@ -71,7 +71,7 @@ pub(super) struct Calls<'a> {
     handler: &'a dyn CallHandler,
     rate: Option<Bucket>,
     last_id: u32,
-    /// Calls and searches that were made.
+    /// Calls and questions that were made.
     made: u32,
     reads: u32,
     /// Tools that were asked for and do not exist.
@@ -111,14 +111,14 @@ enum Waiting {
         read: Read,
         refusal: Option<CallError>,
     },
-    Search {
+    Ask {
         id: u32,
-        search: Search,
+        ask: Ask,
         refusal: Option<CallError>,
     },
 }
 
-/// A call that the handler has answered, or a read or a search that has.
+/// A call that the handler has answered, or a read or a question that has.
 enum Finished {
     Call { id: CallId, target: String, duration: Duration, outcome: Outcome },
     Other { id: u32, outcome: Outcome },
@@ -184,12 +184,12 @@ impl<'a> Calls<'a> {
         Ok(())
     }
 
-    /// Takes a search from the worker.
-    pub(super) fn accept_search(&mut self, id: u32, search: Search) -> Result<(), Refused> {
+    /// Takes a question from the worker.
+    pub(super) fn accept_ask(&mut self, id: u32, ask: Ask) -> Result<(), Refused> {
         self.next_id(id)?;
         let refusal = self.count()?;
         self.waiting_bytes += MAX_QUESTION_BYTES;
-        self.waiting.push_back(Waiting::Search { id, search, refusal });
+        self.waiting.push_back(Waiting::Ask { id, ask, refusal });
         Ok(())
     }
 
@@ -262,10 +262,10 @@ impl<'a> Calls<'a> {
                     self.waiting_bytes -= MAX_QUESTION_BYTES;
                     self.start_read(id, read, refusal);
                 }
-                Waiting::Search { id, search, refusal } => {
+                Waiting::Ask { id, ask, refusal } => {
                     self.waiting_bytes -= MAX_QUESTION_BYTES;
                     let work = match refusal {
-                        None => self.handler.search(search),
+                        None => self.handler.ask(self.execution, CallId(id), ask),
                         Some(refusal) => Box::pin(std::future::ready(Err(refusal))),
                     };
                     let weigh = self.weigher();
@@ -381,7 +381,7 @@ impl<'a> Calls<'a> {
                 self.handler.refused(self.execution, id, &target, &unfinished_error());
                 Some(Open { id, target, started: Instant::now(), bytes: 0 })
             }
-            Waiting::Read { .. } | Waiting::Search { .. } => None,
+            Waiting::Read { .. } | Waiting::Ask { .. } => None,
         });
         self.open.extend(never_started);
         let unfinished = self.open.iter().map(|open| open.target.clone()).collect();

@@ -5,8 +5,8 @@
 use pml_wire::{
     Frame, Kind, json,
     message::{
-        ExecutionComplete, Log, MAX_PREFLIGHT_CALLS, MAX_QUESTION_BYTES, Preflight, PreflightCall, Progress, Read,
-        RpcCall, Search,
+        Ask, ExecutionComplete, Log, MAX_PREFLIGHT_CALLS, MAX_QUESTION_BYTES, Preflight, PreflightCall, Progress, Read,
+        RpcCall,
     },
 };
 use serde_json::value::RawValue;
@@ -27,9 +27,9 @@ pub(super) enum FromWorker {
         id: u32,
         read: Read,
     },
-    Search {
+    Ask {
         id: u32,
-        search: Search,
+        ask: Ask,
     },
     Value(Box<RawValue>),
     Complete(ExecutionComplete),
@@ -65,11 +65,11 @@ impl FromWorker {
                 }
                 FromWorker::Preflight(calls)
             }
-            Kind::Read | Kind::Search if frame.body.len() > MAX_QUESTION_BYTES => {
+            Kind::Read | Kind::Ask if frame.body.len() > MAX_QUESTION_BYTES => {
                 return Err(Violation(format!("a {:?} frame of {} bytes", frame.kind, frame.body.len())));
             }
             Kind::Read => FromWorker::Read { id: frame.id, read: parse(frame)? },
-            Kind::Search => FromWorker::Search { id: frame.id, search: parse(frame)? },
+            Kind::Ask => FromWorker::Ask { id: frame.id, ask: parse(frame)? },
             Kind::Value => {
                 let value: Box<RawValue> = parse(frame)?;
                 if json::depth(value.get()) > json::MAX_DEPTH || value.get().len() > max_result_bytes {

@@ -432,7 +432,7 @@ impl Run<'_> {
                 self.preflight = Asked::Pending(self.calls.preflight(calls));
             }
             FromWorker::Read { id, read } => self.calls.accept_read(id, read)?,
-            FromWorker::Search { id, search } => self.calls.accept_search(id, search)?,
+            FromWorker::Ask { id, ask } => self.calls.accept_ask(id, ask)?,
             FromWorker::Value(value) => self.value = Some(value),
             FromWorker::Complete(complete) if complete.error.is_none() && self.value.is_none() => {
                 return Err(Stop::Violation("an end without a result".to_owned()));

@@ -19,7 +19,7 @@ use tokio_util::{
 
 use super::{
     metrics::Metrics,
-    passthrough::{Lists, Names, Parked},
+    passthrough::{Names, Parked},
     results::{Results, page},
     session::Session,
     shares::Shares,
@@ -97,7 +97,6 @@ pub struct Frontend {
     pub(super) names: Mutex<Option<Arc<Names>>>,
     pub(super) results: Arc<Results>,
     pub(super) parked: Parked,
-    pub(super) lists: Lists,
     /// What each client that lives wants to hear, at least.
     pub(super) log_levels: Mutex<Vec<(Weak<Session>, usize)>>,
     pub(super) runs: Runs,
@@ -112,7 +111,7 @@ pub struct Frontend {
 impl Frontend {
     pub fn new(parts: Parts) -> Arc<Frontend> {
         let Parts { pool, broker, catalog, servers, bus, settings, expose, plain_names, concurrent_runs } = parts;
-        let frontend = Arc::new(Frontend {
+        Arc::new(Frontend {
             pool,
             broker,
             catalog,
@@ -124,18 +123,13 @@ impl Frontend {
             names: Mutex::default(),
             results: Arc::default(),
             parked: Parked::default(),
-            lists: Lists::default(),
             log_levels: Mutex::default(),
             runs: Runs::default(),
             turns: Shares::new(concurrent_runs, MAX_WAITING),
             places: Shares::new(PLACES_PER_TURN * concurrent_runs, MAX_WAITING),
             tasks: TaskTracker::new(),
             metrics: Metrics::default(),
-        });
-        if frontend.passes_through() {
-            frontend.follow_lists();
-        }
-        frontend
+        })
     }
 
     pub(super) fn settings(&self) -> Settings {

@@ -14,6 +14,7 @@ mod follow;
 mod gateway;
 mod http;
 mod instructions;
+mod introductions;
 mod metrics;
 mod passthrough;
 mod results;

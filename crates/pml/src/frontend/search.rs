@@ -73,7 +73,13 @@ impl Frontend {
         }
         let waiting = &waiting[..waiting.len().min(MAX_NOT_READY)];
         not_ready(&mut text, waiting);
-        text_result(&text, json!({ "tools": list, "searched": searched, "not_ready": waiting }))
+        let shown = found.iter().take(list.len()).map(|found| found.tool.id.server());
+        let introductions = self.introduce(&mut text, session, shown);
+        let mut told = json!({ "tools": list, "searched": searched, "not_ready": waiting });
+        if !introductions.is_empty() {
+            told["instructions"] = introductions.into();
+        }
+        text_result(&text, told)
     }
 
     /// The real name of a server.

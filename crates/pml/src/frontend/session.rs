@@ -58,6 +58,8 @@ pub(super) struct Session {
     next_ask: AtomicU64,
     /// Changed tools that the client has been told of.
     told_changes: Mutex<HashSet<ToolId>>,
+    /// The servers whose introductions it has been told.
+    told_introductions: Mutex<HashSet<String>>,
     /// Resources that the client wants to hear about, by the addresses that it knows them by.
     watched: Mutex<HashMap<String, Watched>>,
     /// Cancelled when the client has said that the session has begun: before, it hears of nothing it did not ask for.
@@ -108,6 +110,15 @@ pub(super) struct Scope {
     pub(super) cancel: CancellationToken,
 }
 
+/// Notes that something was told. Being told twice is better than keeping names without end.
+fn is_first<T: Eq + std::hash::Hash>(told: &Mutex<HashSet<T>>, what: T) -> bool {
+    let mut told = lock(told);
+    if told.len() >= MAX_TOLD {
+        told.clear();
+    }
+    told.insert(what)
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -123,6 +134,7 @@ impl Session {
             asked: Mutex::default(),
             next_ask: AtomicU64::new(1),
             told_changes: Mutex::default(),
+            told_introductions: Mutex::default(),
             watched: Mutex::default(),
             initialized: CancellationToken::new(),
             last_stream: Mutex::default(),
@@ -150,12 +162,12 @@ impl Session {
 
     /// Is this the first time that the client is told of a changed tool?
     pub(super) fn tells_change(&self, tool: &ToolId) -> bool {
-        let mut told = lock(&self.told_changes);
-        // Being told twice is better than keeping names without end.
-        if told.len() >= MAX_TOLD {
-            told.clear();
-        }
-        told.insert(tool.clone())
+        is_first(&self.told_changes, tool.clone())
+    }
+
+    /// Is this the first time that the client is told what a server says about itself?
+    pub(super) fn tells_introduction(&self, server: &str) -> bool {
+        is_first(&self.told_introductions, server.to_owned())
     }
 
     /// Begins to serve a request; `None` if one with that id is being served already.

@@ -32,7 +32,8 @@ pub(super) fn all() -> Vec<Value> {
                 - Top-level await; `return value`, or end with an expression. Values are JSON; a returned image is \
                 shown as an image.\n\
                 - `import { callTool, callToolsBatch, progress, searchTools } from \"pml\"`: callTool(\"server:tool\", {...}) \
-                gives {success, result?, error?} and does not throw.\n\
+                gives {success, result?, error?} and does not throw. Also listResources(server?), readResource(uri or link), \
+                getPrompt(server, name, args).\n\
                 - Independent calls: Promise.all. There is no fetch, file system or process; state does not outlive \
                 the run.",
             "inputSchema": {

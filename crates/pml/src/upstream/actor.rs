@@ -24,7 +24,7 @@ use super::{
     connection::{Connection, Era, Reach},
     discovery::{self, Listed},
     failure::{Failure, Retry},
-    handle::{Closing, Command, Status, Upstream, with_words},
+    handle::{Closing, Command, Editions, Status, Upstream, with_words},
     handshake,
     inbox::stopped,
     news::{Digest, News},
@@ -90,6 +90,7 @@ pub fn start(settings: Settings, context: Context) -> (Upstream, impl Future<Out
         declared,
         failure: None,
         was_connected: false,
+        editions: Editions::new(),
     });
     let stop = CancellationToken::new();
     let lives = TaskTracker::new();
@@ -99,6 +100,7 @@ pub fn start(settings: Settings, context: Context) -> (Upstream, impl Future<Out
     let reach = Reach { pml, remote: context.remote.clone(), news, room, lives: lives.clone() };
     let is_retired = Arc::new(AtomicBool::new(false));
     let upstream = Upstream {
+        id: Editions::next(),
         permits: Arc::new(Semaphore::new(settings.concurrency)),
         settings: Arc::clone(&settings),
         commands,
@@ -397,6 +399,7 @@ impl Actor {
             status.declared = Some(declared);
             status.failure = None;
             status.was_connected = true;
+            status.editions = Editions::new();
         });
         self.take_list(seen);
         if is_first {
@@ -492,9 +495,11 @@ impl Actor {
         let server = || self.settings.name.clone();
         let publish = |body| self.context.bus.publish(&*self.correlation, body);
         if digest.resources_changed {
+            self.status.send_modify(|status| status.editions.resources = Editions::next());
             publish(Body::ResourcesChanged { server: server() });
         }
         if digest.prompts_changed {
+            self.status.send_modify(|status| status.editions.prompts = Editions::next());
             publish(Body::PromptsChanged { server: server() });
         }
         for uri in digest.updated {
@@ -519,6 +524,7 @@ impl Actor {
         self.status.send_modify(|status| {
             let reason = status.failure.clone().filter(|_| self.state != State::Terminated).unwrap_or_else(stopped);
             held = status.connection.take().map(|connection| (connection, reason));
+            status.editions = Editions::new();
         });
         if let Some((connection, reason)) = held {
             drop(Closing::new(connection, reason, &self.lives));

@@ -58,7 +58,7 @@ pub(super) async fn list_tools(settings: &Arc<Settings>, connection: &Connection
 }
 
 /// A kind of things that a server lists besides tools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     Resources,
     ResourceTemplates,

@@ -5,7 +5,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use pml_wire::ErrorCode;
@@ -20,6 +20,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     actor::END,
     connection::{Connection, Era, Reach, Request, from_rpc},
+    discovery::Kind,
     failure::{Failure, Retry},
     handshake,
     inbox::{Answer, stopped},
@@ -36,6 +37,7 @@ use crate::{
 /// A handle to one server.
 #[derive(Clone, Debug)]
 pub struct Upstream {
+    pub(super) id: u64,
     pub(super) settings: Arc<Settings>,
     pub(super) commands: mpsc::Sender<Command>,
     pub(super) status: watch::Receiver<Status>,
@@ -126,9 +128,44 @@ pub(super) struct Status {
     /// Why it is not connected.
     pub(super) failure: Option<Failure>,
     pub(super) was_connected: bool,
+    pub(super) editions: Editions,
+}
+
+/// What numbers of lists are taken from: no two lists of this process have the same.
+static EDITION: AtomicU64 = AtomicU64::new(0);
+
+/// Numbers that change whenever what a server lists may have changed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Editions {
+    pub(super) resources: u64,
+    pub(super) prompts: u64,
+}
+
+impl Editions {
+    pub(super) fn new() -> Editions {
+        Editions { resources: Editions::next(), prompts: Editions::next() }
+    }
+
+    pub(super) fn next() -> u64 {
+        EDITION.fetch_add(1, Ordering::Relaxed)
+    }
 }
 
 impl Upstream {
+    /// Tells this server from others that had, or will have, its name.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// A number that changes whenever what the server lists of a kind may have changed.
+    pub fn edition(&self, kind: Kind) -> u64 {
+        let editions = self.status.borrow().editions;
+        match kind {
+            Kind::Resources | Kind::ResourceTemplates => editions.resources,
+            Kind::Prompts => editions.prompts,
+        }
+    }
+
     pub fn settings(&self) -> &Settings {
         &self.settings
     }

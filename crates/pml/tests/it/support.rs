@@ -16,8 +16,8 @@ use pml::{
     sandbox::{Mode, Options, Pool, WorkerLimits},
 };
 use pml_wire::{
-    ErrorCode,
-    message::{CallError, Search},
+    CallId, ErrorCode, ExecutionId,
+    message::{Ask, CallError},
 };
 use serde_json::{Value, value::RawValue};
 use tokio_util::sync::CancellationToken;
@@ -157,7 +157,8 @@ impl CallHandler for Tools {
     }
 
     /// What was asked for.
-    fn search(&self, search: Search) -> HandlerFuture<'_, Result<Answer, CallError>> {
+    fn ask(&self, _: ExecutionId, _: CallId, ask: Ask) -> HandlerFuture<'_, Result<Answer, CallError>> {
+        let Ask::Search(search) = ask else { panic!("only searches are tried with this") };
         let asked = serde_json::value::to_raw_value(&search).unwrap();
         Box::pin(std::future::ready(Ok(asked.into())))
     }

@@ -39,6 +39,37 @@ declare module "pml" {
   /** Calls tools at the same time. The answers are in the order of the calls. */
   export function callToolsBatch(calls: { name: string; args?: object }[]): Promise<CallAnswer[]>;
 
+  /** A resource that a server has, or a template for addresses of some. */
+  export interface ListedResource {
+    server: string;
+    /** For `readResource`; absent in a template. */
+    uri?: string;
+    uriTemplate?: string;
+    name: string;
+    title?: string;
+    description?: string;
+    mimeType?: string;
+    size?: number;
+    [key: string]: any;
+  }
+
+  /** The resources of all servers, or of one. */
+  export function listResources(server?: string): Promise<ListedResource[]>;
+
+  /**
+   * Reads a resource: the text of one that is text, a handle for other data, an array if there are several parts.
+   * @param resource An address, or a link in the result of a tool.
+   * @param server The server to ask, if several could be meant.
+   */
+  export function readResource(resource: string | { uri: string } | { resource: { uri: string } }, server?: string): Promise<any>;
+
+  /** A prompt of a server, with its arguments filled in. */
+  export function getPrompt(
+    server: string,
+    name: string,
+    args?: Record<string, string>,
+  ): Promise<{ description?: string; messages: { role: "user" | "assistant"; content: any }[] }>;
+
   /** Tells whoever waits for the program how far it is. */
   export function progress(progress: number, total?: number, message?: string): void;
 
@@ -72,6 +103,9 @@ declare module "pml" {
     readonly searchTools: typeof searchTools;
     readonly callTool: typeof callTool;
     readonly callToolsBatch: typeof callToolsBatch;
+    readonly readResource: typeof readResource;
+    readonly listResources: typeof listResources;
+    readonly getPrompt: typeof getPrompt;
     readonly progress: typeof progress;
     readonly ToolError: typeof ToolError;
     readonly ResultHandle: typeof ResultHandle;

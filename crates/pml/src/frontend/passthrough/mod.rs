@@ -2,11 +2,10 @@
 //!
 //! Requests are passed on and answers given back untouched, but for names: a tool or a prompt is called
 //! `server__name`, unless plain names are wanted and only one server has it, and a resource that several servers
-//! list is `pml:SERVER:ADDRESS` ([`addresses`]). Everything goes through the broker, as the calls of programs
+//! list is `pml:SERVER:ADDRESS`. Everything goes through the broker, as the calls of programs
 //! do. What a server asks the client in between is relayed ([`rounds`]) under the server's name ([`questions`]),
 //! also where the two are of different eras.
 
-mod addresses;
 mod lists;
 mod names;
 mod news;
@@ -16,12 +15,12 @@ mod rounds;
 
 use std::sync::{Arc, PoisonError};
 
-use pml_wire::{ErrorCode, ExecutionId, message::CallError};
+use pml_wire::{CallId, ErrorCode, ExecutionId, message::CallError};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-pub(super) use self::{lists::Lists, names::Names, rounds::Parked};
+pub(super) use self::{names::Names, rounds::Parked};
 use self::{
     questions::present_all,
     rounds::{About, Conversation, Ended},
@@ -146,6 +145,7 @@ impl Frontend {
                     let broker = Arc::clone(&self.broker);
                     let request = SubjectRequest {
                         execution: ExecutionId::mint(),
+                        id: CallId(1),
                         subject: subject.clone(),
                         method,
                         params,

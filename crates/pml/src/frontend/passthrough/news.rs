@@ -8,16 +8,14 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::DropGuard;
 
-use super::{
-    super::{
-        gateway::Frontend,
-        rpc::{self, INVALID_REQUEST},
-        session::{MAX_WATCHED, Scope, Session, level},
-        surface::unknown_method,
-    },
-    resources::Resource,
+use super::super::{
+    gateway::Frontend,
+    rpc::{self, INVALID_REQUEST},
+    session::{MAX_WATCHED, Scope, Session, level},
+    surface::unknown_method,
 };
 use crate::{
+    broker::Resource,
     events::{Body, Event, Listener},
     shown,
     upstream::{RpcError, Watch},
