@@ -21,7 +21,7 @@ use std::{
 };
 
 use pml::{
-    broker::{AnswerBody, Arguments, CallHandler, Policy, ToolCall},
+    broker::{AnswerBody, Arguments, CallHandler, Notices, Policy, ToolCall},
     execution::{self, Budget, Request},
     sandbox::{Mode, Options, Pool, WorkerLimits},
     serve::{self, Services},
@@ -216,6 +216,7 @@ impl Gateway {
                 tool: format!("{}:{tool}", self.name).parse().expect("a tool"),
                 args: Arguments::new(args.clone(), None),
                 suggests: true,
+                notices: Notices::default(),
             };
             let started = Instant::now();
             let answer = self.services.broker.call(call).await.expect("an answer");

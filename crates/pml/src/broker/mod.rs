@@ -16,6 +16,7 @@ mod door;
 mod handler;
 mod idle_rules;
 mod normalise;
+mod notices;
 mod passthrough;
 mod policy;
 mod preflight;
@@ -29,6 +30,7 @@ pub use self::{
     door::{Broker, Parts},
     handler::{Answer, AnswerBody, Arguments, CallHandler, HandlerFuture, Handles, Kept, Part, ToolCall},
     idle_rules::IdleRule,
+    notices::Notices,
     passthrough::Passthrough,
     policy::{OnChange, Policy},
     rate::Bucket,

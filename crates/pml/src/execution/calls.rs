@@ -17,7 +17,7 @@ use super::{
     vault::{Limits, Told, Vault, Weighed, weigh},
 };
 use crate::{
-    broker::{Answer, Bucket, CallHandler, HandlerFuture, ToolCall},
+    broker::{Answer, Bucket, CallHandler, HandlerFuture, Notices, ToolCall},
     room::Room,
     work::{self, AT_ONCE_BYTES, Waiter},
 };
@@ -86,6 +86,8 @@ pub(super) struct Calls<'a> {
     /// Arguments of those, together.
     open_bytes: usize,
     records: Vec<CallRecord>,
+    /// Warnings about calls.
+    pub(super) notices: Notices,
     pub(super) vault: Vault,
 }
 
@@ -144,6 +146,7 @@ impl<'a> Calls<'a> {
             open: Vec::new(),
             open_bytes: 0,
             records: Vec::new(),
+            notices: Notices::default(),
             vault: Vault::new(budget.result_bytes, handler.room().total_bytes()),
         }
     }
@@ -300,7 +303,8 @@ impl<'a> Calls<'a> {
                 let tool = self.handler.canonical(tool);
                 tool.as_str().clone_into(&mut target);
                 let suggests = self.unknown < SUGGESTIONS;
-                let call = ToolCall { execution: self.execution, id, tool, args, suggests };
+                let notices = self.notices.clone();
+                let call = ToolCall { execution: self.execution, id, tool, args, suggests, notices };
                 listener(Event::CallStarted(&call));
                 self.handler.call(call)
             }

@@ -150,6 +150,7 @@ pub async fn run(
     if let Err(error) = &result {
         span.record("code", error.code.as_str());
     }
+    run.warnings.extend(run.calls.notices.take());
     let (calls, unfinished) = run.calls.finish();
     if !unfinished.is_empty() && result.is_ok() {
         // The count is exact; a flood of names would help nobody.
