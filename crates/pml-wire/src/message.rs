@@ -95,6 +95,9 @@ pub struct PreflightCall {
     /// Those of which the value can be `undefined`, and then is not sent.
     #[serde(default)]
     pub perhaps: Vec<String>,
+    /// The arguments whose values are written out whole, as they are sent.
+    #[serde(default)]
+    pub values: serde_json::Map<String, serde_json::Value>,
     /// There may be more arguments than `keys`: a spread, a computed name, or no object literal.
     pub is_open: bool,
     /// The call is made whenever the program runs to that place, and its failure fails the program.

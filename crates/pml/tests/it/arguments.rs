@@ -64,6 +64,41 @@ async fn an_argument_that_the_schema_does_not_name_is_a_warning() {
 }
 
 #[tokio::test]
+async fn values_that_are_written_out_are_checked_before_the_program_runs() {
+    let gateway = gateway();
+    #[rustfmt::skip]
+    let table = [
+        ("mcp.fix.dialect_list({ limit: '5' })",        r#"the arguments of `fix:dialect_list` are wrong: args.limit: expected integer | null, got "5""#),
+        ("mcp.fix.dialect_list({ filter: { author: 1 } })", "args.filter.author: expected string, got 1"),
+        ("mcp.fix.dialect_method({ method: 'checks', note: x })", r#""get_labels" | "get_check_runs", got "checks""#),
+        ("mcp.fix.dialect_method({ methd: 'get' })",    "`fix:dialect_method` needs the argument `method`; `methd` is not known, did you mean `method`?"),
+        ("mcp.fix.add({ a: 1, b: '2' })",               r#"args.b: expected number, got "2""#),
+    ];
+    for (call, expected) in table {
+        let program = format!("const x = 'x';\nawait mcp.fix.count({{ key: 'k' }});\nawait {call}");
+        let outcome = gateway.run(&program).await;
+        let error = outcome.result.unwrap_err();
+        assert_eq!(error.code, ErrorCode::PreflightFailed, "{call}: {}", error.message);
+        assert!(error.message.contains(expected) && error.message.contains("line 3"), "{call}: {}", error.message);
+        // With the signature, and nothing was done.
+        assert!(error.message.contains("\n  signature: mcp.fix."), "{}", error.message);
+        assert!(outcome.calls.is_empty());
+    }
+    assert_eq!(gateway.value("return (await mcp.fix.counters({})).calls").await, 1);
+    // What can be right when it is sent is not refused; nor is a required argument that has a default.
+    for call in [
+        "mcp.fix.dialect_default({})",
+        "mcp.fix.dialect_list({ limit: Number('5') })",
+        "mcp.fix.dialect_list({ limit: '5', ...{ limit: 5 } })",
+        "mcp.fix.dialect_null({ name: null })",
+    ] {
+        let outcome = gateway.run(&format!("return await {call}")).await;
+        assert!(outcome.result.is_ok() && outcome.warnings.is_empty(), "{call}: {outcome:?}");
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn signatures_have_what_a_call_needs() {
     let gateway = gateway();
     let program = r#"import { searchTools } from "pml";
