@@ -237,6 +237,8 @@ impl Gateway {
         let code = "for (let i = 0; i < 10; i++) await mcp.everything.echo({ message: 'hello' }); return 1";
         let budget = Budget {
             timeout: Duration::from_secs(30),
+            max_timeout: Duration::from_secs(30),
+            total: Duration::from_secs(30),
             memory_bytes: 64 * MIB,
             code_bytes: MIB,
             result_bytes: 8 * MIB,

@@ -16,6 +16,8 @@ const LOG: u8 = 18;
 const VALUE: u8 = 21;
 const COMPLETE: u8 = 22;
 const SEARCH: u8 = 25;
+const WAITING: u8 = 26;
+const AWAKE: u8 = 27;
 
 fn frame(kind: u8, id: u32, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(body.len()).expect("short");
@@ -133,6 +135,16 @@ fn play(name: &str) -> io::Result<u8> {
             if socket.write_all(&frame(RPC_CALL, id, args.as_bytes())).is_err() {
                 break;
             }
+        }
+    }
+    if does("pretend-to-wait") || does("wait-for-nothing") {
+        if does("pretend-to-wait") {
+            socket.write_all(&frame(RPC_CALL, 1, br#"{"target":"test:hang","args":{}}"#))?;
+        }
+        // Again and again, and it never stops by itself.
+        loop {
+            socket.write_all(&[frame(WAITING, 0, b""), frame(AWAKE, 0, b""), frame(WAITING, 0, b"")].concat())?;
+            thread::sleep(Duration::from_millis(10));
         }
     }
     if does("flood-calls") {

@@ -240,6 +240,11 @@ impl<'a> Calls<'a> {
         !self.in_flight.is_empty()
     }
 
+    /// Is anything asked for that is not answered?
+    pub(super) fn any_unanswered(&self) -> bool {
+        !self.in_flight.is_empty() || !self.waiting.is_empty()
+    }
+
     /// Some tools whose calls have not ended.
     pub(super) fn open_tools(&self) -> Vec<&str> {
         let mut tools: Vec<_> = self.open.iter().map(|open| open.target.as_str()).collect();

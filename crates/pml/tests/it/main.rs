@@ -36,6 +36,7 @@ mod servers_cli;
 mod shown;
 mod standstill;
 mod support;
+mod time;
 mod tokens;
 mod trust;
 mod upstream;
