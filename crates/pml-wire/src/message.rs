@@ -27,8 +27,10 @@ pub struct Init {
 /// What one run may use. The host enforces all of it again, or from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Wall-clock time, from the moment `Init` arrives.
+    /// Time that the program may compute, from the moment `Init` arrives. Waiting for the host is not counted.
     pub timeout_ms: u64,
+    /// Time that the run may take in all.
+    pub total_ms: u64,
     /// Memory of the engine.
     pub memory_bytes: usize,
     /// Size of the result, and of the arguments of one call, as JSON.
@@ -72,6 +74,9 @@ impl CallError {
     }
 }
 
+/// How long a worker waits before it says so with a `Waiting`, in milliseconds.
+pub const WAITING_AFTER_MS: u64 = 5;
+
 /// The exit code of a worker that ran out of memory where it could not send a frame.
 pub const EXIT_OUT_OF_MEMORY: i32 = 102;
 
@@ -95,6 +100,9 @@ pub struct PreflightCall {
     /// Those of which the value can be `undefined`, and then is not sent.
     #[serde(default)]
     pub perhaps: Vec<String>,
+    /// The arguments whose values are written out whole, as they are sent.
+    #[serde(default)]
+    pub values: serde_json::Map<String, serde_json::Value>,
     /// There may be more arguments than `keys`: a spread, a computed name, or no object literal.
     pub is_open: bool,
     /// The call is made whenever the program runs to that place, and its failure fails the program.

@@ -11,7 +11,7 @@
 //! A socket that fails means that the host is gone, and then there is nobody to tell: the worker
 //! leaves.
 
-use std::{io, os::fd::RawFd, time::Duration};
+use std::{cell::Cell, io, os::fd::RawFd, rc::Rc, time::Duration};
 
 use pml_wire::{Decoder, Frame, Kind, frame};
 use serde::Serialize;
@@ -46,6 +46,8 @@ pub(crate) struct Channel {
     decoder: Decoder,
     /// Most bytes that may wait to be written. Twice as many may be read while waiting to write.
     room: usize,
+    /// How long the program has waited for the host in here.
+    waited: Rc<Cell<Duration>>,
 }
 
 impl Channel {
@@ -57,7 +59,13 @@ impl Channel {
             // The host is trusted; what it sends is bounded by its own limits.
             decoder: Decoder::new(u32::MAX),
             room: FLUSH_BYTES,
+            waited: Rc::default(),
         }
+    }
+
+    /// Adds to `waited` what a program waits for the host in here: for room, and for what it asked.
+    pub(crate) fn count_waiting(&mut self, waited: Rc<Cell<Duration>>) {
+        self.waited = waited;
     }
 
     /// Sets how many bytes may wait to be written.
@@ -71,6 +79,10 @@ impl Channel {
         if self.unwritten() >= FLUSH_BYTES || Moment::now().since(self.flushed) > FLUSH_AFTER {
             self.flush();
         }
+        if self.unwritten() <= self.room {
+            return;
+        }
+        let started = Moment::now();
         while self.unwritten() > self.room {
             if poll(libc::POLLIN | libc::POLLOUT, None) & libc::POLLOUT != 0 {
                 self.flush();
@@ -78,6 +90,7 @@ impl Channel {
                 last_words::leave_out_of_memory();
             }
         }
+        self.waited.set(self.waited.get() + Moment::now().since(started));
     }
 
     /// Puts a frame with a JSON body into the buffer.
@@ -181,8 +194,10 @@ impl Channel {
 
     /// Waits for the next frame, however long it takes.
     pub(crate) fn receive(&mut self) -> Frame {
+        let started = Moment::now();
         loop {
             if let Some(frame) = self.next_frame() {
+                self.waited.set(self.waited.get() + Moment::now().since(started));
                 return frame;
             }
             self.wait(None);

@@ -134,8 +134,14 @@ struct Seen {
 fn run(code: &str) -> Seen {
     let mut worker = Worker::start();
     assert_eq!(worker.receive().kind, Kind::Ready);
-    let limits =
-        Limits { timeout_ms: 10_000, memory_bytes: 64 << 20, result_bytes: 8 << 20, log_bytes: 1 << 20, decisions: 10 };
+    let limits = Limits {
+        timeout_ms: 10_000,
+        total_ms: 60_000,
+        memory_bytes: 64 << 20,
+        result_bytes: 8 << 20,
+        log_bytes: 1 << 20,
+        decisions: 10,
+    };
     let args = to_raw_value(&Value::Null).unwrap();
     worker.send(Kind::Init, 0, &json!(Init { name: "agent.ts".to_owned(), code: code.to_owned(), args, limits }));
 

@@ -273,6 +273,8 @@ impl Bench {
         let request = Request::new(code);
         let budget = Budget {
             timeout: Duration::from_secs(30),
+            max_timeout: Duration::from_secs(30),
+            total: Duration::from_secs(30),
             memory_bytes: 256 * MIB,
             code_bytes: 256 * 1024,
             result_bytes: 2 * PAYLOAD_BYTES,

@@ -21,7 +21,7 @@ use std::{
 };
 
 use pml::{
-    broker::{AnswerBody, Arguments, CallHandler, Policy, ToolCall},
+    broker::{AnswerBody, Arguments, CallHandler, Notices, Policy, ToolCall},
     execution::{self, Budget, Request},
     sandbox::{Mode, Options, Pool, WorkerLimits},
     serve::{self, Services},
@@ -233,6 +233,7 @@ impl Gateway {
                 tool: format!("{}:{tool}", self.name).parse().expect("a tool"),
                 args: Arguments::new(args.clone(), None),
                 suggests: true,
+                notices: Notices::default(),
             };
             let started = Instant::now();
             let answer = self.services.broker.call(call).await.expect("an answer");
@@ -253,6 +254,8 @@ impl Gateway {
         let code = "for (let i = 0; i < 10; i++) await mcp.everything.echo({ message: 'hello' }); return 1";
         let budget = Budget {
             timeout: Duration::from_secs(30),
+            max_timeout: Duration::from_secs(30),
+            total: Duration::from_secs(30),
             memory_bytes: 64 * MIB,
             code_bytes: MIB,
             result_bytes: 8 * MIB,

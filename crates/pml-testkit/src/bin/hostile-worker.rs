@@ -15,7 +15,9 @@ const RPC_CALL: u8 = 17;
 const LOG: u8 = 18;
 const VALUE: u8 = 21;
 const COMPLETE: u8 = 22;
-const SEARCH: u8 = 25;
+const ASK: u8 = 25;
+const WAITING: u8 = 26;
+const AWAKE: u8 = 27;
 
 fn frame(kind: u8, id: u32, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(body.len()).expect("short");
@@ -73,9 +75,9 @@ fn play(name: &str) -> io::Result<u8> {
         ("id-zero", call(0)),
         ("id-twice", [call(1), call(1)].concat()),
         ("id-ahead", call(u32::MAX)),
-        ("bad-search", frame(SEARCH, 1, b"{\"query\":[\"x\"]}")),
-        ("large-search", frame(SEARCH, 1, format!(r#"{{"query":"{}"}}"#, "x".repeat(1 << 20)).as_bytes())),
-        ("search-out-of-turn", frame(SEARCH, 2, b"{\"query\":\"x\"}")),
+        ("bad-search", frame(ASK, 1, b"{\"search\":{\"query\":[\"x\"]}}")),
+        ("large-search", frame(ASK, 1, format!(r#"{{"search":{{"query":"{}"}}}}"#, "x".repeat(1 << 20)).as_bytes())),
+        ("search-out-of-turn", frame(ASK, 2, b"{\"search\":{\"query\":\"x\"}}")),
         ("names-twice", [frame(20, 0, b""), frame(20, 0, b"")].concat()),
         ("large-value", frame(VALUE, 0, format!("\"{}\"", "x".repeat(8 << 20)).as_bytes())),
         ("complete-without-value", frame(COMPLETE, 0, b"{}")),
@@ -135,6 +137,16 @@ fn play(name: &str) -> io::Result<u8> {
             }
         }
     }
+    if does("pretend-to-wait") || does("wait-for-nothing") {
+        if does("pretend-to-wait") {
+            socket.write_all(&frame(RPC_CALL, 1, br#"{"target":"test:hang","args":{}}"#))?;
+        }
+        // Again and again, and it never stops by itself.
+        loop {
+            socket.write_all(&[frame(WAITING, 0, b""), frame(AWAKE, 0, b""), frame(WAITING, 0, b"")].concat())?;
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
     if does("flood-calls") {
         for id in 1.. {
             socket.write_all(&call(id))?;
@@ -142,7 +154,7 @@ fn play(name: &str) -> io::Result<u8> {
     }
     if does("flood-searches") {
         for id in 1.. {
-            socket.write_all(&frame(SEARCH, id, b"{\"query\":\"x\"}"))?;
+            socket.write_all(&frame(ASK, id, b"{\"search\":{\"query\":\"x\"}}"))?;
         }
     }
     if does("smuggle-call") {

@@ -4,6 +4,7 @@
 //! through it. In between, [`Session::rehearse`] runs a tiny program, so that the pages a run
 //! writes to are the worker's own before anybody waits for it.
 
+mod deadline;
 mod handles;
 mod inspect;
 mod natives;
@@ -23,7 +24,7 @@ use std::{
 
 use pml_wire::{
     ErrorCode, Frame, Kind,
-    message::{CallError, ErrorReport, ExecutionComplete, Init, Limits, Preflight, PreflightCall},
+    message::{CallError, ErrorReport, ExecutionComplete, Init, Limits, Preflight, PreflightCall, WAITING_AFTER_MS},
 };
 use rquickjs::{
     Context, Ctx, Function, Module, Object, Promise, Runtime, Value,
@@ -34,7 +35,7 @@ use rquickjs::{
     promise::PromiseState,
 };
 
-use self::{inspect::Helpers, report::Reporter, timers::Timers, to_json::Intrinsics};
+use self::{deadline::Deadline, inspect::Helpers, report::Reporter, timers::Timers, to_json::Intrinsics};
 use crate::{
     channel::{self, Channel, Wait},
     clock::Moment,
@@ -51,7 +52,7 @@ const PREFLIGHT_BYTES: usize = 48 * 1024;
 /// Memory that the compiler gets for each byte of a program, besides the limit of the run. Ordinary programs need less.
 const COMPILER_BYTES: usize = 64;
 /// How long a program waits before the host is told that it does.
-const MOMENT: Duration = Duration::from_millis(5);
+const MOMENT: Duration = Duration::from_millis(WAITING_AFTER_MS);
 /// Answers that are settled before the program goes on, about.
 const SETTLE_BYTES: usize = 1024 * 1024;
 /// How often a program that never pauses is asked whether its host still lives.
@@ -123,13 +124,6 @@ struct Prelude<'js> {
     intrinsics: Intrinsics<'js>,
 }
 
-/// The moment after which the engine stops, shared with its interrupt handler.
-#[derive(Debug, Default)]
-struct Deadline {
-    at: Cell<Option<Moment>>,
-    passed: Cell<bool>,
-}
-
 /// A realm ready for one program.
 #[derive(Debug)]
 pub(crate) struct Session<'js> {
@@ -162,13 +156,8 @@ fn interrupt_handler(deadline: Rc<Deadline>) -> Box<dyn FnMut() -> bool> {
                 last_words::leave();
             }
         }
-        let passes = deadline.at.get().is_some_and(|at| now > at);
-        if passes {
-            // Once: nothing of the program survives it, and the report needs the engine.
-            deadline.at.set(None);
-            deadline.passed.set(true);
-        }
-        passes
+        // Once: nothing of the program survives it, and the report needs the engine.
+        deadline.passed().is_none() && deadline.passes(now)
     })
 }
 
@@ -216,23 +205,28 @@ impl<'js> Session<'js> {
 
     /// Runs the program of `init` and tells the host how it ended.
     pub(crate) fn run(&self, init: &Init) {
-        let Limits { timeout_ms, memory_bytes, log_bytes, .. } = init.limits;
+        let Limits { memory_bytes, log_bytes, .. } = init.limits;
         let started = Moment::now();
         self.state.started.set(started);
         self.state.limits.set(init.limits);
         self.state.log_left.set(log_bytes);
-        self.deadline.at.set(Some(started.after(Duration::from_millis(timeout_ms))));
+        self.deadline.start(started, init.limits);
         memory::set_limit(memory_bytes);
-        self.state.channel.borrow_mut().set_room(memory_bytes);
+        let mut channel = self.state.channel.borrow_mut();
+        channel.set_room(memory_bytes);
+        channel.count_waiting(self.deadline.waited());
+        drop(channel);
 
         let mut outcome = self.execute(&init.code, &init.name, init.args.get());
         // Also if the engine was stopped in something that we asked of it, and coped with.
-        if self.deadline.passed.get() && outcome.as_ref().err().is_none_or(|report| report.code != ErrorCode::Timeout) {
-            outcome = Err(report::out_of_time(timeout_ms));
+        if let Some(limit) = self.deadline.passed()
+            && outcome.as_ref().err().is_none_or(|report| report.code != ErrorCode::Timeout)
+        {
+            outcome = Err(report::out_of_time(limit, init.limits));
         }
 
         // What is said about the end must not be cut short by what ended the run.
-        self.deadline.at.set(None);
+        self.deadline.end();
         let mut complete = ExecutionComplete {
             error: None,
             warnings: self.state.warnings.take(),
@@ -305,7 +299,11 @@ impl<'js> Session<'js> {
                 self.state.channel.borrow_mut().send(Kind::Preflight, 0, &body);
                 return;
             }
-            preflight.calls.truncate(preflight.calls.len() / 2);
+            // First without the values: the host checks those again when the calls are made.
+            match preflight.calls.iter().all(|call| call.values.is_empty()) {
+                true => preflight.calls.truncate(preflight.calls.len() / 2),
+                false => preflight.calls.iter_mut().for_each(|call| call.values.clear()),
+            }
         }
     }
 
@@ -366,7 +364,7 @@ impl<'js> Session<'js> {
     }
 
     fn deadline_has_passed(&self) -> bool {
-        self.deadline.passed.get() || self.deadline.at.get().is_some_and(|at| Moment::now() > at)
+        self.deadline.passes(Moment::now())
     }
 
     /// Sends what is waiting, and settles what the host has answered. If that is nothing, waits until bytes arrive, a
@@ -376,9 +374,14 @@ impl<'js> Session<'js> {
         if self.settle_arrived() {
             return;
         }
-        let until = [next_timer, self.deadline.at.get()].into_iter().flatten().min();
-        let limit = until.map(|until| until.since(Moment::now()));
-        if self.wait(limit) == Wait::Data {
+        let waits_for_host = !self.state.pending.borrow().is_empty();
+        let until = [next_timer, self.deadline.until(waits_for_host)].into_iter().flatten().min();
+        let started = Moment::now();
+        let waited = self.wait(until.map(|until| until.since(started)));
+        if waits_for_host {
+            self.deadline.wait(Moment::now().since(started));
+        }
+        if waited == Wait::Data {
             self.settle_arrived();
         }
     }
@@ -465,7 +468,7 @@ struct Success {
 }
 
 const REHEARSAL_LIMITS: Limits =
-    Limits { timeout_ms: 0, memory_bytes: 0, result_bytes: 1024, log_bytes: 0, decisions: 1 };
+    Limits { timeout_ms: 0, total_ms: 0, memory_bytes: 0, result_bytes: 1024, log_bytes: 0, decisions: 1 };
 
 /// The one module there is.
 struct OnlyPml;

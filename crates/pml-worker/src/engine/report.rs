@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use pml_wire::{ErrorCode, ToolId, message::ErrorReport};
+use pml_wire::{
+    ErrorCode, ToolId,
+    message::{ErrorReport, Limits},
+};
 use rquickjs::{Object, Value};
 
-use super::{Session, inspect, raw, to_json::Failure};
+use super::{Session, deadline::Limit, inspect, raw, to_json::Failure};
 use crate::{
     last_words, memory,
     transpile::{MODULE_EXPORTS, Source},
@@ -62,7 +65,7 @@ impl<'a, 'js> Reporter<'a, 'js> {
 
     /// The program threw, was stopped, or ran out of something.
     pub(super) fn exception(&self, exception: Value<'js>) -> Box<ErrorReport> {
-        if self.session.deadline.passed.get() && exception.is_uncatchable_error() {
+        if self.session.deadline.passed().is_some() && exception.is_uncatchable_error() {
             return self.timeout(Some(&exception));
         }
         let message = self.message(&exception);
@@ -103,21 +106,26 @@ impl<'a, 'js> Reporter<'a, 'js> {
 
     /// The deadline has passed; `interrupted` is the engine's error, if it was at work.
     pub(super) fn timeout(&self, interrupted: Option<&Value<'js>>) -> Box<ErrorReport> {
-        let limit = Duration::from_millis(self.session.state.limits.get().timeout_ms);
+        let limits = self.session.state.limits.get();
+        let limit = self.session.deadline.passed().unwrap_or(Limit::Computing);
+        let report = out_of_time(limit, limits);
         let pending = self.session.state.pending.borrow();
         let mut targets: Vec<_> = pending.values().map(|call| call.target.as_str()).collect();
         targets.sort_unstable();
         targets.dedup();
         targets.truncate(5);
-        if interrupted.is_none() && !targets.is_empty() {
-            let targets = targets.join("`, `");
-            let message = format!("the program ran longer than {limit:?}, waiting for `{targets}`");
-            let hint = "make fewer or smaller calls, or raise the limit with --timeout or limits.timeout_ms";
-            return Box::new(ErrorReport::new(ErrorCode::Timeout, message).with_hint(hint));
-        }
-        let report = out_of_time(self.session.state.limits.get().timeout_ms);
         match interrupted {
             Some(exception) => Box::new(self.locate(*report, exception)),
+            None if !targets.is_empty() => {
+                let message = format!("{}, waiting for `{}`", report.message, targets.join("`, `"));
+                Box::new(ErrorReport { message, ..*report })
+            }
+            // Nothing of it runs, so it has slept.
+            None if limit == Limit::Computing => {
+                let message = format!("{}, waiting for its own timers", report.message);
+                let hint = "sleep less, or raise the limit with timeout_ms, --timeout or limits.timeout_ms";
+                Box::new(ErrorReport { message, ..*report }.with_hint(hint))
+            }
             None => report,
         }
     }
@@ -288,11 +296,22 @@ impl<'a, 'js> Reporter<'a, 'js> {
     }
 }
 
-/// The one wording of a deadline that has passed while the program computed.
-pub(super) fn out_of_time(timeout_ms: u64) -> Box<ErrorReport> {
-    let limit = Duration::from_millis(timeout_ms);
-    let hint = "look for a loop that never ends, or raise the limit with --timeout or limits.timeout_ms";
-    Box::new(ErrorReport::new(ErrorCode::Timeout, format!("the program ran longer than {limit:?}")).with_hint(hint))
+/// The one wording of a limit that has passed.
+pub(super) fn out_of_time(limit: Limit, limits: Limits) -> Box<ErrorReport> {
+    let (message, hint) = match limit {
+        Limit::Computing => (
+            format!(
+                "the program ran for longer than {:?}, besides waiting for tools",
+                Duration::from_millis(limits.timeout_ms)
+            ),
+            "look for a loop that never ends, or raise the limit with timeout_ms, --timeout or limits.timeout_ms",
+        ),
+        Limit::Total => (
+            format!("the run took longer than {:?} in all", Duration::from_millis(limits.total_ms)),
+            "make fewer or faster calls, or raise the limit with --total or limits.total_ms",
+        ),
+    };
+    Box::new(ErrorReport::new(ErrorCode::Timeout, message).with_hint(hint))
 }
 
 fn shorten(mut text: String, bytes: usize) -> String {

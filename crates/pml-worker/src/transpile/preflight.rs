@@ -16,10 +16,16 @@ use pml_wire::{
     message::{MAX_PREFLIGHT_CALLS, PreflightCall},
 };
 
+use serde_json::{Map, Value};
+
 use super::Source;
 
 /// By these a program could reach the global object and put another `mcp` there.
 const WAYS_TO_THE_GLOBALS: [&str; 3] = ["globalThis", "eval", "Function"];
+
+/// Bytes of values that are written out in one call, about. Longer ones are checked when the call is made.
+const MAX_VALUE_BYTES: usize = 4096;
+const MAX_VALUE_DEPTH: usize = 16;
 
 /// Finds the calls in `program`, as it was parsed. Walks it only if it can name a tool at all.
 pub(super) fn find<'a>(program: &oxc::ast::ast::Program<'a>, scoping: &Scoping, source: &Source) -> Vec<PreflightCall> {
@@ -123,12 +129,13 @@ impl<'a> Finder<'_> {
             false => (self.tool(&call.callee), call.arguments.first()),
         };
         let Some(target) = target else { return };
-        let Keys { sure, perhaps, is_open } = keys(arguments);
+        let Keys { sure, perhaps, values, is_open } = keys(arguments);
         let position = self.source.position(call.span.start);
         self.calls.push(PreflightCall {
             target,
             keys: sure,
             perhaps,
+            values,
             is_open,
             // `callTool` answers a failure, and does not throw it.
             is_certain: !is_call_tool && self.is_certain() && self.handed_over.contains(&call.span),
@@ -256,12 +263,15 @@ struct Keys {
     sure: Vec<String>,
     /// Those whose value may turn out to be none.
     perhaps: Vec<String>,
+    /// Those whose value is written out.
+    values: Map<String, Value>,
     /// There may be more.
     is_open: bool,
 }
 
 fn keys(arguments: Option<&Argument<'_>>) -> Keys {
     let mut keys = Keys::default();
+    let mut left = MAX_VALUE_BYTES;
     let Some(arguments) = arguments else { return keys };
     let Some(Expression::ObjectExpression(object)) = arguments.as_expression().map(Expression::get_inner_expression)
     else {
@@ -278,11 +288,80 @@ fn keys(arguments: Option<&Argument<'_>>) -> Keys {
             // Not a property but the prototype, which is not sent; nor is what is undefined.
             Some("__proto__") if !property.computed && !property.shorthand => {}
             Some(_) if property.value.get_inner_expression().is_undefined() => {}
-            Some(name) if is_sent(property.value.get_inner_expression()) => keys.sure.push(name.to_owned()),
-            Some(name) => keys.perhaps.push(name.to_owned()),
+            Some(name) => {
+                // Of two with the same name, the last counts.
+                keys.values.remove(name);
+                match literal(&property.value, &mut left, 0) {
+                    Some(value) => {
+                        keys.sure.push(name.to_owned());
+                        keys.values.insert(name.to_owned(), value);
+                    }
+                    None if is_sent(property.value.get_inner_expression()) => keys.sure.push(name.to_owned()),
+                    None => keys.perhaps.push(name.to_owned()),
+                }
+            }
         }
     }
+    // What is spread or computed may replace what is written out.
+    if keys.is_open {
+        keys.values.clear();
+    }
     keys
+}
+
+/// The value of an expression that is written out whole, as it is sent. Takes from the bytes that are left.
+fn literal(value: &Expression<'_>, left: &mut usize, depth: usize) -> Option<Value> {
+    if depth > MAX_VALUE_DEPTH {
+        return None;
+    }
+    let mut text = |text: &str| {
+        *left = left.checked_sub(text.len())?;
+        Some(Value::from(text))
+    };
+    match value.get_inner_expression() {
+        Expression::StringLiteral(it) if !it.lone_surrogates => text(&it.value),
+        Expression::TemplateLiteral(it) => it.single_quasi().and_then(|quasi| text(&quasi)),
+        Expression::NumericLiteral(it) => number(it.value),
+        Expression::UnaryExpression(it) if it.operator == UnaryOperator::UnaryNegation => match &it.argument {
+            Expression::NumericLiteral(it) => number(-it.value),
+            _ => None,
+        },
+        Expression::BooleanLiteral(it) => Some(it.value.into()),
+        Expression::NullLiteral(_) => Some(Value::Null),
+        Expression::ArrayExpression(it) => {
+            *left = left.checked_sub(it.elements.len())?;
+            let items = it.elements.iter().map(|element| literal(element.as_expression()?, left, depth + 1));
+            items.collect::<Option<Vec<_>>>().map(Value::from)
+        }
+        Expression::ObjectExpression(it) => {
+            let mut members = Map::new();
+            for property in &it.properties {
+                let ObjectPropertyKind::ObjectProperty(property) = property else { return None };
+                let name = property.key.static_name()?;
+                *left = left.checked_sub(name.len() + 1)?;
+                // The one is called, the other is no property.
+                if ["toJSON", "__proto__"].contains(&&*name) {
+                    return None;
+                }
+                if property.value.get_inner_expression().is_undefined() {
+                    members.remove(&*name);
+                    continue;
+                }
+                members.insert(name.into_owned(), literal(&property.value, left, depth + 1)?);
+            }
+            Some(members.into())
+        }
+        _ => None,
+    }
+}
+
+/// A number as JSON has it.
+fn number(value: f64) -> Option<Value> {
+    const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
+    match value.fract() == 0.0 && value.abs() <= MAX_SAFE {
+        true => Some((value as i64).into()),
+        false => serde_json::Number::from_f64(value).map(Value::from),
+    }
 }
 
 /// Is this a value that JSON has, whatever the program does?
@@ -317,6 +396,32 @@ mod tests {
             format!("{} {}({}{open}){certain}", call.line, call.target, keys.join(","))
         };
         program.calls.iter().map(show).collect()
+    }
+
+    #[test]
+    fn values_that_are_written_out_are_read_off() {
+        let long = "x".repeat(5000);
+        #[rustfmt::skip]
+        let table = [
+            ("{ a: 1, b: -1.5, c: 'x', d: `y`, e: true, f: null }",     r#"{"a":1,"b":-1.5,"c":"x","d":"y","e":true,"f":null}"#),
+            ("{ a: [1, ['x']], b: { c: { d: 1e3 } } }",                 r#"{"a":[1,["x"]],"b":{"c":{"d":1000}}}"#),
+            ("{ a: ('x' as const)!, 'b c': 0x10, b: { x: undefined } }", r#"{"a":"x","b":{},"b c":16}"#),
+            // What is computed, or is something else when it is sent.
+            ("{ a: x, b: x + 1, c: `${x}`, d: [x], e: { x }, f: 1n, g: -x, h: [, 1], i: [...x], j: { ...x } }", "{}"),
+            ("{ a: { toJSON: 1 }, b: { __proto__: 1 }, c: { get x() { return 1 } }, d: '\\ud800', e: undefined }", "{}"),
+            ("{ a: 1, a: x }",                                          "{}"),
+            ("{ a: x, a: 1 }",                                          r#"{"a":1}"#),
+            ("{ a: 1, ...x }",                                          "{}"),
+            ("{ a: 1, [x]: 2 }",                                        "{}"),
+            ("x",                                                       "{}"),
+            (&*format!("{{ a: 1, b: '{long}', c: 2 }}"),                r#"{"a":1,"c":2}"#),
+        ];
+        for (arguments, expected) in table {
+            let code = format!("let x: any; await mcp.a.b({arguments})");
+            let program = compile(&code, "agent.ts", Probes::Insert).unwrap();
+            let values = serde_json::Value::from(program.calls[0].values.clone());
+            assert_eq!(values, serde_json::from_str::<serde_json::Value>(expected).unwrap(), "{arguments}");
+        }
     }
 
     #[test]

@@ -217,10 +217,13 @@ impl Broker {
     }
 
     async fn checked_call(&self, call: ToolCall, record: &mut Record<'_>) -> Result<Answer, CallError> {
-        let ToolCall { execution, id, tool, args, suggests } = call;
+        let ToolCall { execution, id, tool, args, suggests, notices } = call;
         let (tool, upstream) = self.admit(&tool, suggests, record).await?;
         // Only now are values put in for handles: a call that is refused costs nothing.
         let prepared = prepare(&tool, args, &self.room, record).await?;
+        for unknown in &prepared.checked.unknown {
+            notices.add(format!("the schema of `{}` does not name {unknown}", tool.id));
+        }
         let settings = upstream.settings();
         let is_shared = settings.is_trusted && tool.hints.is_read_only;
         let ttl = settings.cache_ttl.filter(|_| tool.hints.is_idempotent);
@@ -336,10 +339,18 @@ fn allowed_names(snapshot: &Snapshot, rules: &Rules, pins: &Pins) -> Arc<str> {
 /// Arguments that may be sent.
 struct Prepared {
     args: Box<RawValue>,
-    /// Those that also go into headers.
-    headers: Vec<(String, String)>,
+    checked: Checked,
     /// The room that they take.
     _held: Charge,
+}
+
+/// What is known of arguments that were checked.
+#[derive(Default)]
+struct Checked {
+    /// Those that also go into headers.
+    headers: Vec<(String, String)>,
+    /// Those that the schema is silent about, each with what may have been meant.
+    unknown: Vec<String>,
 }
 
 /// A hash of JSON text. A long one is worked out elsewhere.
@@ -369,8 +380,8 @@ async fn prepare(
     })?;
     if bytes <= AT_ONCE_BYTES {
         let args = args.fill()?;
-        if let Ok(headers) = check_arguments(tool, &args, Pace::Quick) {
-            return Ok(Prepared { args, headers: headers?, _held: held });
+        if let Ok(checked) = check_arguments(tool, &args, Pace::Quick) {
+            return Ok(Prepared { args, checked: checked?, _held: held });
         }
         let (tool, args) = (Arc::clone(tool), args);
         let (args, checked) = work::elsewhere(move |_| {
@@ -378,26 +389,22 @@ async fn prepare(
             (args, checked)
         })
         .await;
-        return Ok(Prepared { args, headers: checked.unwrap_or_else(|TooSlow| Ok(Vec::new()))?, _held: held });
+        return Ok(Prepared { args, checked: checked.unwrap_or_else(|TooSlow| Ok(Checked::default()))?, _held: held });
     }
     let tool = Arc::clone(tool);
     let work = move |_: &Waiter| {
         let args = args.fill()?;
-        let checked = check_arguments(&tool, &args, Pace::Thorough).unwrap_or_else(|TooSlow| Ok(Vec::new()));
-        Ok::<_, CallError>((hash(args.get()), checked.map(|headers| (args, headers))))
+        let checked = check_arguments(&tool, &args, Pace::Thorough).unwrap_or_else(|TooSlow| Ok(Checked::default()));
+        Ok::<_, CallError>((hash(args.get()), checked.map(|checked| (args, checked))))
     };
     let (sha256, checked) = work::elsewhere(work).await?;
     record.args_sha256 = sha256;
-    let (args, headers) = checked?;
-    Ok(Prepared { args, headers, _held: held })
+    let (args, checked) = checked?;
+    Ok(Prepared { args, checked, _held: held })
 }
 
-/// Checks the arguments of a call. Those that also go into headers.
-fn check_arguments(
-    tool: &Tool,
-    args: &RawValue,
-    pace: Pace,
-) -> Result<Result<Vec<(String, String)>, CallError>, TooSlow> {
+/// Checks the arguments of a call.
+fn check_arguments(tool: &Tool, args: &RawValue, pace: Pace) -> Result<Result<Checked, CallError>, TooSlow> {
     let invalid = |why: String| {
         CallError::new(ErrorCode::InvalidArguments, format!("the arguments of `{}` are wrong: {why}", tool.id))
     };
@@ -410,7 +417,9 @@ fn check_arguments(
         Err(err) => return Ok(Err(invalid(err.to_string()))),
     };
     let verdict = tool.check_arguments(&value, pace)?;
-    Ok(verdict.map_err(invalid).map(|()| tool.header_arguments(&value)))
+    Ok(verdict
+        .map_err(invalid)
+        .map(|()| Checked { headers: tool.header_arguments(&value), unknown: tool.unknown_arguments(&value) }))
 }
 
 async fn execute(
@@ -420,7 +429,7 @@ async fn execute(
     traceparent: String,
     room: Room,
 ) -> Result<Answer, CallError> {
-    let Prepared { args, headers, _held: held } = prepared;
+    let Prepared { args, checked: Checked { headers, .. }, _held: held } = prepared;
     let args = Arc::new(args);
     let result = upstream.execute(&Invocation { tool: tool.id.tool(), args, traceparent, headers }).await?;
     drop(held);

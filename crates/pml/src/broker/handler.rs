@@ -8,6 +8,7 @@ use pml_wire::{
 };
 use serde_json::value::RawValue;
 
+use super::notices::Notices;
 use crate::room::{Held, Room};
 
 /// The way from a program's calls to real tools.
@@ -55,6 +56,8 @@ pub struct ToolCall {
     pub args: Arguments,
     /// If there is no such tool, say which may have been meant. That takes time, so not for every one of many.
     pub suggests: bool,
+    /// Where warnings about the call go.
+    pub notices: Notices,
 }
 
 /// The arguments of a call, a JSON object. The values that handles in them stand for are put in when they are needed.

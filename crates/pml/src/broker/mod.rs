@@ -16,6 +16,7 @@ mod door;
 mod handler;
 mod idle_rules;
 mod normalise;
+mod notices;
 mod offers;
 mod passthrough;
 mod policy;
@@ -31,6 +32,7 @@ pub use self::{
     door::{Broker, Parts},
     handler::{Answer, AnswerBody, Arguments, CallHandler, HandlerFuture, Handles, Kept, Part, ToolCall},
     idle_rules::IdleRule,
+    notices::Notices,
     offers::{Items, Listed, NoHolder, Resource},
     passthrough::Passthrough,
     policy::{OnChange, Policy},

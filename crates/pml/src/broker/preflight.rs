@@ -7,45 +7,92 @@ use pml_wire::{
     message::{ErrorReport, PreflightCall},
 };
 
+use serde_json::Value;
+
 use super::{
     door::{Broker, Rules},
     search::explain_missing,
 };
 use crate::{
-    catalog::{Pins, Searchable, Snapshot, Source, Tool, nearest},
-    work,
+    catalog::{Pace, Pins, Searchable, Snapshot, Source, Tool, nearest},
+    work::{self, Waiter},
 };
 
 /// Mistakes that one report names, and missing tools that others are suggested for.
 const MAX_MISTAKES: usize = 10;
+/// Signatures that one report shows.
+const MAX_SIGNATURES: usize = 5;
+/// So many calls are checked at once; more, elsewhere.
+const AT_ONCE_CALLS: usize = 8;
 
 /// What is wrong with a call. What may have been meant takes time to find out, so it is said of a few only.
 enum Mistake {
     /// There is no such tool.
     Missing(ToolId),
+    /// The tool does not take these arguments.
+    Arguments(Arc<Tool>, Vec<Wrong>),
+    Denied(String),
+}
+
+/// What is wrong with the arguments of a call.
+enum Wrong {
     /// The tool has no such argument.
-    Argument(Arc<Tool>, String),
-    Other(String),
+    Unknown(String),
+    /// It needs these. The names of arguments that were given and that it does not know.
+    Missing { needed: Vec<String>, unknown: Vec<String> },
+    /// Values of others are wrong.
+    Values(String),
 }
 
 impl Mistake {
     /// What is wrong, and if `suggests`, what may have been meant.
     fn tell(&self, suggests: bool, known: &Known) -> String {
         match self {
-            Mistake::Other(text) => text.clone(),
+            Mistake::Denied(text) => text.clone(),
             Mistake::Missing(id) if suggests => {
                 explain_missing(&known.snapshot, id, (&known.rules, &known.pins), known.index.as_ref())
             }
             Mistake::Missing(id) => format!("there is no tool `{id}`"),
-            Mistake::Argument(tool, unknown) => {
-                let hint = if suggests { nearest_argument(tool, unknown) } else { String::new() };
-                format!("`{}` has no argument `{unknown}`{hint}", tool.id)
+            Mistake::Arguments(tool, wrong) => {
+                wrong.iter().map(|wrong| wrong.tell(tool, suggests)).collect::<Vec<_>>().join("; ")
             }
+        }
+    }
+
+    /// The tool whose signature helps.
+    fn tool(&self) -> Option<&Arc<Tool>> {
+        match self {
+            Mistake::Arguments(tool, _) => Some(tool),
+            Mistake::Missing(_) | Mistake::Denied(_) => None,
         }
     }
 }
 
-/// What suggestions are taken from.
+impl Wrong {
+    fn tell(&self, tool: &Tool, suggests: bool) -> String {
+        let id = &tool.id;
+        match self {
+            Wrong::Unknown(name) => {
+                let hint = if suggests { nearest_argument(tool, name) } else { String::new() };
+                format!("`{id}` has no argument `{name}`{hint}")
+            }
+            Wrong::Missing { needed, unknown } => {
+                let meant = |name: &String| nearest(name, unknown.iter().map(String::as_str)).first().copied();
+                let misspelt = needed.iter().filter(|_| suggests).find_map(|name| Some((meant(name)?, name)));
+                let hint = match misspelt {
+                    Some((written, name)) => format!("; `{written}` is not known, did you mean `{name}`?"),
+                    None => String::new(),
+                };
+                let plural = if needed.len() == 1 { "" } else { "s" };
+                format!("`{id}` needs the argument{plural} `{}`{hint}", needed.join("`, `"))
+            }
+            Wrong::Values(text) => format!("the arguments of `{id}` are wrong: {text}"),
+        }
+    }
+}
+
+/// What calls are checked against, and suggestions taken from.
+#[derive(Clone)]
 struct Known {
     snapshot: Arc<Snapshot>,
     rules: Arc<Rules>,
@@ -60,47 +107,47 @@ impl Broker {
         execution: ExecutionId,
         calls: Vec<PreflightCall>,
     ) -> Result<Vec<String>, Box<ErrorReport>> {
+        let calls: Arc<[PreflightCall]> = calls.into();
+        let (mut known, mut mistakes) = self.mistakes(&calls).await;
         // What is bound to be called is started anyway, and what is known of it from earlier may not
         // be true any more; so nothing is refused before the server itself was asked.
-        let snapshot = self.snapshot();
         let doubtful: BTreeSet<_> = calls
             .iter()
-            .filter(|call| call.is_certain)
-            .filter_map(|call| {
+            .enumerate()
+            .filter(|(_, call)| call.is_certain)
+            .filter_map(|(place, call)| {
                 let id = call.target.parse::<ToolId>().ok()?;
-                let server = snapshot.server_name(id.server())?;
-                let is_doubtful = match snapshot.listing(server) {
+                let server = known.snapshot.server_name(id.server())?;
+                let is_doubtful = match known.snapshot.listing(server) {
                     None => true,
-                    Some(listing) => listing.source == Source::Cached && self.mistake(&snapshot, call).is_some(),
+                    Some(listing) => {
+                        listing.source == Source::Cached && mistakes.iter().any(|(wrong, _)| *wrong == place)
+                    }
                 };
                 is_doubtful.then(|| server.to_owned())
             })
             .collect();
-        futures_util::future::join_all(doubtful.iter().map(|server| self.discover(server))).await;
-
-        let snapshot = self.snapshot();
-        let mut mistakes: Vec<(usize, Mistake, bool)> = Vec::new();
-        for (place, call) in calls.iter().enumerate() {
-            if let Some(mistake) = self.mistake(&snapshot, call) {
-                let is_fatal = call.is_certain && !self.may_appear(&snapshot, call, &calls[..place]);
-                mistakes.push((place, mistake, is_fatal));
-            }
+        if !doubtful.is_empty() {
+            futures_util::future::join_all(doubtful.iter().map(|server| self.discover(server))).await;
+            (known, mistakes) = self.mistakes(&calls).await;
         }
-        let index = match mistakes.iter().any(|(_, mistake, _)| matches!(mistake, Mistake::Missing(_))) {
-            true => self.suggesting().await,
-            false => None,
-        };
-        let known = Known { snapshot: Arc::clone(&snapshot), rules: self.rules(), pins: self.pins.clone(), index };
+
+        let mut mistakes: Vec<(usize, Mistake, bool)> = mistakes
+            .into_iter()
+            .map(|(place, mistake)| {
+                let call = &calls[place];
+                let is_fatal = call.is_certain && !self.may_appear(&known.snapshot, call, &calls[..place]);
+                (place, mistake, is_fatal)
+            })
+            .collect();
+        if mistakes.iter().any(|(_, mistake, _)| matches!(mistake, Mistake::Missing(_))) {
+            known.index = self.suggesting().await;
+        }
+        let snapshot = Arc::clone(&known.snapshot);
         // Those that stop the program first.
         mistakes.sort_by_key(|(.., is_fatal)| !is_fatal);
-        let told = work::weighed(!mistakes.is_empty(), move |_| {
-            let told = mistakes.into_iter().enumerate();
-            told.map(|(number, (place, mistake, is_fatal))| {
-                (place, mistake.tell(number < MAX_MISTAKES, &known), is_fatal)
-            })
-            .collect::<Vec<_>>()
-        });
-        let told = told.await.into_iter().map(|(place, text, is_fatal)| (&calls[place], text, is_fatal));
+        let told = work::weighed(!mistakes.is_empty(), move |_| tell(&mistakes, &known)).await;
+        let told = told.into_iter().map(|(place, text, is_fatal)| (&calls[place], text, is_fatal));
         let (fatal, harmless): (Vec<_>, Vec<_>) = told.partition(|(.., is_fatal)| *is_fatal);
         let fatal: Vec<_> = fatal.into_iter().map(|(call, text, _)| (call, text)).collect();
         let warnings: Vec<_> =
@@ -124,19 +171,18 @@ impl Broker {
         Err(Box::new(report))
     }
 
-    /// What is wrong with one call, as far as that can be known.
-    fn mistake(&self, snapshot: &Snapshot, call: &PreflightCall) -> Option<Mistake> {
-        let id: ToolId = call.target.parse().ok()?;
-        let Some(tool) = snapshot.tool(&id) else {
-            // A server that has never been reached may have any tool.
-            let is_known = snapshot.server_name(id.server()).is_none_or(|server| snapshot.listing(server).is_some());
-            return is_known.then_some(Mistake::Missing(id));
+    /// What is wrong with which of the calls, as far as that can be known now, and from what.
+    async fn mistakes(&self, calls: &Arc<[PreflightCall]>) -> (Known, Vec<(usize, Mistake)>) {
+        let known = Known { snapshot: self.snapshot(), rules: self.rules(), pins: self.pins.clone(), index: None };
+        let is_heavy = calls.len() > AT_ONCE_CALLS || calls.iter().any(|call| call.values.values().any(work::is_heavy));
+        let pace = if is_heavy { Pace::Thorough } else { Pace::Quick };
+        let calls = Arc::clone(calls);
+        let work = move |waiter: &Waiter| {
+            let places = calls.iter().enumerate().take_while(|_| !waiter.is_gone());
+            let mistakes = places.filter_map(|(place, call)| Some((place, known.mistake(call, pace)?))).collect();
+            (known, mistakes)
         };
-        let verdict = self.rules().policy.judge(&tool.id, &self.pins);
-        if !verdict.is_allowed {
-            return Some(Mistake::Other(verdict.explain(&tool.id)));
-        }
-        wrong_arguments(tool, call)
+        work::weighed(is_heavy, work).await
     }
 
     /// May the tool be there when it is called? A server that says when its tools change may do so while
@@ -151,19 +197,62 @@ impl Broker {
     }
 }
 
-fn wrong_arguments(tool: &Arc<Tool>, call: &PreflightCall) -> Option<Mistake> {
+impl Known {
+    /// What is wrong with one call, as far as that can be known.
+    fn mistake(&self, call: &PreflightCall, pace: Pace) -> Option<Mistake> {
+        let Known { snapshot, rules, pins, .. } = self;
+        let id: ToolId = call.target.parse().ok()?;
+        let Some(tool) = snapshot.tool(&id) else {
+            // A server that has never been reached may have any tool.
+            let is_known = snapshot.server_name(id.server()).is_none_or(|server| snapshot.listing(server).is_some());
+            return is_known.then_some(Mistake::Missing(id));
+        };
+        let verdict = rules.policy.judge(&tool.id, pins);
+        if !verdict.is_allowed {
+            return Some(Mistake::Denied(verdict.explain(&tool.id)));
+        }
+        let wrong = wrong_arguments(tool, call, pace);
+        (!wrong.is_empty()).then(|| Mistake::Arguments(Arc::clone(tool), wrong))
+    }
+}
+
+/// What is wrong with the arguments that can be read off. What takes too long to check is checked by the call itself.
+fn wrong_arguments(tool: &Tool, call: &PreflightCall, pace: Pace) -> Vec<Wrong> {
+    let mut wrong = Vec::new();
     if let Some(accepted) = tool.accepted()
         && let Some(unknown) = call.keys.iter().find(|key| !accepted.contains(&key.as_str()))
     {
-        return Some(Mistake::Argument(Arc::clone(tool), unknown.clone()));
+        wrong.push(Wrong::Unknown(unknown.clone()));
     }
-    if call.is_open {
-        return None;
+    if !call.values.is_empty()
+        && let Ok(Err(text)) = tool.check_some_arguments(&Value::Object(call.values.clone()), pace)
+    {
+        wrong.push(Wrong::Values(text));
     }
-    let missing: Vec<_> =
-        tool.required().filter(|name| !call.keys.iter().chain(&call.perhaps).any(|key| key == name)).collect();
-    (!missing.is_empty())
-        .then(|| Mistake::Other(format!("`{}` needs the argument `{}`", tool.id, missing.join("`, `"))))
+    let is_given = |name: &str| call.keys.iter().chain(&call.perhaps).any(|key| key == name);
+    let needed: Vec<_> = tool.required().filter(|name| !is_given(name)).map(str::to_owned).collect();
+    if !call.is_open && !needed.is_empty() {
+        let known = &tool.input_schema["properties"];
+        let unknown = call.keys.iter().filter(|key| known.get(key.as_str()).is_none()).cloned().collect();
+        wrong.push(Wrong::Missing { needed, unknown });
+    }
+    wrong
+}
+
+/// The mistakes in words, each with the signature of its tool where that was not shown before.
+fn tell(mistakes: &[(usize, Mistake, bool)], known: &Known) -> Vec<(usize, String, bool)> {
+    let mut shown = BTreeSet::new();
+    let told = mistakes.iter().enumerate().map(|(number, (place, mistake, is_fatal))| {
+        let mut text = mistake.tell(number < MAX_MISTAKES, known);
+        if let Some(tool) = mistake.tool().filter(|_| shown.len() < MAX_SIGNATURES)
+            && shown.insert(tool.id.clone())
+        {
+            text.push_str("\n  signature: ");
+            text.push_str(tool.signature());
+        }
+        (*place, text, *is_fatal)
+    });
+    told.collect()
 }
 
 /// The argument that may have been meant, or those that there are.

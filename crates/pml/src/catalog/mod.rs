@@ -1,18 +1,24 @@
 //! What tools there are: an immutable snapshot, swapped whole.
 
+#[cfg(test)]
+mod agreement;
 mod builder;
 mod cache;
 mod files;
 mod finder;
 mod header_arguments;
 mod listing;
+mod mistakes;
 mod model;
 mod pins;
+mod references;
 mod schema;
 mod schema_cost;
+mod schema_form;
 mod snapshot;
 mod tool;
 pub mod typescript;
+mod unknown;
 mod vectors;
 
 pub use self::{

@@ -2,18 +2,21 @@
 //!
 //! Schemas are somebody else's: they may be broken, huge or hostile. One that cannot be compiled
 //! checks nothing; none is ever fetched; and a check that would take long is not made
-//! ([`super::schema_cost`]).
+//! ([`super::schema_cost`]). [`super::schema_form`] has what they mean where the drafts do not say it,
+//! [`super::mistakes`] the words for what is wrong.
 
-use jsonschema::{PatternOptions, ValidationError, Validator, error::ValidationErrorKind};
+use jsonschema::{PatternOptions, ValidationError, Validator};
 use pml_wire::ToolId;
 use serde_json::Value;
 
-use super::schema_cost::Costs;
+use super::{
+    mistakes,
+    schema_cost::Costs,
+    schema_form::{Side, checked_form},
+};
 
-/// Mistakes that one message names.
-const MAX_MISTAKES: usize = 3;
-/// Longest description of one mistake.
-const MISTAKE_BYTES: usize = 300;
+/// Longest reason why a schema cannot be used.
+const REASON_BYTES: usize = 300;
 /// Steps a pattern may take, of those that can go back.
 const PATTERN_STEPS: usize = 100_000;
 
@@ -27,7 +30,15 @@ const QUICK_SCHEMA_BYTES: usize = 16 * 1024;
 /// A compiled schema, or none.
 #[derive(Debug)]
 pub(super) struct Checker {
-    compiled: Option<(Validator, Costs)>,
+    compiled: Option<Compiled>,
+}
+
+#[derive(Debug)]
+struct Compiled {
+    /// What was compiled.
+    form: Value,
+    validator: Validator,
+    costs: Costs,
 }
 
 /// How long a check may take.
@@ -47,76 +58,63 @@ pub struct TooSlow;
 pub type Verdict = Result<(), String>;
 
 impl Checker {
-    /// Compiles the schema of `tool`: 2020-12 unless it names another draft.
-    pub(super) fn new(tool: &ToolId, schema: &Value) -> Checker {
+    /// Compiles the schema of `tool`: 2020-12 unless it names another draft. Its references are pointers.
+    pub(super) fn new(tool: &ToolId, schema: &Value, side: Side) -> Checker {
         let unused = |reason: &str| {
             tracing::warn!(%tool, reason, "a schema cannot be used, so nothing is checked against it");
             Checker { compiled: None }
         };
-        let costs = match Costs::of(schema, schema.to_string().len()) {
+        let form = checked_form(schema, side);
+        let costs = match Costs::of(&form, form.to_string().len()) {
             Ok(costs) => costs,
             Err(reason) => return unused(reason),
         };
-        let options = jsonschema::options()
+        let validator = jsonschema::options()
             .with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(PATTERN_STEPS))
-            .build(schema);
-        match options {
-            Ok(validator) => Checker { compiled: Some((validator, costs)) },
-            Err(err) => unused(&err.to_string().chars().take(MISTAKE_BYTES).collect::<String>()),
+            // Drafts differ in whether a format is a claim or a check, and servers write claims.
+            .should_validate_formats(false)
+            .build(&form);
+        match validator {
+            Ok(validator) => Checker { compiled: Some(Compiled { form, validator, costs }) },
+            Err(err) => unused(&err.to_string().chars().take(REASON_BYTES).collect::<String>()),
         }
     }
 
-    /// Says what is wrong with a value called `name`. `schema` is what this was compiled from.
-    pub(super) fn check(&self, schema: &Value, name: &str, value: &Value, pace: Pace) -> Result<Verdict, TooSlow> {
-        let Some((validator, costs)) = &self.compiled else { return Ok(Ok(())) };
+    /// Says what is wrong with a value called `name`.
+    pub(super) fn check(&self, name: &str, value: &Value, pace: Pace) -> Result<Verdict, TooSlow> {
+        self.check_where(name, value, pace, |_| true)
+    }
+
+    /// Says what is wrong with the properties of an object called `name`, each by itself: more of them may come.
+    pub(super) fn check_properties(&self, name: &str, value: &Value, pace: Pace) -> Result<Verdict, TooSlow> {
+        let is_of_one = |error: &ValidationError<'_>| error.evaluation_path().as_str().starts_with("/properties/");
+        self.check_where(name, value, pace, is_of_one)
+    }
+
+    fn check_where(
+        &self,
+        name: &str,
+        value: &Value,
+        pace: Pace,
+        counts: impl Fn(&ValidationError<'_>) -> bool,
+    ) -> Result<Verdict, TooSlow> {
+        let Some(Compiled { form, validator, costs }) = &self.compiled else { return Ok(Ok(())) };
         let most = match pace {
             Pace::Quick => QUICK_STEPS,
             Pace::Thorough => MAX_STEPS,
         };
-        costs.steps(schema, value, most).map_err(|_| TooSlow)?;
+        costs.steps(form, value, most).map_err(|_| TooSlow)?;
         if validator.is_valid(value) {
             return Ok(Ok(()));
         }
-        let mut mistakes = Vec::new();
-        // A pattern that gave up has found nothing wrong.
-        let gave_up =
-            |error: &ValidationError<'_>| matches!(error.kind(), ValidationErrorKind::BacktrackLimitExceeded { .. });
-        for error in validator.iter_errors(value).filter(|error| !gave_up(error)) {
-            if mistakes.len() == MAX_MISTAKES {
-                mistakes.push("…".to_owned());
-                break;
-            }
-            let mut what = error.to_string();
-            if what.len() > MISTAKE_BYTES {
-                what.truncate(what.floor_char_boundary(MISTAKE_BYTES));
-                what.push('…');
-            }
-            mistakes.push(format!("{}: {what}", path(name, &error.instance_path().to_string())));
-        }
-        Ok(if mistakes.is_empty() { Ok(()) } else { Err(mistakes.join("; ")) })
+        let errors = validator.iter_errors(value).filter(counts);
+        Ok(mistakes::describe(form, name, errors).map_or(Ok(()), Err))
     }
 }
 
 /// Is a schema of this size compiled without holding anybody up?
 pub(super) fn compiles_quickly(schema_bytes: usize) -> bool {
     schema_bytes <= QUICK_SCHEMA_BYTES
-}
-
-/// `/a/0/b-c` as `args.a[0]["b-c"]`.
-fn path(name: &str, pointer: &str) -> String {
-    let mut path = name.to_owned();
-    for part in pointer.split('/').skip(1) {
-        let part = part.replace("~1", "/").replace("~0", "~");
-        let is_identifier = part.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '$')
-            && !part.starts_with(|c: char| c.is_ascii_digit())
-            && !part.is_empty();
-        match part.parse::<usize>() {
-            Ok(index) => path.push_str(&format!("[{index}]")),
-            Err(_) if is_identifier => path.push_str(&format!(".{part}")),
-            Err(_) => path.push_str(&format!("[{}]", Value::from(part))),
-        }
-    }
-    path
 }
 
 /// How much of how many names is looked at for a hint.
@@ -152,11 +150,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::catalog::references;
 
     /// The verdict; what is not checked is fine.
-    fn check(schema: Value, value: Value) -> Verdict {
-        let checker = Checker::new(&"s:t".parse().unwrap(), &schema);
-        checker.check(&schema, "args", &value, Pace::Thorough).unwrap_or(Ok(()))
+    fn check(mut schema: Value, value: Value) -> Verdict {
+        references::localise(&mut schema);
+        let checker = Checker::new(&"s:t".parse().unwrap(), &schema, Side::Arguments);
+        checker.check("args", &value, Pace::Thorough).unwrap_or(Ok(()))
+    }
+
+    /// What is said of values of the argument `a`.
+    fn check_argument(schema: Value, table: &[(Value, &str)]) {
+        for (value, expected) in table {
+            let verdict = check(json!({"properties": {"a": schema}}), json!({"a": value}));
+            assert_eq!(verdict.err().unwrap_or_default(), *expected, "{schema} {value}");
+        }
     }
 
     #[test]
@@ -167,19 +175,158 @@ mod tests {
             "required": ["path"],
             "additionalProperties": false,
         });
+        #[rustfmt::skip]
         let table = [
-            (json!({"path": "a"}), None),
-            (json!({}), Some("args: \"path\" is a required property")),
-            (json!({"path": 1}), Some("args.path: 1 is not of type \"string\"")),
-            (json!({"path": "a", "lines": [1, "x"]}), Some("args.lines[1]: \"x\" is not of type \"integer\"")),
-            (
-                json!({"path": "a", "pth": 1}),
-                Some("args: Additional properties are not allowed ('pth' was unexpected)"),
-            ),
+            (json!({"path": "a"}),                      ""),
+            (json!({}),                                 "args.path: expected string, got nothing"),
+            (json!({"path": 1}),                        "args.path: expected string, got 1"),
+            (json!({"path": "a", "lines": [1, "x"]}),   "args.lines[1]: expected integer, got \"x\""),
+            (json!({"path": "a", "lines": "[1]"}),      "args.lines: expected number[], got \"[1]\"; pass the value itself, not its JSON text"),
+            (json!({"path": "a", "pth": 1}),            "args.pth: expected no such key, got 1; did you mean `path`?"),
+            (json!({"path": "a", "zzz": {"b": 1}}),     "args.zzz: expected no such key, got an object with `b`; known are `lines`, `path`"),
         ];
         for (value, expected) in table {
-            assert_eq!(check(schema.clone(), value.clone()).err().as_deref(), expected, "{value}");
+            assert_eq!(check(schema.clone(), value.clone()).err().unwrap_or_default(), expected, "{value}");
         }
+        // Where others may come, the name that was meant is said all the same.
+        let schema = json!({"properties": {"path": {"type": "string"}}, "required": ["path"]});
+        let said = check(schema, json!({"pth": "a"})).unwrap_err();
+        assert_eq!(said, "args.path: expected string, got nothing; `pth` is not known, did you mean `path`?");
+    }
+
+    #[test]
+    fn what_came_does_not_hide_what_was_expected() {
+        let schema = json!({"properties": {"a": {"type": "integer"}, "b": {"enum": ["on", "off"]}}});
+        let long = "iVBORw0KGgo".repeat(10_000);
+        let many: serde_json::Map<_, _> = (0..20).map(|n| (format!("key{n}"), json!(long))).collect();
+        for value in [json!(long), json!([long]), json!(many)] {
+            let said = check(schema.clone(), json!({"a": value, "b": value})).unwrap_err();
+            assert!(said.contains("args.a: expected integer, got "), "{said}");
+            assert!(said.contains("args.b: expected \"on\" | \"off\", got "), "{said}");
+            assert!(said.len() < 500, "{said}");
+        }
+        let key = "k".repeat(100_000);
+        let said =
+            check(json!({"additionalProperties": {"type": "integer"}}), json!({(key.clone()): key})).unwrap_err();
+        assert!(said.contains(": expected integer, got \"kkk") && said.len() < 1000, "{said}");
+    }
+
+    #[test]
+    fn all_values_of_an_enum_are_named_and_the_nearest() {
+        let methods = ["get", "get_diff", "get_status", "get_files", "get_check_runs", "get_reviews"];
+        let listed = methods.map(|method| format!("\"{method}\"")).join(" | ");
+        let near = format!("args.a: expected {listed}, got \"getCheckRuns\"; did you mean \"get_check_runs\"?");
+        let far = format!("args.a: expected {listed}, got 7");
+        check_argument(json!({"enum": methods}), &[(json!("getCheckRuns"), &near), (json!(7), &far)]);
+        // Within a budget, and the nearest in any case.
+        let many: Vec<_> = (0..10_000).map(|n| format!("value-{n}")).collect();
+        let said = check(json!({"enum": many}), json!("valu-9999")).unwrap_err();
+        assert!(said.contains("more), got \"valu-9999\"; did you mean \"value-999\"?"), "{said}");
+        assert!(said.len() < 1500, "{}", said.len());
+    }
+
+    #[test]
+    fn choices_say_what_was_expected() {
+        let optional = |of: Value| json!({"anyOf": [of, {"type": "null"}]});
+        check_argument(
+            optional(json!({"type": "integer"})),
+            &[(json!("5"), "args.a: expected integer | null, got \"5\""), (json!(null), "")],
+        );
+        check_argument(
+            optional(json!({"enum": ["open", "closed"]})),
+            &[(
+                json!("close"),
+                "args.a: expected \"open\" | \"closed\" | null, got \"close\"; did you mean \"closed\"?",
+            )],
+        );
+        // The one form that the value can be of says what is wrong in it.
+        check_argument(
+            optional(json!({"type": "object", "properties": {"b": {"type": "string"}}, "required": ["b"]})),
+            &[
+                (json!({"b": 1}), "args.a.b: expected string, got 1"),
+                (json!({}), "args.a.b: expected string, got nothing"),
+                (json!(true), "args.a: expected { b: string } | null, got true"),
+            ],
+        );
+        check_argument(
+            optional(json!({"type": "array", "items": optional(json!({"type": "integer", "minimum": 1}))})),
+            &[
+                (json!([1, null, 0]), "args.a[2]: expected a number of at least 1, got 0"),
+                (json!(["x"]), "args.a[0]: expected integer | null, got \"x\""),
+            ],
+        );
+        let form = |kind: &str, key: &str| json!({"type": "object", "properties": {"kind": {"const": kind}, key: {"type": "string"}}, "required": ["kind", key]});
+        check_argument(
+            json!({"oneOf": [form("file", "path"), form("web", "url")]}),
+            &[
+                (json!({"kind": "web"}), "args.a.url: expected string, got nothing"),
+                (
+                    json!({"kind": "db"}),
+                    "args.a: expected { kind: \"file\"; path: string } | { kind: \"web\"; url: string }, got an object with `kind`",
+                ),
+            ],
+        );
+        check_argument(
+            json!({"oneOf": [{"type": "integer"}, {"type": "number"}]}),
+            &[(json!(1), "args.a: expected exactly one of number to fit, got 1")],
+        );
+    }
+
+    #[test]
+    fn every_bound_says_what_was_expected() {
+        #[rustfmt::skip]
+        let table = [
+            (json!({"minimum": 3}),             json!(1),           "a number of at least 3, got 1"),
+            (json!({"exclusiveMaximum": 3}),    json!(3),           "a number under 3, got 3"),
+            (json!({"multipleOf": 3}),          json!(4),           "a multiple of 3, got 4"),
+            (json!({"minLength": 2}),           json!("a"),         "at least 2 characters, got \"a\""),
+            (json!({"maxLength": 1}),           json!("ab"),        "at most 1 character, got \"ab\""),
+            (json!({"pattern": "^a+$"}),        json!("b"),         "text that matches /^a+$/, got \"b\""),
+            (json!({"minItems": 2}),            json!([1]),         "at least 2 items, got an array of 1"),
+            (json!({"uniqueItems": true}),      json!([1, 1]),      "items that are all different, got an array of 2"),
+            (json!({"contains": {"const": 1}}), json!([2]),         "an item that is 1, got an array of 1"),
+            (json!({"maxProperties": 1}),       json!({"a": 1, "b": 2}), "an object with at most 1 key, got an object with `a`, `b`"),
+            (json!({"propertyNames": {"maxLength": 1}}), json!({"ab": 1}), "names that are at most 1 character, got `ab`"),
+            (json!({"not": {"type": "null"}}),  json!(null),        "something other than null, got null"),
+            (json!(false),                      json!(1),           "nothing here, got 1"),
+            (json!({"const": "x"}),             json!(1),           "\"x\", got 1"),
+            (json!({"type": ["integer", "string"]}), json!(1.5),    "integer | string, got 1.5"),
+        ];
+        for (schema, value, expected) in table {
+            let said = check(json!({"properties": {"a": schema}}), json!({"a": value})).unwrap_err();
+            assert_eq!(said, format!("args.a: expected {expected}"), "{schema}");
+        }
+    }
+
+    #[test]
+    fn what_servers_mean_beyond_the_drafts_holds() {
+        let is_fine = |schema: Value, value: Value| check(schema, value).is_ok();
+        let draft7 = "http://json-schema.org/draft-07/schema#";
+        // The server fills in what has a default.
+        let scale =
+            json!({"properties": {"scale": {"enum": ["css", "device"], "default": "css"}}, "required": ["scale"]});
+        assert!(is_fine(scale.clone(), json!({})) && !is_fine(scale, json!({"scale": 1})));
+        // OpenAPI's null.
+        let null = json!({"properties": {"a": {"type": "string", "nullable": true}}});
+        assert!(is_fine(null.clone(), json!({"a": null})) && !is_fine(null, json!({"a": 1})));
+        // A format is a claim in every draft.
+        assert!(is_fine(json!({"$schema": draft7, "properties": {"u": {"format": "uri"}}}), json!({"u": "x y"})));
+        // However a reference is written, the rest is checked too, and so is what it leads to.
+        for (reference, definition) in [
+            ("#/$defs/List<S>", json!({"type": "string"})),
+            ("#/$defs/List%3CS%3E", json!({"type": "string"})),
+            ("#name", json!({"$anchor": "name", "type": "string"})),
+            ("name.json", json!({"$id": "name.json", "type": "string"})),
+        ] {
+            for draft in [draft7, "https://json-schema.org/draft/2020-12/schema", "https://example.org/dialect"] {
+                let schema = json!({"$schema": draft, "properties": {"a": {"$ref": reference}, "b": {"type": "null"}}, "$defs": {"List<S>": definition}});
+                assert!(is_fine(schema.clone(), json!({"a": "x"})), "{schema}");
+                assert!(!is_fine(schema.clone(), json!({"a": 1})), "{schema}");
+                assert!(!is_fine(schema.clone(), json!({"b": 1})), "{schema}");
+            }
+        }
+        let nowhere = json!({"properties": {"a": {"$ref": "https://example.org/x"}, "b": {"type": "null"}}});
+        assert!(is_fine(nowhere.clone(), json!({"a": 1})) && !is_fine(nowhere, json!({"b": 1})));
     }
 
     #[test]
@@ -230,12 +377,6 @@ mod tests {
         let tree = json!({"$ref": "#/$defs/t", "$defs": {"t": {"properties": {"kids": {"type": "array", "items": {"$ref": "#/$defs/t"}}}}}});
         let deep = (0..40).fold(json!({"kids": 1}), |inner, _| json!({"kids": [inner]}));
         assert!(check(tree, deep).is_err());
-    }
-
-    #[test]
-    fn paths_are_written_as_in_a_program() {
-        assert_eq!(path("args", "/a/0/b-c/x~1y"), r#"args.a[0]["b-c"]["x/y"]"#);
-        assert_eq!(path("args", ""), "args");
     }
 
     #[test]

@@ -11,6 +11,8 @@ use std::collections::HashMap;
 use regex_syntax::hir::{Class, Hir, HirKind};
 use serde_json::{Map, Value};
 
+use super::references;
+
 /// Largest schema that is used.
 const MAX_SCHEMA_BYTES: usize = 512 * 1024;
 /// Heaviest pattern that is used, and heaviest sum of all patterns of a schema.
@@ -28,8 +30,6 @@ const MAX_DEPTH: usize = 300;
 pub(super) struct Costs {
     /// How heavy each pattern is, by its text; absent for those that can go back.
     weights: HashMap<String, u64>,
-    /// Where names lead to that are not places: pointers, by name.
-    anchors: HashMap<String, String>,
 }
 
 /// The work is more than was allowed.
@@ -42,46 +42,29 @@ impl Costs {
         if bytes > MAX_SCHEMA_BYTES {
             return Err("it is too large");
         }
-        let mut costs = Costs { weights: HashMap::new(), anchors: HashMap::new() };
-        costs.collect(schema, &mut String::new())?;
+        let mut costs = Costs { weights: HashMap::new() };
+        costs.collect(schema)?;
         match costs.weights.values().sum::<u64>() > MAX_WEIGHTS {
             true => Err("its patterns are too complex"),
             false => Ok(costs),
         }
     }
 
-    fn collect(&mut self, part: &Value, pointer: &mut String) -> Result<(), &'static str> {
-        let length = pointer.len();
+    fn collect(&mut self, part: &Value) -> Result<(), &'static str> {
         match part {
-            Value::Array(items) => {
-                for (index, item) in items.iter().enumerate() {
-                    pointer.push_str(&format!("/{index}"));
-                    self.collect(item, pointer)?;
-                    pointer.truncate(length);
-                }
-            }
-            Value::Object(keys) => {
-                for (key, value) in keys {
-                    match (key.as_str(), value) {
-                        ("pattern", Value::String(pattern)) => self.weigh(pattern)?,
-                        ("patternProperties", Value::Object(patterns)) => {
-                            patterns.keys().try_for_each(|pattern| self.weigh(pattern))?;
-                        }
-                        ("$anchor" | "$dynamicAnchor", Value::String(name)) => {
-                            self.anchors.insert(format!("#{name}"), pointer.clone());
-                        }
-                        ("$id", Value::String(name)) => drop(self.anchors.insert(name.clone(), pointer.clone())),
-                        _ => {}
+            Value::Array(items) => items.iter().try_for_each(|item| self.collect(item)),
+            Value::Object(keys) => keys.iter().try_for_each(|(key, value)| {
+                match (key.as_str(), value) {
+                    ("pattern", Value::String(pattern)) => self.weigh(pattern)?,
+                    ("patternProperties", Value::Object(patterns)) => {
+                        patterns.keys().try_for_each(|pattern| self.weigh(pattern))?;
                     }
-                    pointer.push('/');
-                    pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
-                    self.collect(value, pointer)?;
-                    pointer.truncate(length);
+                    _ => {}
                 }
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+                self.collect(value)
+            }),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
         }
-        Ok(())
     }
 
     fn weigh(&mut self, pattern: &str) -> Result<(), &'static str> {
@@ -155,11 +138,13 @@ impl<'a> Meter<'a> {
         depth: usize,
     ) -> Result<(), TooMuch> {
         match (keyword, part, value) {
-            ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(target), _) => match self.resolve(target) {
-                Some(found) => self.visit(found, value, depth),
-                // Nothing is fetched, so it leads nowhere.
-                None => Ok(()),
-            },
+            ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(target), _) => {
+                match references::target(self.root, target) {
+                    Some(found) => self.visit(found, value, depth),
+                    // Nothing is fetched, so it leads nowhere.
+                    None => Ok(()),
+                }
+            }
             ("allOf" | "anyOf" | "oneOf", Value::Array(parts), _) => {
                 parts.iter().try_for_each(|part| self.visit(part, value, depth))
             }
@@ -217,31 +202,6 @@ impl<'a> Meter<'a> {
             None => self.spend(BACKTRACKING + bytes.saturating_mul(4)),
         }
     }
-
-    /// Where a reference leads: to a place, or to a name.
-    fn resolve(&self, target: &str) -> Option<&'a Value> {
-        let place = match self.costs.anchors.get(target) {
-            Some(place) => place.clone(),
-            None => percent_decode(target.strip_prefix('#')?)?,
-        };
-        self.root.pointer(&place)
-    }
-}
-
-/// A fragment of an address as the text it stands for.
-fn percent_decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => {
-                let digits = [rest.next()?, rest.next()?];
-                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
-            }
-            byte => byte,
-        });
-    }
-    String::from_utf8(bytes).ok()
 }
 
 /// How many values there are in a value; of a long text, one for every few bytes.
@@ -263,7 +223,9 @@ mod tests {
     const MOST: u64 = 20_000_000;
 
     fn steps(schema: &Value, value: &Value) -> Result<u64, TooMuch> {
-        Costs::of(schema, schema.to_string().len()).unwrap().steps(schema, value, MOST)
+        let mut schema = schema.clone();
+        references::localise(&mut schema);
+        Costs::of(&schema, schema.to_string().len()).unwrap().steps(&schema, value, MOST)
     }
 
     #[test]

@@ -8,8 +8,11 @@ use sha2::{Digest, Sha256};
 
 use super::{
     header_arguments::{HeaderArgument, header_arguments},
+    references,
     schema::{Checker, Pace, TooSlow, Verdict, compiles_quickly},
+    schema_form::{Side, has_default},
     typescript::{self, Declared, Returned},
+    unknown::unknown,
 };
 use crate::shown::{self, visible};
 
@@ -65,6 +68,7 @@ impl Tool {
         let schema = |key: &str| {
             let mut schema = object.get(key).filter(|schema| schema.is_object()).cloned()?;
             shown::clean_schema(&mut schema);
+            references::localise(&mut schema);
             Some(schema)
         };
         let output_schema = schema("outputSchema");
@@ -96,34 +100,48 @@ impl Tool {
 
     /// Checks the arguments of a call. The verdict has the path and what was expected.
     pub fn check_arguments(&self, args: &Value, pace: Pace) -> Result<Verdict, TooSlow> {
-        self.check(&self.input, &self.input_schema, "args", args, pace)
+        self.input_checker(pace)?.check("args", args, pace)
+    }
+
+    /// Checks some of the arguments of a call, each by itself.
+    pub fn check_some_arguments(&self, args: &Value, pace: Pace) -> Result<Verdict, TooSlow> {
+        self.input_checker(pace)?.check_properties("args", args, pace)
+    }
+
+    /// Arguments that the schema neither names nor refuses, each with what may have been meant.
+    pub fn unknown_arguments(&self, args: &Value) -> Vec<String> {
+        unknown(&self.input_schema, "args", args)
     }
 
     /// Checks what a call returned, if the tool says what it returns.
     pub fn check_result(&self, result: &Value, pace: Pace) -> Result<Verdict, TooSlow> {
         match &self.output_schema {
-            Some(schema) => self.check(&self.output, schema, "result", result, pace),
+            Some(schema) => self.checker(&self.output, schema, Side::Result, pace)?.check("result", result, pace),
             None => Ok(Ok(())),
         }
     }
 
-    fn check(
+    fn input_checker(&self, pace: Pace) -> Result<&Checker, TooSlow> {
+        self.checker(&self.input, &self.input_schema, Side::Arguments, pace)
+    }
+
+    fn checker<'a>(
         &self,
-        checker: &OnceLock<Checker>,
+        checker: &'a OnceLock<Checker>,
         schema: &Value,
-        name: &str,
-        value: &Value,
+        side: Side,
         pace: Pace,
-    ) -> Result<Verdict, TooSlow> {
+    ) -> Result<&'a Checker, TooSlow> {
         if pace == Pace::Quick && checker.get().is_none() && !compiles_quickly(self.raw.get().len()) {
             return Err(TooSlow);
         }
-        checker.get_or_init(|| Checker::new(&self.id, schema)).check(schema, name, value, pace)
+        Ok(checker.get_or_init(|| Checker::new(&self.id, schema, side)))
     }
 
-    /// The names of the arguments that must be given.
+    /// The names of the arguments that must be given. The server fills in those that have a default.
     pub fn required(&self) -> impl Iterator<Item = &str> {
-        self.input_schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str)
+        let names = self.input_schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        names.filter(|name| self.input_schema.as_object().is_none_or(|schema| !has_default(schema, name)))
     }
 
     /// The names of the arguments that may be given; `None` if any may.
@@ -160,7 +178,7 @@ impl Tool {
     /// What its TypeScript declaration needs.
     pub fn declared(&self) -> Declared<'_> {
         let result = match (&self.output_schema, &self.unwrapped) {
-            (Some(schema), Some(key)) => Returned::Schema(&schema["properties"][key]),
+            (Some(schema), Some(key)) => Returned::Part { whole: schema, part: &schema["properties"][key] },
             (Some(schema), None) => Returned::Schema(schema),
             (None, _) => Returned::Unknown,
         };

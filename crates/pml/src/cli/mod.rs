@@ -330,7 +330,7 @@ fn service_options(config: &Config, who: &str) -> ServiceOptions {
 }
 
 fn pool_options(config: &Config, mode: Mode) -> Options {
-    let Budget { timeout, memory_bytes, result_bytes, .. } = config.limits;
+    let Budget { max_timeout, memory_bytes, result_bytes, .. } = config.limits;
     Options {
         program: sandbox::this_program(),
         mode,
@@ -339,7 +339,7 @@ fn pool_options(config: &Config, mode: Mode) -> Options {
         limits: WorkerLimits {
             memory_bytes: memory_bytes as u64,
             // Whole seconds, and some for the start: the engine and the host stop it long before.
-            cpu_seconds: timeout.as_secs() + 2,
+            cpu_seconds: max_timeout.as_secs() + 2,
         },
         // A result or arguments at their limit, and a little around them.
         max_frame_bytes: u32::try_from(result_bytes + 64 * 1024).unwrap_or(u32::MAX),

@@ -36,9 +36,13 @@ pub(super) struct Args {
     #[arg(long, value_name = "JSON", default_value = "null", hide_default_value = true, allow_hyphen_values = true)]
     args: String,
 
-    /// Wall-clock limit, such as 500ms, 30s or 2m [default: limits.timeout_ms, 30s]
+    /// Time that the program may compute, such as 500ms, 30s or 2m; waiting for tools is not counted [default: limits.timeout_ms, 30s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
+
+    /// Time of the run in all [default: limits.total_ms, 10m]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    total: Option<Duration>,
 
     /// Memory limit in MiB [default: limits.memory_mb, 64]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1024))]
@@ -51,7 +55,10 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: Args, mut config: Config) -> ExitCode {
     if let Some(timeout) = args.timeout {
-        config.limits.timeout = timeout;
+        config.limits.set_timeout(timeout);
+    }
+    if let Some(total) = args.total {
+        config.limits.total = total;
     }
     if let Some(megabytes) = args.memory {
         config.limits.memory_bytes = megabytes as usize * 1024 * 1024;

@@ -212,11 +212,12 @@ async fn follow(
 /// The processes that wait for programs were made for these limits; higher ones need new processes.
 fn keep_within(limits: &mut Budget, first: &Budget) {
     let wanted = *limits;
-    limits.timeout = limits.timeout.min(first.timeout);
+    limits.timeout = limits.timeout.min(first.max_timeout);
+    limits.max_timeout = limits.max_timeout.min(first.max_timeout);
     limits.memory_bytes = limits.memory_bytes.min(first.memory_bytes);
     limits.result_bytes = limits.result_bytes.min(first.result_bytes);
     if *limits != wanted {
-        tracing::warn!("limits.timeout_ms, memory_mb and result_bytes can be raised only by starting pml again");
+        tracing::warn!("limits.max_timeout_ms, memory_mb and result_bytes can be raised only by starting pml again");
     }
 }
 

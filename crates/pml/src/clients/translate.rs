@@ -400,8 +400,8 @@ mod tests {
     fn every_clients_words_become_pmls() {
         #[rustfmt::skip]
         let table = [
-            (Client::Claude, json!({"type": "stdio", "command": "x", "args": ["${A:-b}", 8], "timeout": 400000}),
-                "command = \"x\"\nargs = [\"${A:-b}\", \"8\"]\ncall_timeout_ms = 400000\nmax_call_ms = 400000\n", ""),
+            (Client::Claude, json!({"type": "stdio", "command": "x", "args": ["${A:-b}", 8], "timeout": 700000}),
+                "command = \"x\"\nargs = [\"${A:-b}\", \"8\"]\ncall_timeout_ms = 700000\nmax_call_ms = 700000\n", ""),
             (Client::Claude, json!({"type": "http", "url": "https://x", "headers": {"A": "Bearer ${T}"}, "oauth": {}}),
                 "url = \"https://x\"\nheaders = { A = \"Bearer ${T}\" }\ntype = \"http\"\n", ""),
             (Client::Claude, json!({"type": "http", "url": "https://x", "oauth": {"clientId": "me", "callbackPort": 8080, "xaa": 1}}),

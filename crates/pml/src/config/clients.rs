@@ -173,7 +173,7 @@ mod tests {
           // where I keep my servers
           "mcpServers": {
             "files": {"command": "npx", "args": ["-y", "pkg", 8], "env": {"A": "${B}"}, "timeout": 5000, "alwaysLoad": true, "dev": {}},
-            "slow": {"command": "x", "timeout": 400000},
+            "slow": {"command": "x", "timeout": 700000},
             "far": {"type": "streamable-http", "url": "https://x/mcp", "headers": {"A": "${T}"}, "disabled": true},
           },
           "theme": "dark",
@@ -181,7 +181,7 @@ mod tests {
         let servers = parse(text).unwrap();
         assert_eq!(servers["files"].args, ["-y", "pkg", "8"]);
         assert_eq!((servers["files"].call_timeout_ms, servers["files"].max_call_ms), (Some(5000), None));
-        assert_eq!((servers["slow"].call_timeout_ms, servers["slow"].max_call_ms), (Some(400_000), Some(400_000)));
+        assert_eq!((servers["slow"].call_timeout_ms, servers["slow"].max_call_ms), (Some(700_000), Some(700_000)));
         assert_eq!((servers["far"].enabled, servers["far"].kind), (Some(false), Some(Kind::Http)));
     }
 

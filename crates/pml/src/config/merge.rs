@@ -59,6 +59,8 @@ fn sandbox(project: SandboxFile, own: SandboxFile) -> SandboxFile {
 fn limits(project: LimitsFile, own: LimitsFile) -> LimitsFile {
     LimitsFile {
         timeout_ms: project.timeout_ms.or(own.timeout_ms),
+        max_timeout_ms: project.max_timeout_ms.or(own.max_timeout_ms),
+        total_ms: project.total_ms.or(own.total_ms),
         memory_mb: project.memory_mb.or(own.memory_mb),
         code_bytes: project.code_bytes.or(own.code_bytes),
         result_bytes: project.result_bytes.or(own.result_bytes),

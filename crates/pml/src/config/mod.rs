@@ -182,8 +182,13 @@ pub enum ModeFile {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsFile {
-    /// Wall-clock time. Default: 30 000. At most 3 600 000.
+    /// Time that a program computes; waiting for tools and servers is not counted. Default: 30 000. At most 3 600 000.
     pub timeout_ms: Option<u64>,
+    /// Most that a request may ask for as its `timeout_ms`. Default: 300 000, or `timeout_ms` if that is more. At most
+    /// 3 600 000.
+    pub max_timeout_ms: Option<u64>,
+    /// Time of a run in all. Default: 600 000, or `timeout_ms` if that is more. At most 86 400 000.
+    pub total_ms: Option<u64>,
     /// Memory of the engine. Default: 64. At most 1024.
     pub memory_mb: Option<u64>,
     /// Size of the program. Default: 262 144. At most 16 MiB.
@@ -285,6 +290,13 @@ impl Config {
                 ));
             }
         }
+        let timeout_ms = within("timeout_ms", limits.timeout_ms, 30_000, 3_600_000)?;
+        let max_timeout_ms = within("max_timeout_ms", limits.max_timeout_ms, timeout_ms.max(300_000), 3_600_000)?;
+        if max_timeout_ms < timeout_ms {
+            return Err(format!(
+                "`limits.max_timeout_ms` is {max_timeout_ms}, less than `limits.timeout_ms`, {timeout_ms}"
+            ));
+        }
         Ok(Config {
             policy: Policy {
                 allow: file.policy.allow,
@@ -310,7 +322,9 @@ impl Config {
                 allow_weak: allow_weak.unwrap_or(false),
             },
             limits: Budget {
-                timeout: Duration::from_millis(within("timeout_ms", limits.timeout_ms, 30_000, 3_600_000)?),
+                timeout: Duration::from_millis(timeout_ms),
+                max_timeout: Duration::from_millis(max_timeout_ms),
+                total: Duration::from_millis(within("total_ms", limits.total_ms, timeout_ms.max(600_000), 86_400_000)?),
                 memory_bytes: within("memory_mb", limits.memory_mb, 64, 1024)? as usize * MIB,
                 code_bytes: within("code_bytes", limits.code_bytes, 256 * 1024, 16 * MIB as u64)? as usize,
                 result_bytes: within("result_bytes", limits.result_bytes, 8 * MIB as u64, 1024 * MIB as u64)? as usize,
@@ -407,6 +421,8 @@ mod tests {
     fn an_empty_file_gives_the_defaults() {
         let config = Config::parse("").unwrap();
         assert_eq!(config.limits.timeout, Duration::from_secs(30));
+        assert_eq!(config.limits.max_timeout, Duration::from_secs(300));
+        assert_eq!(config.limits.total, Duration::from_secs(600));
         assert_eq!(config.limits.memory_bytes, 64 * MIB);
         assert_eq!(config.limits.calls, 1000);
         assert_eq!(config.sandbox.mode, Mode::Worker);
@@ -507,6 +523,11 @@ mod tests {
         let table = [
             ("[limits]\ntimeout = 1", &["line 2", "timeout", "timeout_ms"][..]),
             ("[sandbx]", &["sandbx", "sandbox"]),
+            (
+                "[limits]\nmax_timeout_ms = 1000",
+                &["`limits.max_timeout_ms` is 1000, less than `limits.timeout_ms`, 30000"],
+            ),
+            ("[limits]\ntotal_ms = 0", &["`limits.total_ms` is 0", "between 1 and 86400000"]),
             ("[limits]\ntimeout_ms = 0", &["`limits.timeout_ms` is 0", "between 1 and 3600000"]),
             ("[limits]\nmemory_mb = 9999", &["`limits.memory_mb` is 9999"]),
             ("[limits]\nmemory_mb = \"64\"", &["line 2", "expected u64"]),

@@ -35,7 +35,7 @@ const SAFE_VARIABLES: [&str; 14] = [
 ];
 
 /// Longest call unless a server says otherwise.
-const MAX_CALL_MS: u64 = 300_000;
+const MAX_CALL_MS: u64 = 600_000;
 
 /// The value of a variable.
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -193,7 +193,7 @@ impl ServerFile {
         let settings = Settings {
             name: name.to_owned(),
             start_timeout: millis("start_timeout_ms", self.start_timeout_ms, 60_000)?,
-            call_timeout: millis("call_timeout_ms", self.call_timeout_ms, 30_000)?,
+            call_timeout: millis("call_timeout_ms", self.call_timeout_ms, 120_000)?,
             max_call: millis("max_call_ms", self.max_call_ms, MAX_CALL_MS)?,
             concurrency: within("concurrency", self.concurrency, 32, 1000)? as usize,
             calls_per_minute: match self.calls_per_minute {

@@ -17,7 +17,7 @@ use super::{
     vault::{Limits, Told, Vault, Weighed, weigh},
 };
 use crate::{
-    broker::{Answer, Bucket, CallHandler, HandlerFuture, ToolCall},
+    broker::{Answer, Bucket, CallHandler, HandlerFuture, Notices, ToolCall},
     room::Room,
     work::{self, AT_ONCE_BYTES, Waiter},
 };
@@ -86,6 +86,8 @@ pub(super) struct Calls<'a> {
     /// Arguments of those, together.
     open_bytes: usize,
     records: Vec<CallRecord>,
+    /// Warnings about calls.
+    pub(super) notices: Notices,
     pub(super) vault: Vault,
 }
 
@@ -144,6 +146,7 @@ impl<'a> Calls<'a> {
             open: Vec::new(),
             open_bytes: 0,
             records: Vec::new(),
+            notices: Notices::default(),
             vault: Vault::new(budget.result_bytes, handler.room().total_bytes()),
         }
     }
@@ -237,6 +240,11 @@ impl<'a> Calls<'a> {
         !self.in_flight.is_empty()
     }
 
+    /// Is anything asked for that is not answered?
+    pub(super) fn any_unanswered(&self) -> bool {
+        !self.in_flight.is_empty() || !self.waiting.is_empty()
+    }
+
     /// Some tools whose calls have not ended.
     pub(super) fn open_tools(&self) -> Vec<&str> {
         let mut tools: Vec<_> = self.open.iter().map(|open| open.target.as_str()).collect();
@@ -300,7 +308,8 @@ impl<'a> Calls<'a> {
                 let tool = self.handler.canonical(tool);
                 tool.as_str().clone_into(&mut target);
                 let suggests = self.unknown < SUGGESTIONS;
-                let call = ToolCall { execution: self.execution, id, tool, args, suggests };
+                let notices = self.notices.clone();
+                let call = ToolCall { execution: self.execution, id, tool, args, suggests, notices };
                 listener(Event::CallStarted(&call));
                 self.handler.call(call)
             }

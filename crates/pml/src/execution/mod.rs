@@ -4,6 +4,7 @@
 //! calls; [`vault`] keeps what is too large for the sandbox, and [`json_text`] reads parts of it.
 
 mod calls;
+mod clock;
 mod from_worker;
 mod json_text;
 mod outcome;

@@ -1,17 +1,17 @@
 //! The life of one run.
 //!
 //! The worker is treated as hostile: every frame is checked, sizes and ids are bounded, and the
-//! deadline is enforced by killing the process from here. Tool calls go to a [`CallHandler`]; this
+//! limits of time are enforced by killing the process from here. Tool calls go to a [`CallHandler`]; this
 //! module counts them, limits how many run at once, and records how each ended.
 //!
-//! **Invariant:** [`run`] always returns an [`Outcome`], shortly after the deadline at the latest,
+//! **Invariant:** [`run`] always returns an [`Outcome`], shortly after [`Budget::total`] at the latest,
 //! and the worker process is on its way out by then.
 
 use std::{future::Future, num::NonZeroU32, pin::pin, sync::Arc, time::Duration};
 
 use pml_wire::{
     ErrorCode, ExecutionId, Frame, Kind,
-    message::{Decision, ErrorReport, ExecutionComplete, Init, Limits, Log, Progress, log_cost},
+    message::{Decision, ErrorReport, ExecutionComplete, Init, Limits, Log, Progress, WAITING_AFTER_MS, log_cost},
 };
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep_until};
@@ -20,6 +20,7 @@ use tracing::{Instrument, debug, field, info_span};
 
 use super::{
     calls::{Calls, Refused},
+    clock::{Clock, Limit},
     from_worker::{FromWorker, Violation},
     outcome::{CallRecord, Outcome},
 };
@@ -29,8 +30,10 @@ use crate::{
     work::{self, AT_ONCE_BYTES},
 };
 
-/// After the deadline, how long the worker may take to report where it was.
+/// After a limit of time has passed, how long the worker may take to report where it was.
 const GRACE: Duration = Duration::from_millis(40);
+/// A worker has waited for so long when it says so.
+const MOMENT: Duration = Duration::from_millis(WAITING_AFTER_MS);
 
 /// How long the answer to a program is watched for before waiting for it. Measured: 149 µs for a
 /// trivial program without, 76 µs with.
@@ -86,7 +89,12 @@ impl Request {
 /// What one run may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
+    /// How long the program may compute. Waiting for tools and servers is not counted.
     pub timeout: Duration,
+    /// Most that a request may ask for in place of `timeout`.
+    pub max_timeout: Duration,
+    /// How long the run may take in all.
+    pub total: Duration,
     pub memory_bytes: usize,
     pub code_bytes: usize,
     pub result_bytes: usize,
@@ -99,6 +107,15 @@ pub struct Budget {
     pub calls_per_minute: Option<NonZeroU32>,
     /// Branch decisions that are recorded.
     pub decisions: usize,
+}
+
+impl Budget {
+    /// Sets how long the program may compute. The whole may take as long, if that is more than it could take.
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
+        self.max_timeout = self.max_timeout.max(timeout);
+        self.total = self.total.max(timeout);
+    }
 }
 
 /// What can be followed while a run goes on.
@@ -130,6 +147,7 @@ pub async fn run(
         budget,
         listener,
         calls: Calls::new(id, budget, handler),
+        clock: Clock::start(budget.timeout, budget.total),
         media: request.media,
         is_waiting: false,
         has_heard: false,
@@ -150,6 +168,7 @@ pub async fn run(
     if let Err(error) = &result {
         span.record("code", error.code.as_str());
     }
+    run.warnings.extend(run.calls.notices.take());
     let (calls, unfinished) = run.calls.finish();
     if !unfinished.is_empty() && result.is_ok() {
         // The count is exact; a flood of names would help nobody.
@@ -175,6 +194,7 @@ struct Run<'a> {
     budget: Budget,
     listener: &'a (dyn Fn(Event<'_>) + Sync),
     calls: Calls<'a>,
+    clock: Clock,
     media: Media,
     /// Does the program wait, as far as is known?
     is_waiting: bool,
@@ -258,7 +278,8 @@ impl Run<'_> {
             code: request.code,
             args: request.args,
             limits: Limits {
-                timeout_ms: u64::try_from(self.budget.timeout.as_millis()).unwrap_or(u64::MAX),
+                timeout_ms: millis(self.budget.timeout),
+                total_ms: millis(self.budget.total),
                 memory_bytes: self.budget.memory_bytes,
                 result_bytes: self.budget.result_bytes,
                 log_bytes: self.budget.log_bytes,
@@ -293,9 +314,9 @@ impl Run<'_> {
             () = cancel.cancelled() => return Err(cancelled()),
             worker = pool.lease() => worker.map_err(|err| Box::new(err.into()))?,
         };
-        let deadline = Instant::now() + self.budget.timeout;
+        self.clock = Clock::start(self.budget.timeout, self.budget.total);
         worker.send(Kind::Init, 0, init);
-        match self.drive(&mut worker, deadline, cancel).await {
+        match self.drive(&mut worker, cancel).await {
             Ok(result) => {
                 worker.retire();
                 Ok(Attempt::Over(result))
@@ -314,13 +335,8 @@ impl Run<'_> {
     }
 
     /// Moves frames both ways until the run is over.
-    async fn drive(
-        &mut self,
-        worker: &mut Worker,
-        deadline: Instant,
-        cancel: &CancellationToken,
-    ) -> Result<RunResult, Stop> {
-        let mut killed = pin!(sleep_until(deadline + GRACE));
+    async fn drive(&mut self, worker: &mut Worker, cancel: &CancellationToken) -> Result<RunResult, Stop> {
+        let mut killed = pin!(sleep_until(self.clock.deadline().0 + GRACE));
         watch_closely(worker).await?;
         let mut turns = 0_u32;
         loop {
@@ -347,8 +363,13 @@ impl Run<'_> {
             if turns == 0 {
                 tokio::task::yield_now().await;
             }
+            self.clock.set_waiting(self.waits_for_host());
+            let kill_at = self.clock.deadline().0 + GRACE;
+            if killed.deadline() != kill_at {
+                killed.as_mut().reset(kill_at);
+            }
             // While there is always something to do, the runtime seldom looks at its timers.
-            if Instant::now() >= deadline + GRACE {
+            if Instant::now() >= kill_at {
                 return Err(Stop::Report(self.timed_out()));
             }
             // There may be more frames where these came from.
@@ -379,6 +400,10 @@ impl Run<'_> {
                     if let Some(record) = &ended.record {
                         (self.listener)(Event::CallEnded(record));
                     }
+                    // It may have waited for this, and not long enough to say so.
+                    if !self.is_waiting {
+                        self.clock.credit(MOMENT);
+                    }
                     self.wake();
                     let (kind, body) = ended.answer();
                     worker.send(kind, ended.id, body.as_bytes());
@@ -396,6 +421,12 @@ impl Run<'_> {
     /// frames are acted on in order.
     fn is_held_up(&self) -> bool {
         self.preflight.is_pending() || self.large.is_taken()
+    }
+
+    /// Does the program stand still for what the host does, or has others do, as far as is known?
+    fn waits_for_host(&self) -> bool {
+        let is_unread = self.is_held_up() || !self.calls.may_read();
+        is_unread || self.names.is_pending() || (self.is_waiting && self.calls.any_unanswered())
     }
 
     /// Reads a frame: at once, or elsewhere if it is large.
@@ -440,6 +471,9 @@ impl Run<'_> {
             FromWorker::Complete(complete) => return Ok(Some(complete)),
             FromWorker::Waiting if !self.is_waiting => {
                 self.is_waiting = true;
+                if self.calls.any_unanswered() {
+                    self.clock.credit(MOMENT);
+                }
                 (self.listener)(Event::Waiting);
             }
             FromWorker::Awake => self.wake(),
@@ -478,15 +512,27 @@ impl Run<'_> {
     /// The worker did not stop by itself, so there is no line to point at.
     fn timed_out(&self) -> Box<ErrorReport> {
         let waiting_for = self.calls.open_tools();
-        if !waiting_for.is_empty() {
-            let tools = waiting_for.join("`, `");
-            let message = format!("the program ran longer than {:?}, waiting for `{tools}`", self.budget.timeout);
-            return Box::new(ErrorReport::new(ErrorCode::Timeout, message));
-        }
-        let message = format!("the program ran longer than {:?} and did not stop when told to", self.budget.timeout);
-        let hint = "look for one long operation, such as arithmetic on huge numbers";
+        let for_tools = match waiting_for.is_empty() {
+            true => String::new(),
+            false => format!(", waiting for `{}`", waiting_for.join("`, `")),
+        };
+        let (_, limit) = self.clock.deadline();
+        let (message, hint) = match limit {
+            Limit::Total => (
+                format!("the run took longer than {:?} in all{for_tools}", self.budget.total),
+                "make fewer or faster calls, or raise the limit with --total or limits.total_ms",
+            ),
+            Limit::Computing => (
+                format!("the program ran for longer than {:?} and did not stop when told to", self.budget.timeout),
+                "look for one long operation, such as arithmetic on huge numbers",
+            ),
+        };
         Box::new(ErrorReport::new(ErrorCode::Timeout, message).with_hint(hint))
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Looks for what a program says next without going to sleep, for a moment.

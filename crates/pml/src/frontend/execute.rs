@@ -44,10 +44,14 @@ impl Frontend {
         let settings = self.settings();
         let mut budget = settings.limits;
         let args = to_raw_value(&arguments.args).expect("a JSON value serializes");
+        let mut cut = None;
         let refused = match arguments.timeout_ms() {
             Ok(Some(timeout)) => {
-                // A request may take less than it is allowed, never more.
-                budget.timeout = budget.timeout.min(Duration::from_millis(timeout));
+                let (wanted, most) = (Duration::from_millis(timeout), budget.max_timeout);
+                cut = (wanted > most).then(|| {
+                    format!("`timeout_ms` is {timeout}, and was cut to {}, limits.max_timeout_ms", most.as_millis())
+                });
+                budget.set_timeout(wanted.min(most));
                 None
             }
             Ok(None) => None,
@@ -113,7 +117,7 @@ impl Frontend {
             }
         };
         ending.outcome = Some(Ended::of(&outcome));
-        outcome
+        Outcome { warnings: cut.into_iter().chain(outcome.warnings).collect(), ..outcome }
     }
 
     /// Starts the servers that a program names. Those of which nothing is known are waited for, so that the

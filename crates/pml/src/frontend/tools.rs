@@ -46,7 +46,7 @@ pub(super) fn all() -> Vec<Value> {
                         "description": "Value of the global `args`",
                     },
                     "intent": { "type": "string", "description": "What this is for, in one sentence" },
-                    "timeout_ms": { "type": "number", "description": "Shorter time limit for this run" },
+                    "timeout_ms": { "type": "number", "description": "Time to compute, if not the usual; waiting for tools is not counted" },
                 },
                 "required": ["code"],
                 "additionalProperties": false,
@@ -154,7 +154,7 @@ pub(super) enum Detail {
 
 impl Execute {
     pub(super) fn timeout_ms(&self) -> Result<Option<u64>, String> {
-        whole("timeout_ms", self.timeout_ms, 1, 3_600_000)
+        whole("timeout_ms", self.timeout_ms, 1, 86_400_000)
     }
 }
 

@@ -214,13 +214,14 @@ async fn calls_that_are_not_awaited_are_cancelled_and_reported() {
 }
 
 #[tokio::test]
-async fn a_timeout_while_waiting_names_the_tool_and_cancels_it() {
+async fn a_timeout_while_waiting_names_the_limit_and_the_tool_and_cancels_it() {
     let mut sandbox = Sandbox::start();
-    sandbox.budget.timeout = Duration::from_millis(100);
+    sandbox.budget.total = Duration::from_millis(200);
     let outcome = sandbox.run("await mcp.test.hang({})").await;
     let error = outcome.result.unwrap_err();
     assert_eq!(error.code, ErrorCode::Timeout);
-    assert!(error.message.contains("waiting for `test:hang`"), "{error:?}");
+    assert_eq!(error.message, "the run took longer than 200ms in all, waiting for `test:hang`");
+    assert!(error.hint.as_deref().is_some_and(|hint| hint.contains("limits.total_ms")), "{error:?}");
     assert_eq!(sandbox.tools.cancelled.load(Ordering::SeqCst), 1);
     sandbox.stop().await;
 }

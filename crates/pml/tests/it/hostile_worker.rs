@@ -92,7 +92,7 @@ async fn what_a_worker_said_before_it_died_is_heard() {
 #[tokio::test]
 async fn a_worker_that_dies_while_it_is_not_read_is_noticed() {
     let mut sandbox = Sandbox::with(options(helper_path("hostile-worker"), Mode::Subprocess));
-    sandbox.budget.timeout = Duration::from_secs(1);
+    sandbox.budget.total = Duration::from_secs(1);
     let outcome = sandbox.run("die-unread").await;
     assert!(matches!(code(&outcome), Some(ErrorCode::WorkerCrashed | ErrorCode::Timeout)), "{:?}", code(&outcome));
     assert!(outcome.duration < Duration::from_secs(10), "{:?}", outcome.duration);

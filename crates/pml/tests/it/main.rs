@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod arguments;
 mod bridge;
 mod broker;
 mod changed;
@@ -36,6 +37,7 @@ mod servers_cli;
 mod shown;
 mod standstill;
 mod support;
+mod time;
 mod tokens;
 mod trust;
 mod upstream;

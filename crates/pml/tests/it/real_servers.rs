@@ -14,7 +14,7 @@ use pml::{
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::gateway::{Gateway, Server, stdio};
+use super::gateway::{Gateway, Server, Way, fixture, stdio};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
@@ -212,7 +212,7 @@ async fn mistakes_with_published_servers_are_understood() {
     let value = gateway.value(program).await;
     let table = [
         ("TOOL_ERROR", "Access denied"),
-        ("INVALID_ARGUMENTS", "\"path\" is a required property"),
+        ("INVALID_ARGUMENTS", "args.path: expected string, got nothing; `pth` is not known, did you mean `path`?"),
         ("TOOL_NOT_FOUND", "`filesystem:read_text_file`"),
         ("TOOL_ERROR", "Mars/Olympus"),
     ];
@@ -226,7 +226,10 @@ async fn mistakes_with_published_servers_are_understood() {
 #[tokio::test]
 async fn their_declarations_satisfy_the_compiler() {
     let folder = workplace();
-    let gateway = Gateway::start(all_servers(folder.path()));
+    let mut servers = all_servers(folder.path());
+    let dialects = fixture(Way::Stdio, "both", &["--fault", "dialects"]);
+    servers.push(dialects.with(|settings| settings.name = "my-fixture".to_owned()));
+    let gateway = Gateway::start(servers);
     for server in &gateway.services.servers.all() {
         server.init().await.unwrap();
     }
@@ -240,7 +243,12 @@ async fn their_declarations_satisfy_the_compiler() {
         const now = await mcp.time.get_current_time({ timezone: "UTC" });
         const sum = await mcp.everything.getSum({ a: 1, b: 2 });
         const answer = await callTool("git:git_status", { repo_path: "." });
-        export const all = [text, now, sum, answer.success, ToolError];"#;
+        const title: string = (await mcp.myFixture.dialect_pages())[0].title;
+        await mcp["my-fixture"].dialect_open({ inputs: { anything: 1 } });
+        await mcp.myFixture.dialect_null({ name: null });
+        await mcp.myFixture.dialect_default();
+        await mcp.myFixture.getSum({ a: 1, b: 2 });
+        export const all = [text, now, sum, answer.success, ToolError, title];"#;
     fs::write(folder.path().join("right.ts"), right).unwrap();
     let wrong = "await mcp.filesystem.read_text_file({ path: 1 });\nexport {};";
     fs::write(folder.path().join("wrong.ts"), wrong).unwrap();

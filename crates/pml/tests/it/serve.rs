@@ -168,6 +168,29 @@ async fn a_failure_says_where_why_and_what_was_done() {
     peer.end().await;
 }
 
+#[tokio::test]
+async fn a_request_has_the_time_it_asks_for_within_the_limit() {
+    let home = Home::with_fixture("[limits]\ntimeout_ms = 150\nmax_timeout_ms = 2000\ntotal_ms = 3000\n");
+    let mut peer = home.connected(Era::Legacy).await;
+    let spin = "const until = Date.now() + 400; while (Date.now() < until); return 1";
+    let told = |result: &Value| result["structuredContent"].clone();
+    let result = peer.call("execute_code", json!({"code": spin})).await;
+    assert_eq!(told(&result)["error"]["code"], "TIMEOUT", "{result}");
+    let result = peer.call("execute_code", json!({"code": spin, "timeout_ms": 2000})).await;
+    assert_eq!((&told(&result)["status"], &told(&result)["warnings"]), (&json!("success"), &json!([])), "{result}");
+    // More than the limit is cut, and it is said.
+    let result = peer.call("execute_code", json!({"code": spin, "timeout_ms": 60_000})).await;
+    let expected = json!(["`timeout_ms` is 60000, and was cut to 2000, limits.max_timeout_ms"]);
+    assert_eq!((&told(&result)["status"], &told(&result)["warnings"]), (&json!("success"), &expected), "{result}");
+    // Waiting is not computing, but all of it ends.
+    let result = peer.call("execute_code", json!({"code": "return await mcp.fix.sleep({ ms: 600 })"})).await;
+    assert_eq!(told(&result)["status"], "success", "{result}");
+    let result = peer.call("execute_code", json!({"code": "return await mcp.fix.hang({})"})).await;
+    assert_eq!(told(&result)["error"]["code"], "TIMEOUT", "{result}");
+    assert!(text(&result, 0).contains("the run took longer than 3s in all, waiting for `fix:hang`"), "{result}");
+    peer.end().await;
+}
+
 /// Everything that `read_result` gives from an offset on, page by page.
 async fn read_on(peer: &mut Peer, id: &str, mut offset: u64) -> String {
     let mut all = String::new();
@@ -520,7 +543,9 @@ async fn a_client_that_reads_no_more_ends_its_runs_with_the_next_word() {
 async fn a_run_that_waits_for_its_turn_can_be_cancelled_too() {
     let home = Home::with_fixture("[gateway]\nconcurrent_runs = 1");
     let mut peer = home.connected(Era::Legacy).await;
-    let first = begin(&mut peer, LONG).await;
+    // A program that only waits would leave its turn to others.
+    let busy = "void mcp.fix.sleep({ ms: 60000 }); await new Promise((go) => setTimeout(go, 1)); while (true) {}";
+    let first = begin(&mut peer, busy).await;
     let code = |code: &str| json!({"name": "execute_code", "arguments": {"code": code}});
     let second = peer.ask("tools/call", code("return 2")).await;
     let third = peer.ask("tools/call", code("return 3")).await;

@@ -28,6 +28,8 @@ pub(crate) const MIB: usize = 1024 * 1024;
 pub(crate) fn budget() -> Budget {
     Budget {
         timeout: Duration::from_secs(10),
+        max_timeout: Duration::from_secs(60),
+        total: Duration::from_secs(60),
         memory_bytes: 64 * MIB,
         code_bytes: 256 * 1024,
         result_bytes: 8 * MIB,

@@ -5,21 +5,30 @@ use std::{
     rc::Rc,
 };
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     comment::Comment,
     names::{access, alias, is_reserved, key, quoted},
     schema,
-    text::{block, line},
-    types::{Object, Type, members, union},
+    text::{Detail, Shown, block, line},
+    types::{Object, Rest, Type, members, union},
 };
+use crate::catalog::schema_form::Side;
 
 /// Bytes of a signature, about: its arguments and its result.
 const SIGNATURE_ARGUMENTS: usize = 1400;
 const SIGNATURE_RESULT: usize = 400;
-/// Levels of objects in objects that a signature shows, if they fit.
-const SIGNATURE_LEVELS: usize = 4;
+/// How much a signature shows: the first that fits, else the last. What a call needs is shortened after everything else.
+const DETAILS: [Detail; 7] = [
+    Detail { required: shown(4, usize::MAX), optional: shown(4, usize::MAX) },
+    Detail { required: shown(4, usize::MAX), optional: shown(4, 8) },
+    Detail { required: shown(4, usize::MAX), optional: shown(2, 8) },
+    Detail { required: shown(4, usize::MAX), optional: shown(1, 8) },
+    Detail { required: shown(3, usize::MAX), optional: shown(1, 4) },
+    Detail { required: shown(2, usize::MAX), optional: shown(1, 4) },
+    Detail { required: shown(1, usize::MAX), optional: shown(1, 4) },
+];
 /// Bytes of a declaration, about, for its arguments and for its result each.
 const DECLARATION_BYTES: usize = 28 * 1024;
 
@@ -44,6 +53,15 @@ pub enum Returned<'a> {
     Text,
     /// A value that this JSON schema describes.
     Schema(&'a Value),
+    /// A value that `part` of a JSON schema describes; its references lead into the whole.
+    Part {
+        whole: &'a Value,
+        part: &'a Value,
+    },
+}
+
+const fn shown(levels: usize, members: usize) -> Shown {
+    Shown { levels, members, literal_bytes: if members == usize::MAX { 200 } else { 60 } }
 }
 
 /// One line for search results and messages:
@@ -61,6 +79,11 @@ pub fn signature(tool: &Declared<'_>) -> String {
     format!("mcp{}{}({parameter}): Promise<{result}>", access(tool.server), access(tool.name))
 }
 
+/// The type that `schema`, a part of `root`, describes, in one line of about `limit` bytes.
+pub fn type_line(root: &Value, schema: &Value, limit: usize) -> String {
+    fitting(&schema::read(root, schema, Side::Arguments), limit)
+}
+
 /// A `.d.ts` file: every server and tool on `mcp`, with comments, and what else programs are given.
 ///
 /// Of two tools with the same name on the same server, the first counts.
@@ -72,6 +95,7 @@ pub fn declarations<'a>(tools: impl IntoIterator<Item = Declared<'a>>) -> String
     let mut out = String::from("// Written by `pml types`.\n\n");
     out.push_str("/** The tools of all servers. A call returns the tool's value, or throws a `ToolError`. */\n");
     out.push_str("declare const mcp: {\n");
+    let server_aliases = aliases(servers.keys().copied());
     for (server, tools) in &servers {
         if is_reserved(server) {
             out.push_str(&format!(
@@ -86,6 +110,10 @@ pub fn declarations<'a>(tools: impl IntoIterator<Item = Declared<'a>>) -> String
             declare(&mut out, tool, aliases.get(tool.name));
         }
         out.push_str("  };\n");
+        if let Some(alias) = server_aliases.get(server) {
+            Comment::of_text(&format!("The same as `{server}`.")).write(&mut out, 2);
+            out.push_str(&format!("  readonly {alias}: (typeof mcp)[{}];\n", quoted(server)));
+        }
     }
     out.push_str("};\n");
     out.push_str(AMBIENT);
@@ -110,7 +138,7 @@ fn declare(out: &mut String, tool: &Declared<'_>, alias: Option<&String>) {
     }
 }
 
-/// The aliases of a server's tools that mean one tool only.
+/// The aliases of names, of servers or of a server's tools, that mean one of them only.
 fn aliases<'a>(names: impl Iterator<Item = &'a str> + Clone) -> BTreeMap<&'a str, String> {
     let mut taken: BTreeSet<String> = names.clone().map(str::to_owned).collect();
     let mut shared = BTreeSet::new();
@@ -133,12 +161,17 @@ struct Arguments<'a> {
 impl<'a> Arguments<'a> {
     /// Arguments are an object, whatever a schema says.
     fn read(schema: &'a Value) -> Arguments<'a> {
-        let read = schema::read(schema);
+        let read = schema::read(schema, schema, Side::Arguments);
         let is_object = |member: &&Rc<Type<'_>>| matches!(&***member, Type::Object(_));
         let objects: Vec<_> = members(&read).iter().filter(is_object).cloned().collect();
         if objects.is_empty() {
-            let anything = Object { properties: Vec::new(), rest: Some(Rc::new(Type::Any)) };
-            return Arguments { of: Rc::new(Type::Object(anything)), may_be_left_out: true };
+            return Arguments { of: Rc::new(Type::Object(Object::default())), may_be_left_out: true };
+        }
+        // A tool that lists no argument takes none.
+        let lists_none = schema.get("properties").and_then(Value::as_object).is_some_and(Map::is_empty);
+        if lists_none && matches!(&*read, Type::Object(object) if *object == Object::default()) {
+            let nothing = Object { properties: Vec::new(), rest: Rest::Closed };
+            return Arguments { of: Rc::new(Type::Object(nothing)), may_be_left_out: true };
         }
         let requires_some = |member: &Rc<Type<'_>>| match &**member {
             Type::Object(object) => object.properties.iter().any(|property| property.required),
@@ -158,15 +191,17 @@ impl Returned<'_> {
         match self {
             Returned::Unknown => "any".to_owned(),
             Returned::Text => "string".to_owned(),
-            Returned::Schema(schema) => write(&schema::read(schema)),
+            Returned::Schema(schema) => write(&schema::read(schema, schema, Side::Result)),
+            Returned::Part { whole, part } => write(&schema::read(whole, part, Side::Result)),
         }
     }
 }
 
 /// In one line, as deep as it fits.
 fn fitting(of: &Type<'_>, limit: usize) -> String {
-    let deep = (2..=SIGNATURE_LEVELS).rev().map(|levels| line(of, levels, limit)).find(|written| written.is_whole);
-    deep.unwrap_or_else(|| line(of, 1, limit)).text
+    let [.., least] = DETAILS;
+    let whole = DETAILS.iter().map(|detail| line(of, *detail, limit)).find(|written| written.is_whole);
+    whole.unwrap_or_else(|| line(of, least, limit)).text
 }
 
 #[cfg(test)]
@@ -191,7 +226,7 @@ mod tests {
             // server   tool        input       result                      signature
             ("s",       "t",        &two,       Returned::Unknown,          "mcp.s.t(args: { title: string; body?: string }): Promise<any>"),
             ("s",       "t",        &none,      Returned::Text,             "mcp.s.t(args?: {}): Promise<string>"),
-            ("s",       "t",        &odd,       Returned::Schema(&none),    "mcp.s.t(args?: object): Promise<{}>"),
+            ("s",       "t",        &odd,       Returned::Schema(&none),    "mcp.s.t(args?: object): Promise<object>"),
             ("s",       "t",        &choice,    Returned::Schema(&odd),     "mcp.s.t(args: { a: any }): Promise<string>"),
             ("my-s",    "a\nb",     &none,      Returned::Unknown,          r#"mcp["my-s"]["a\nb"](args?: {}): Promise<any>"#),
             ("s",       "then",     &none,      Returned::Text,             r#"callTool("s:then", args?: {}): Promise<{ success: boolean; result?: string }>"#),
@@ -208,8 +243,14 @@ mod tests {
         let described =
             Declared { description: Some("Adds. */ alert()"), result: Returned::Text, ..tool("get-sum", &input) };
         let then = Declared { server: "then", ..tool("x", &none) };
-        let text = declarations([tool("then", &none), described, tool("get-sum", &none), then]);
+        let docs = Declared { server: "aws-docs", ..tool("x", &none) };
+        let text = declarations([tool("then", &none), described, tool("get-sum", &none), then, docs]);
         let expected = r#"declare const mcp: {
+  readonly "aws-docs": {
+    x(args?: { [key: string]: never }): Promise<any>;
+  };
+  /** The same as `aws-docs`. */
+  readonly awsDocs: (typeof mcp)["aws-docs"];
   readonly s: {
     /** Adds. *\/ alert() */
     "get-sum"(args: {

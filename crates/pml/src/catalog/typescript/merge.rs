@@ -8,7 +8,7 @@ use std::{collections::HashMap, rc::Rc};
 
 use super::{
     schema::Reader,
-    types::{Object, Property, Type, members, union},
+    types::{Object, Property, Rest, Type, members, union},
 };
 
 /// Two unions are multiplied out up to this many members.
@@ -61,10 +61,12 @@ impl<'a> Reader<'a> {
             }
         }
         let rest = match (&left.rest, &right.rest) {
-            (Some(left), Some(right)) => Some(self.both(left, right)),
-            // An object of anything beside one with names: the names are all there is.
-            (Some(rest), None) | (None, Some(rest)) if **rest != Type::Any => Some(rest.clone()),
-            _ => None,
+            (Rest::Open(left), Rest::Open(right)) => Rest::Open(self.both(left, right)),
+            (Rest::Closed, _) | (_, Rest::Closed) => Rest::Closed,
+            (Rest::Open(of), _) | (_, Rest::Open(of)) => Rest::Open(of.clone()),
+            (Rest::Matching(left), Rest::Matching(right)) => Rest::Matching(union([left.clone(), right.clone()])),
+            (Rest::Matching(of), Rest::Silent) | (Rest::Silent, Rest::Matching(of)) => Rest::Matching(of.clone()),
+            (Rest::Silent, Rest::Silent) => Rest::Silent,
         };
         Object { properties, rest }
     }
@@ -93,7 +95,13 @@ fn kind(of: &Type<'_>) -> &'static str {
 mod tests {
     use serde_json::json;
 
-    use crate::catalog::typescript::{schema::read, text::line};
+    use crate::catalog::{
+        schema_form::Side,
+        typescript::{
+            schema::read,
+            text::{Detail, line},
+        },
+    };
 
     #[test]
     fn what_must_all_hold_is_merged() {
@@ -108,7 +116,7 @@ mod tests {
             (json!({"properties": {"c": {}}, "oneOf": [a, b]}),                 "{ c?: any; a?: string } | { c?: any; b?: null }"),
             (json!({"allOf": [{"type": ["string", "null"]}, {"type": ["null", "number"]}]}), "null"),
             (json!({"allOf": [{"items": {}}, {"items": {"type": "null"}}]}),    "null[]"),
-            (json!({"allOf": [{"type": "array"}, {"prefixItems": [{}]}]}),      "[any?]"),
+            (json!({"allOf": [{"type": "array"}, {"prefixItems": [{}]}]}),      "[any?, ...any[]]"),
             (json!({"allOf": [{"const": 1}, {"const": 2}]}),                    "never"),
             (json!({"allOf": [letters(3), letters(2)]}),                        r#""a" | "b""#),
             (json!({"allOf": [letters(3), letters(24)]}),                       r#""a" | "b" | "c""#),
@@ -118,7 +126,8 @@ mod tests {
             (json!({"allOf": [{"additionalProperties": {"type": "null"}}, {"type": "object"}]}), "{ [key: string]: null }"),
         ];
         for (schema, expected) in table {
-            assert_eq!(line(&read(&schema), usize::MAX, usize::MAX).text, expected, "{schema}");
+            let of = read(&schema, &schema, Side::Arguments);
+            assert_eq!(line(&of, Detail::ALL, usize::MAX).text, expected, "{schema}");
         }
     }
 }

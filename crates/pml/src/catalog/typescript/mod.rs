@@ -12,6 +12,8 @@
 mod comment;
 mod declare;
 #[cfg(test)]
+mod fit;
+#[cfg(test)]
 mod hostile;
 mod merge;
 mod names;
@@ -19,5 +21,8 @@ mod schema;
 mod text;
 mod types;
 
-pub use declare::{Declared, Returned, declarations, signature};
+pub use declare::{Declared, Returned, declarations, signature, type_line};
+#[cfg(test)]
+pub(super) use fit::{Fit, fits};
 pub use names::alias;
+pub(super) use names::quoted;

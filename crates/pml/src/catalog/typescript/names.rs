@@ -56,7 +56,7 @@ pub(super) fn access(name: &str) -> String {
 }
 
 /// A string literal on one line, with nothing in it that could look like something else.
-pub(super) fn quoted(text: &str) -> String {
+pub(in crate::catalog) fn quoted(text: &str) -> String {
     let mut literal = String::with_capacity(text.len() + 2);
     literal.push('"');
     for character in text.chars() {

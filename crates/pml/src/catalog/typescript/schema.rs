@@ -1,7 +1,7 @@
 //! Reads JSON schemas (2020-12, draft-07 and what is found in the wild) as types.
 //!
 //! Nothing is refused: what is no schema, or is a reference that leads nowhere or back to where it
-//! stands, is `any`.
+//! stands, is `any`. References are followed as far as [`references`](crate::catalog) made them pointers.
 //!
 //! **Invariant:** reading ends after [`MAX_STEPS`], at most [`MAX_DEPTH`] deep, whatever the schema
 //! says. What was not reached is `any`.
@@ -10,7 +10,11 @@ use std::{collections::HashSet, ptr, rc::Rc};
 
 use serde_json::{Map, Value};
 
-use super::types::{Object, Property, Tuple, Type, kind, union};
+use super::types::{Object, Property, Rest, Tuple, Type, kind, union};
+use crate::catalog::{
+    references,
+    schema_form::{Side, has_default},
+};
 
 const MAX_DEPTH: usize = 64;
 const MAX_STEPS: usize = 20_000;
@@ -22,17 +26,16 @@ const MAX_LITERAL_BYTES: usize = 200;
 const MAX_KEY_BYTES: usize = 256;
 /// A longer tuple is an array.
 const MAX_TUPLE: usize = 64;
-/// A longer reference is not followed.
-const MAX_REFERENCE_BYTES: usize = 1024;
 
-/// The type that a schema describes.
-pub(super) fn read(schema: &Value) -> Rc<Type<'_>> {
-    let mut reader = Reader { root: schema, active: vec![schema], steps: MAX_STEPS };
+/// The type that `schema`, a part of `root` or all of it, describes.
+pub(super) fn read<'a>(root: &'a Value, schema: &'a Value, side: Side) -> Rc<Type<'a>> {
+    let mut reader = Reader { root, side, active: vec![schema], steps: MAX_STEPS };
     reader.read(schema, 0)
 }
 
 pub(super) struct Reader<'a> {
     root: &'a Value,
+    side: Side,
     /// The targets of the references that are being followed.
     active: Vec<&'a Value>,
     /// Steps left.
@@ -139,7 +142,7 @@ impl<'a> Reader<'a> {
     fn object(&mut self, schema: &'a Map<String, Value>, depth: usize) -> Object<'a> {
         let required: HashSet<_> = array(schema, "required").iter().filter_map(Value::as_str).collect();
         self.pass_over(array(schema, "required").len());
-        let declared = schema.get("properties").and_then(Value::as_object);
+        let (whole, declared) = (schema, schema.get("properties").and_then(Value::as_object));
         let mut object = Object::default();
         let mut is_whole = true;
         for (name, schema) in declared.into_iter().flatten() {
@@ -148,7 +151,7 @@ impl<'a> Reader<'a> {
                 continue;
             }
             let of = self.read(schema, depth + 1);
-            let required = required.contains(name.as_str());
+            let required = required.contains(name.as_str()) && !self.is_filled_in(whole, name);
             object.properties.push(Property { name, of, required, described: Some(self.described(schema)) });
         }
         let is_declared = |name: &str| declared.is_some_and(|declared| declared.contains_key(name));
@@ -166,24 +169,28 @@ impl<'a> Reader<'a> {
                 further.push(self.read(pattern, depth + 1));
             }
         }
-        let is_free = match schema.get("additionalProperties") {
-            Some(Value::Bool(false)) => false,
-            Some(Value::Object(own)) if !own.is_empty() => {
-                further.push(self.read(&schema["additionalProperties"], depth + 1));
-                false
+        object.rest = match schema.get("additionalProperties") {
+            _ if !is_whole => Rest::Open(Rc::new(Type::Any)),
+            Some(Value::Bool(false)) if further.is_empty() => Rest::Closed,
+            Some(Value::Bool(false)) => Rest::Open(union(further)),
+            None if !further.is_empty() => Rest::Matching(union(further)),
+            None => Rest::Silent,
+            Some(others) => {
+                further.push(self.read(others, depth + 1));
+                Rest::Open(union(further))
             }
-            Some(_) => declared.is_none_or(Map::is_empty) && further.is_empty(),
-            None => declared.is_none() && further.is_empty(),
         };
-        let further = union(further);
-        object.rest = match &*further {
-            _ if is_free || !is_whole => Some(Rc::new(Type::Any)),
-            Type::Never => None,
-            // Gives no type, so it would only let misspelt names pass.
-            Type::Any if declared.is_some_and(|declared| !declared.is_empty()) => None,
-            _ => Some(further),
-        };
+        match &object.rest {
+            Rest::Open(of) if **of == Type::Never => object.rest = Rest::Closed,
+            Rest::Matching(of) if **of == Type::Never => object.rest = Rest::Silent,
+            _ => {}
+        }
         object
+    }
+
+    /// Does the server fill in the property if it is missing?
+    fn is_filled_in(&self, schema: &Map<String, Value>, name: &str) -> bool {
+        self.side == Side::Arguments && has_default(schema, name)
     }
 
     fn array(&mut self, schema: &'a Map<String, Value>, depth: usize) -> Type<'a> {
@@ -199,8 +206,9 @@ impl<'a> Reader<'a> {
         }
         let items: Vec<_> = prefix.iter().take(MAX_TUPLE).map(|item| self.read(item, depth + 1)).collect();
         let rest = match rest {
-            Some(Value::Object(further)) if !further.is_empty() => rest.map(|rest| self.read(rest, depth + 1)),
-            _ => None,
+            Some(Value::Bool(false)) => None,
+            Some(further @ Value::Object(_)) => Some(self.read(further, depth + 1)),
+            _ => Some(Rc::new(Type::Any)),
         };
         if prefix.len() > MAX_TUPLE {
             return Type::Array(Rc::new(Type::Any));
@@ -229,7 +237,7 @@ impl<'a> Reader<'a> {
                     let of = self.literal(member, depth + 1);
                     Property { name, of, required: true, described: None }
                 };
-                Type::Object(Object { properties: members.iter().map(property).collect(), rest: None })
+                Type::Object(Object { properties: members.iter().map(property).collect(), rest: Rest::Closed })
             }
             Value::Null | Value::Array(_) | Value::Object(_) => kind(value),
         })
@@ -237,11 +245,7 @@ impl<'a> Reader<'a> {
 
     /// What `$ref` points at, if that is in this schema.
     fn target(&self, schema: &'a Map<String, Value>) -> Option<&'a Value> {
-        let pointer = schema.get("$ref")?.as_str()?.strip_prefix('#')?;
-        if pointer.len() > MAX_REFERENCE_BYTES {
-            return None;
-        }
-        self.root.pointer(&percent_decoded(pointer)?)
+        references::target(self.root, schema.get("$ref")?.as_str()?)
     }
 
     fn follow(&mut self, target: &'a Value, depth: usize) -> Rc<Type<'a>> {
@@ -290,35 +294,17 @@ fn array<'a>(schema: &'a Map<String, Value>, keyword: &str) -> &'a [Value] {
     schema.get(keyword).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// References are URIs: `#/definitions/List%3Cstring%3E`. `None` if it decodes to no text.
-fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let digits = tail.get(..2).and_then(|digits| str::from_utf8(digits).ok());
-        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) if *first == b'%' => {
-                bytes.push(byte);
-                rest = &tail[2..];
-            }
-            _ => {
-                bytes.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8(bytes).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::catalog::typescript::text::line;
+    use crate::catalog::typescript::text::{Detail, line};
 
     fn written(schema: &Value) -> String {
-        line(&read(schema), usize::MAX, usize::MAX).text
+        let mut schema = schema.clone();
+        references::localise(&mut schema);
+        line(&read(&schema, &schema, Side::Arguments), Detail::ALL, usize::MAX).text
     }
 
     #[test]
@@ -346,13 +332,19 @@ mod tests {
             (json!({"enum": vec![0; 2000]}),                        "number"),
             // Objects.
             (json!({"type": "object"}),                             "object"),
-            (json!({"type": "object", "properties": {}}),           "{}"),
+            (json!({"type": "object", "properties": {}}),           "object"),
             (json!({"properties": {}, "additionalProperties": true}), "object"),
             (json!({"type": "object", "additionalProperties": false}), "{}"),
             (json!({"additionalProperties": {"type": "number"}}),   "{ [key: string]: number }"),
             (json!({"patternProperties": {"^a": {"type": "number"}, "^b": {"type": "null"}}}), "{ [key: string]: number | null }"),
             (json!({"properties": {"b": {}, "a": {"type": "null"}}, "required": ["a"]}), "{ a: null; b?: any }"),
-            (json!({"properties": {"a": {}}, "additionalProperties": {}}), "{ a?: any }"),
+            (json!({"properties": {"a": {}}}),                      "{ a?: any }"),
+            (json!({"properties": {"a": {}}, "additionalProperties": {}}), "{ a?: any; [key: string]: any }"),
+            (json!({"properties": {"a": {}}, "additionalProperties": true}), "{ a?: any; [key: string]: any }"),
+            (json!({"properties": {"a": {}}, "patternProperties": {"^x-": {}}}), "{ a?: any; [key: string]: any }"),
+            (json!({"properties": {"a": {"default": 1}}, "required": ["a"]}), "{ a?: any }"),
+            (json!({"patternProperties": {"^a": {"type": "number"}}, "additionalProperties": {"type": "null"}}), "{ [key: string]: number | null }"),
+            (json!({"patternProperties": {"^a": {"type": "number"}}, "additionalProperties": false}), "{ [key: string]: number }"),
             (json!({"properties": {"a": {}}, "additionalProperties": {"type": "null"}}), "{ a?: any; [key: string]: any }"),
             (json!({"required": ["a"]}),                            "{ a: any; [key: string]: any }"),
             (json!({"properties": {"a-b": {}, "__proto__": {}, "1": {}, "": {}}}), r#"{ "a-b"?: any; __proto__?: any; "1"?: any; ""?: any }"#),
@@ -361,7 +353,9 @@ mod tests {
             (json!({"type": "array"}),                              "any[]"),
             (json!({"items": {"type": ["string", "null"]}}),        "(string | null)[]"),
             (json!({"items": {"items": {"type": "number"}}}),       "number[][]"),
-            (json!({"prefixItems": [{"type": "null"}, {"type": ["null", "string"]}], "minItems": 1}), "[null, (null | string)?]"),
+            (json!({"prefixItems": [{"type": "null"}, {"type": ["null", "string"]}], "minItems": 1}), "[null, (null | string)?, ...any[]]"),
+            (json!({"prefixItems": [{"type": "null"}], "items": false, "minItems": 1}), "[null]"),
+            (json!({"items": [{"type": "null"}], "additionalItems": false}), "[null?]"),
             (json!({"items": [{"type": "null"}], "additionalItems": {"type": "string"}, "minItems": 9}), "[null, ...string[]]"),
             (json!({"prefixItems": vec![json!({}); 100]}),          "any[]"),
             // Choices.
@@ -400,6 +394,8 @@ mod tests {
             (json!({"$ref": "https://example.com/schema.json"}),                "any"),
             (json!({"$ref": "#/$defs/missing", "type": "string"}),              "string"),
             (json!({"$ref": "#%ff"}),                                           "any"),
+            (with(json!({"$ref": "#s"}), json!({"S": {"$anchor": "s", "type": "string"}})), "string"),
+            (with(json!({"$ref": "s.json"}), json!({"S": {"$id": "s.json", "type": "string"}})), "string"),
             (json!({"$ref": 7}),                                                "any"),
         ];
         for (schema, expected) in table {

@@ -9,23 +9,47 @@ use serde_json::Value;
 
 use super::{
     comment::Comment,
-    names::{key, quoted},
+    names::{is_identifier, key, quoted},
     types::{Object, Property, Tuple, Type},
 };
 
-/// In one line, a longer string literal is `string`.
-const MAX_LINE_LITERAL_BYTES: usize = 60;
-/// In one line, a union shows so many members.
-const MAX_LINE_MEMBERS: usize = 8;
+/// Bytes of the names of properties that are left out of a line.
+const MAX_LEFT_OUT_BYTES: usize = 200;
 /// Every object has these already. An optional property with another type would make all literals
 /// that leave it out unfit, so it is `any`.
 const INHERITED: [&str; 7] =
     ["constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "valueOf"];
 
+/// How much a line shows of what must be given and of what may be.
+#[derive(Clone, Copy)]
+pub(super) struct Detail {
+    pub(super) required: Shown,
+    pub(super) optional: Shown,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Shown {
+    /// Levels of objects in objects.
+    pub(super) levels: usize,
+    /// Members of a union.
+    pub(super) members: usize,
+    /// A longer string literal is `string`.
+    pub(super) literal_bytes: usize,
+}
+
+impl Shown {
+    pub(super) const ALL: Shown = Shown { levels: usize::MAX, members: usize::MAX, literal_bytes: usize::MAX };
+}
+
+impl Detail {
+    #[cfg(test)]
+    pub(super) const ALL: Detail = Detail { required: Shown::ALL, optional: Shown::ALL };
+}
+
 #[derive(Clone, Copy)]
 enum Layout {
-    /// No line breaks and no comments. Objects in objects are shown so many levels deep.
-    Line { levels: usize },
+    /// No line breaks and no comments.
+    Line { detail: Detail },
     /// A line per property, with its comment, from this indent on.
     Block { indent: usize },
 }
@@ -36,9 +60,9 @@ pub(super) struct Written {
     pub(super) is_whole: bool,
 }
 
-/// A type in one line that shows `levels` of objects in objects.
-pub(super) fn line(of: &Type<'_>, levels: usize, limit: usize) -> Written {
-    write(of, Layout::Line { levels }, limit)
+/// A type in one line.
+pub(super) fn line(of: &Type<'_>, detail: Detail, limit: usize) -> Written {
+    write(of, Layout::Line { detail }, limit)
 }
 
 /// A type with comments, for a line that is indented so far.
@@ -47,7 +71,7 @@ pub(super) fn block(of: &Type<'_>, indent: usize, limit: usize) -> Written {
 }
 
 fn write(of: &Type<'_>, layout: Layout, limit: usize) -> Written {
-    let mut writer = Writer { out: String::new(), layout, limit, is_whole: true };
+    let mut writer = Writer { out: String::new(), layout, limit, is_optional: false, is_whole: true };
     writer.write(of, 0);
     Written { text: writer.out, is_whole: writer.is_whole }
 }
@@ -56,10 +80,20 @@ struct Writer {
     out: String,
     layout: Layout,
     limit: usize,
+    /// May what is written be left out of a value?
+    is_optional: bool,
     is_whole: bool,
 }
 
 impl Writer {
+    fn shown(&self) -> Shown {
+        match self.layout {
+            Layout::Line { detail } if self.is_optional => detail.optional,
+            Layout::Line { detail } => detail.required,
+            Layout::Block { .. } => Shown::ALL,
+        }
+    }
+
     fn is_full(&mut self) -> bool {
         let is_full = self.out.len() >= self.limit;
         self.is_whole &= !is_full;
@@ -87,11 +121,9 @@ impl Writer {
     }
 
     fn literal(&mut self, value: &Value) {
-        match (value, self.layout) {
-            (Value::String(text), Layout::Line { .. }) if text.len() > MAX_LINE_LITERAL_BYTES => {
-                self.out.push_str("string")
-            }
-            (Value::String(text), _) => self.out.push_str(&quoted(text)),
+        match value {
+            Value::String(text) if text.len() > self.shown().literal_bytes => self.out.push_str("string"),
+            Value::String(text) => self.out.push_str(&quoted(text)),
             _ => self.out.push_str(&value.to_string()),
         }
     }
@@ -131,16 +163,19 @@ impl Writer {
 
     /// Members that read the same are written once. Returns how many are written.
     fn union(&mut self, members: &[Rc<Type<'_>>], level: usize) -> usize {
-        let most = match self.layout {
-            Layout::Line { .. } => MAX_LINE_MEMBERS,
-            Layout::Block { .. } => usize::MAX,
-        };
+        let most = self.shown().members;
+        let is_line = matches!(self.layout, Layout::Line { .. });
         let mut seen = HashSet::new();
         let mut left_out = 0;
         for member in members {
             let end = self.out.len();
             if !seen.is_empty() {
                 self.out.push_str(" | ");
+                if is_line && self.is_full() {
+                    self.out.truncate(end);
+                    left_out += 1;
+                    continue;
+                }
             }
             let start = self.out.len();
             self.write(member, level);
@@ -160,27 +195,28 @@ impl Writer {
 
     /// Required properties come first.
     fn object(&mut self, object: &Object<'_>, level: usize) {
-        if matches!(self.layout, Layout::Line { levels } if level >= levels) {
+        if level >= self.shown().levels {
             return self.out.push_str("object");
         }
+        let further = object.further();
         if object.properties.is_empty() {
-            return self.map(object.rest.as_deref(), level);
+            return self.map(further.as_deref(), level);
         }
         self.out.push('{');
         let (required, optional): (Vec<_>, Vec<_>) = object.properties.iter().partition(|property| property.required);
-        let mut left_out = 0;
+        let mut left_out = Vec::new();
         for property in required.into_iter().chain(optional) {
             if self.is_full() {
-                left_out += 1;
+                left_out.push(property.name);
                 continue;
             }
             self.start_member(level + 1, property.described);
             self.property(property, level);
         }
         let is_line = matches!(self.layout, Layout::Line { .. });
-        if left_out > 0 && is_line {
-            self.out.push_str(&format!(" /* {left_out} more */"));
-        } else if left_out > 0 || object.rest.is_some() {
+        if !left_out.is_empty() && is_line {
+            self.out.push_str(&more(&left_out));
+        } else if !left_out.is_empty() || further.is_some() {
             // The type of an index must fit all properties, so it is `any` beside them.
             self.start_member(level + 1, None);
             self.out.push_str("[key: string]: any;");
@@ -195,11 +231,14 @@ impl Writer {
     fn property(&mut self, property: &Property<'_>, level: usize) {
         self.out.push_str(&key(property.name));
         self.out.push_str(if property.required { ": " } else { "?: " });
+        let is_optional = self.is_optional;
+        self.is_optional |= !property.required;
         if !property.required && INHERITED.contains(&property.name) {
             self.out.push_str("any");
         } else {
             self.write(&property.of, level + 1);
         }
+        self.is_optional = is_optional;
         self.out.push(';');
     }
 
@@ -232,12 +271,30 @@ impl Writer {
     }
 }
 
+/// What is left out of an object, by name as far as names can stand in a comment.
+fn more(left_out: &[&str]) -> String {
+    let mut names = String::new();
+    for name in left_out.iter().filter(|name| is_identifier(name)) {
+        if names.len() + name.len() > MAX_LEFT_OUT_BYTES {
+            names.push_str(", …");
+            break;
+        }
+        names.push_str(if names.is_empty() { ": " } else { ", " });
+        names.push_str(name);
+    }
+    format!(" /* {} more{names} */", left_out.len())
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::catalog::typescript::schema::read;
+    use crate::catalog::{schema_form::Side, typescript::schema};
+
+    fn read(schema: &Value) -> Rc<Type<'_>> {
+        schema::read(schema, schema, Side::Arguments)
+    }
 
     #[test]
     fn a_line_is_shortened() {
@@ -245,10 +302,15 @@ mod tests {
         let nested = json!({"properties": {"a": {"properties": {"b": {"properties": {"c": {"type": "string"}}}}}}});
         let long = "x".repeat(61);
         let list = json!({"items": {"anyOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]}});
+        let needed = json!({"properties": {"a": {"enum": letters}, "b": {"enum": letters}}, "required": ["b"]});
+        let four = r#""a" | "b" | "c" | "d" /* 7 more */"#;
+        let all = r#""a" | "b" | "c" | "d" | "e" | "f" | "g" | "h" | "i" | "j" | "k""#;
         #[rustfmt::skip]
         let table = [
             // schema                           levels  limit   line
-            (json!({"enum": letters}),          1,      1000,   r#""a" | "b" | "c" | "d" | "e" | "f" | "g" | "h" /* 3 more */"#),
+            (json!({"enum": letters}),          1,      1000,   all),
+            (json!({"enum": letters}),          1,      13,     r#""a" | "b" | "c" /* 8 more */"#),
+            (needed,                            1,      1000,   &*format!("{{ b: {all}; a?: {four} }}")),
             (json!({"enum": [long, long, 1]}),  1,      1000,   "string | 1"),
             (nested.clone(),                    3,      1000,   "{ a?: { b?: { c?: string } } }"),
             (nested.clone(),                    2,      1000,   "{ a?: { b?: object } }"),
@@ -256,10 +318,14 @@ mod tests {
             (list.clone(),                      1,      1000,   "({ a?: any } | { b?: any })[]"),
             (list,                              0,      1000,   "object[]"),
             (json!({"type": "object"}),         1,      1000,   "object"),
-            (json!({"properties": {"a": {}, "b": {}, "c": {}}}), 1, 8, "{ a?: any; /* 2 more */ }"),
+            (json!({"properties": {"a": {}, "b": {}, "*/": {}}}), 1, 8, "{ a?: any; /* 2 more: b */ }"),
         ];
         for (schema, levels, limit, expected) in table {
-            assert_eq!(line(&read(&schema), levels, limit).text, expected, "{schema}");
+            let detail = Detail {
+                required: Shown { levels, members: usize::MAX, literal_bytes: 60 },
+                optional: Shown { levels, members: 4, literal_bytes: 60 },
+            };
+            assert_eq!(line(&read(&schema), detail, limit).text, expected, "{schema}");
         }
     }
 
@@ -269,7 +335,8 @@ mod tests {
             "properties": {
                 "b": {"type": "string", "description": "Not needed."},
                 "a-b": {"type": "object", "properties": {"c": {"description": "One.\nTwo."}}},
-                "none": {"type": "object", "properties": {}},
+                "none": {"type": "object", "additionalProperties": false},
+                "open": {"type": "object", "properties": {}},
                 "toString": {"type": "string"},
             },
             "required": ["a-b"],
@@ -285,6 +352,7 @@ mod tests {
     /** Not needed. */
     b?: string;
     none?: { [key: string]: never };
+    open?: { [key: string]: any };
     toString?: any;
   }"#;
         assert_eq!(block(&read(&schema), 2, 1000).text, expected);

@@ -37,8 +37,34 @@ pub(super) struct Tuple<'a> {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Object<'a> {
     pub(super) properties: Vec<Property<'a>>,
+    pub(super) rest: Rest<'a>,
+}
+
+/// What a schema says of properties that it does not name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) enum Rest<'a> {
+    /// Nothing. Beside declared properties, others are mostly misspelt; an object without any is open.
+    #[default]
+    Silent,
+    /// There may be none.
+    Closed,
+    /// Those whose names match a pattern are of this type. Nothing is said of others.
+    Matching(Rc<Type<'a>>),
+    /// Each is of this type.
+    Open(Rc<Type<'a>>),
+}
+
+impl<'a> Object<'a> {
     /// The type of further properties; `None` if there may be none.
-    pub(super) rest: Option<Rc<Type<'a>>>,
+    pub(super) fn further(&self) -> Option<Rc<Type<'a>>> {
+        let is_declared = || self.properties.iter().any(|property| property.described.is_some());
+        match &self.rest {
+            Rest::Silent if is_declared() => None,
+            Rest::Silent => Some(Rc::new(Type::Any)),
+            Rest::Closed => None,
+            Rest::Matching(of) | Rest::Open(of) => Some(of.clone()),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +72,7 @@ pub(super) struct Property<'a> {
     pub(super) name: &'a str,
     pub(super) of: Rc<Type<'a>>,
     pub(super) required: bool,
-    /// The schema that describes the property.
+    /// The schema that describes the property; `None` if it is only said to be required.
     pub(super) described: Option<&'a Value>,
 }
 
@@ -85,6 +111,6 @@ pub(super) fn kind<'a>(value: &Value) -> Type<'a> {
         Value::Number(_) => Type::Number,
         Value::String(_) => Type::String,
         Value::Array(_) => Type::Array(Rc::new(Type::Any)),
-        Value::Object(_) => Type::Object(Object { properties: Vec::new(), rest: Some(Rc::new(Type::Any)) }),
+        Value::Object(_) => Type::Object(Object::default()),
     }
 }
