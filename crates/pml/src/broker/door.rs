@@ -416,10 +416,11 @@ fn check_arguments(tool: &Tool, args: &RawValue, pace: Pace) -> Result<Result<Ch
         Ok(value) => value,
         Err(err) => return Ok(Err(invalid(err.to_string()))),
     };
-    let verdict = tool.check_arguments(&value, pace)?;
-    Ok(verdict
-        .map_err(invalid)
-        .map(|()| Checked { headers: tool.header_arguments(&value), unknown: tool.unknown_arguments(&value) }))
+    if let Err(why) = tool.check_arguments(&value, pace)? {
+        return Ok(Err(invalid(why)));
+    }
+    let unknown = tool.unknown_arguments(&value, pace)?;
+    Ok(Ok(Checked { headers: tool.header_arguments(&value), unknown }))
 }
 
 async fn execute(

@@ -14,7 +14,7 @@ use super::{
     search::explain_missing,
 };
 use crate::{
-    catalog::{Pace, Pins, Searchable, Snapshot, Source, Tool, nearest},
+    catalog::{Pace, Pins, Searchable, Snapshot, Source, TooSlow, Tool, nearest},
     work::{self, Waiter},
 };
 
@@ -175,14 +175,15 @@ impl Broker {
     async fn mistakes(&self, calls: &Arc<[PreflightCall]>) -> (Known, Vec<(usize, Mistake)>) {
         let known = Known { snapshot: self.snapshot(), rules: self.rules(), pins: self.pins.clone(), index: None };
         let is_heavy = calls.len() > AT_ONCE_CALLS || calls.iter().any(|call| call.values.values().any(work::is_heavy));
-        let pace = if is_heavy { Pace::Thorough } else { Pace::Quick };
+        if !is_heavy && let Ok(mistakes) = known.mistakes(calls, Pace::Quick, &Waiter::default()) {
+            return (known, mistakes);
+        }
         let calls = Arc::clone(calls);
-        let work = move |waiter: &Waiter| {
-            let places = calls.iter().enumerate().take_while(|_| !waiter.is_gone());
-            let mistakes = places.filter_map(|(place, call)| Some((place, known.mistake(call, pace)?))).collect();
+        work::elsewhere(move |waiter| {
+            let mistakes = known.mistakes(&calls, Pace::Thorough, waiter).unwrap_or_default();
             (known, mistakes)
-        };
-        work::weighed(is_heavy, work).await
+        })
+        .await
     }
 
     /// May the tool be there when it is called? A server that says when its tools change may do so while
@@ -198,36 +199,46 @@ impl Broker {
 }
 
 impl Known {
-    /// What is wrong with one call, as far as that can be known.
-    fn mistake(&self, call: &PreflightCall, pace: Pace) -> Option<Mistake> {
+    /// What is wrong with which of the calls, as far as that can be known.
+    fn mistakes(&self, calls: &[PreflightCall], pace: Pace, waiter: &Waiter) -> Result<Vec<(usize, Mistake)>, TooSlow> {
+        let mut mistakes = Vec::new();
+        for (place, call) in calls.iter().enumerate().take_while(|_| !waiter.is_gone()) {
+            mistakes.extend(self.mistake(call, pace)?.map(|mistake| (place, mistake)));
+        }
+        Ok(mistakes)
+    }
+
+    fn mistake(&self, call: &PreflightCall, pace: Pace) -> Result<Option<Mistake>, TooSlow> {
         let Known { snapshot, rules, pins, .. } = self;
-        let id: ToolId = call.target.parse().ok()?;
+        let Ok(id) = call.target.parse::<ToolId>() else { return Ok(None) };
         let Some(tool) = snapshot.tool(&id) else {
             // A server that has never been reached may have any tool.
             let is_known = snapshot.server_name(id.server()).is_none_or(|server| snapshot.listing(server).is_some());
-            return is_known.then_some(Mistake::Missing(id));
+            return Ok(is_known.then_some(Mistake::Missing(id)));
         };
         let verdict = rules.policy.judge(&tool.id, pins);
         if !verdict.is_allowed {
-            return Some(Mistake::Denied(verdict.explain(&tool.id)));
+            return Ok(Some(Mistake::Denied(verdict.explain(&tool.id))));
         }
-        let wrong = wrong_arguments(tool, call, pace);
-        (!wrong.is_empty()).then(|| Mistake::Arguments(Arc::clone(tool), wrong))
+        let wrong = wrong_arguments(tool, call, pace)?;
+        Ok((!wrong.is_empty()).then(|| Mistake::Arguments(Arc::clone(tool), wrong)))
     }
 }
 
-/// What is wrong with the arguments that can be read off. What takes too long to check is checked by the call itself.
-fn wrong_arguments(tool: &Tool, call: &PreflightCall, pace: Pace) -> Vec<Wrong> {
+/// What is wrong with the arguments that can be read off. What takes too long in any case is checked by the call itself.
+fn wrong_arguments(tool: &Tool, call: &PreflightCall, pace: Pace) -> Result<Vec<Wrong>, TooSlow> {
     let mut wrong = Vec::new();
     if let Some(accepted) = tool.accepted()
         && let Some(unknown) = call.keys.iter().find(|key| !accepted.contains(&key.as_str()))
     {
         wrong.push(Wrong::Unknown(unknown.clone()));
     }
-    if !call.values.is_empty()
-        && let Ok(Err(text)) = tool.check_some_arguments(&Value::Object(call.values.clone()), pace)
-    {
-        wrong.push(Wrong::Values(text));
+    if !call.values.is_empty() {
+        match tool.check_some_arguments(&Value::Object(call.values.clone()), pace) {
+            Ok(verdict) => wrong.extend(verdict.err().map(Wrong::Values)),
+            Err(TooSlow) if pace == Pace::Quick => return Err(TooSlow),
+            Err(TooSlow) => {}
+        }
     }
     let is_given = |name: &str| call.keys.iter().chain(&call.perhaps).any(|key| key == name);
     let needed: Vec<_> = tool.required().filter(|name| !is_given(name)).map(str::to_owned).collect();
@@ -236,7 +247,7 @@ fn wrong_arguments(tool: &Tool, call: &PreflightCall, pace: Pace) -> Vec<Wrong> 
         let unknown = call.keys.iter().filter(|key| known.get(key.as_str()).is_none()).cloned().collect();
         wrong.push(Wrong::Missing { needed, unknown });
     }
-    wrong
+    Ok(wrong)
 }
 
 /// The mistakes in words, each with the signature of its tool where that was not shown before.

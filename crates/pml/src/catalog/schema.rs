@@ -26,6 +26,8 @@ const MAX_STEPS: u64 = 20_000_000;
 const QUICK_STEPS: u64 = 25_000;
 /// Schemas of up to this size are compiled at once.
 const QUICK_SCHEMA_BYTES: usize = 16 * 1024;
+/// Mistakes in values of schemas of up to this size are worded at once: the nearest of many names takes a while to find.
+const QUICK_WORDS_BYTES: usize = 4 * 1024;
 
 /// A compiled schema, or none.
 #[derive(Debug)]
@@ -39,6 +41,7 @@ struct Compiled {
     form: Value,
     validator: Validator,
     costs: Costs,
+    is_worded_quickly: bool,
 }
 
 /// How long a check may take.
@@ -65,7 +68,8 @@ impl Checker {
             Checker { compiled: None }
         };
         let form = checked_form(schema, side);
-        let costs = match Costs::of(&form, form.to_string().len()) {
+        let bytes = form.to_string().len();
+        let costs = match Costs::of(&form, bytes) {
             Ok(costs) => costs,
             Err(reason) => return unused(reason),
         };
@@ -75,7 +79,10 @@ impl Checker {
             .should_validate_formats(false)
             .build(&form);
         match validator {
-            Ok(validator) => Checker { compiled: Some(Compiled { form, validator, costs }) },
+            Ok(validator) => {
+                let is_worded_quickly = bytes <= QUICK_WORDS_BYTES;
+                Checker { compiled: Some(Compiled { form, validator, costs, is_worded_quickly }) }
+            }
             Err(err) => unused(&err.to_string().chars().take(REASON_BYTES).collect::<String>()),
         }
     }
@@ -98,7 +105,7 @@ impl Checker {
         pace: Pace,
         counts: impl Fn(&ValidationError<'_>) -> bool,
     ) -> Result<Verdict, TooSlow> {
-        let Some(Compiled { form, validator, costs }) = &self.compiled else { return Ok(Ok(())) };
+        let Some(Compiled { form, validator, costs, is_worded_quickly }) = &self.compiled else { return Ok(Ok(())) };
         let most = match pace {
             Pace::Quick => QUICK_STEPS,
             Pace::Thorough => MAX_STEPS,
@@ -106,6 +113,9 @@ impl Checker {
         costs.steps(form, value, most).map_err(|_| TooSlow)?;
         if validator.is_valid(value) {
             return Ok(Ok(()));
+        }
+        if pace == Pace::Quick && !is_worded_quickly {
+            return Err(TooSlow);
         }
         let errors = validator.iter_errors(value).filter(counts);
         Ok(mistakes::describe(form, name, errors).map_or(Ok(()), Err))
@@ -223,6 +233,10 @@ mod tests {
         let said = check(json!({"enum": many}), json!("valu-9999")).unwrap_err();
         assert!(said.contains("more), got \"valu-9999\"; did you mean \"value-999\"?"), "{said}");
         assert!(said.len() < 1500, "{}", said.len());
+        // Not on a thread that serves others.
+        let schema = json!({"enum": many});
+        let checker = Checker::new(&"s:t".parse().unwrap(), &schema, Side::Arguments);
+        assert_eq!(checker.check("args", &json!("valu-9999"), Pace::Quick), Err(TooSlow));
     }
 
     #[test]

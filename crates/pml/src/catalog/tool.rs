@@ -109,8 +109,8 @@ impl Tool {
     }
 
     /// Arguments that the schema neither names nor refuses, each with what may have been meant.
-    pub fn unknown_arguments(&self, args: &Value) -> Vec<String> {
-        unknown(&self.input_schema, "args", args)
+    pub fn unknown_arguments(&self, args: &Value, pace: Pace) -> Result<Vec<String>, TooSlow> {
+        unknown(&self.input_schema, "args", args, pace)
     }
 
     /// Checks what a call returned, if the tool says what it returns.

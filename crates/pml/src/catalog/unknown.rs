@@ -5,7 +5,11 @@
 
 use serde_json::{Map, Value};
 
-use super::{mistakes::path_of, references, schema::nearest};
+use super::{
+    mistakes::path_of,
+    references,
+    schema::{Pace, TooSlow, nearest},
+};
 
 /// Most names that are found.
 const MAX_FOUND: usize = 5;
@@ -15,16 +19,19 @@ const MAX_STEPS: usize = 2000;
 const MAX_ITEMS: usize = 50;
 /// Known names that are listed where none is near.
 const MAX_KNOWN: usize = 12;
+/// Of so many names, the nearest is found at once.
+const QUICK_NAMES: usize = 50;
 
 /// What `value`, called `name`, has that `schema` is silent about, each with what may have been meant.
-pub(super) fn unknown(schema: &Value, name: &str, value: &Value) -> Vec<String> {
-    let mut search = Search { root: schema, steps: MAX_STEPS, found: Vec::new() };
-    search.visit(&[schema], value, &mut name.to_owned());
-    search.found
+pub(super) fn unknown(schema: &Value, name: &str, value: &Value, pace: Pace) -> Result<Vec<String>, TooSlow> {
+    let mut search = Search { root: schema, pace, steps: MAX_STEPS, found: Vec::new() };
+    search.visit(&[schema], value, &mut name.to_owned())?;
+    Ok(search.found)
 }
 
 struct Search<'a> {
     root: &'a Value,
+    pace: Pace,
     steps: usize,
     found: Vec<String>,
 }
@@ -38,7 +45,7 @@ struct Applied<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn visit(&mut self, schemas: &[&'a Value], value: &Value, path: &mut String) {
+    fn visit(&mut self, schemas: &[&'a Value], value: &Value, path: &mut String) -> Result<(), TooSlow> {
         let mut applied = Applied::default();
         schemas.iter().for_each(|schema| self.apply(schema, false, &mut applied));
         let length = path.len();
@@ -49,13 +56,16 @@ impl<'a> Search<'a> {
                 for (key, entry) in entries {
                     self.steps = self.steps.saturating_sub(applied.schemas.len());
                     if self.found.len() == MAX_FOUND || self.steps == 0 {
-                        return;
+                        return Ok(());
                     }
                     let parts: Vec<_> = properties().filter_map(|properties| properties.get(key)).collect();
                     path.push_str(&path_of(key));
                     if !parts.is_empty() {
-                        self.visit(&parts, entry, path);
+                        self.visit(&parts, entry, path)?;
                     } else if is_silent {
+                        if self.pace == Pace::Quick && properties().map(Map::len).sum::<usize>() > QUICK_NAMES {
+                            return Err(TooSlow);
+                        }
                         let known = properties().flat_map(Map::keys).map(String::as_str);
                         self.found.push(format!("`{path}`{}", meant(key, known)));
                     }
@@ -67,12 +77,13 @@ impl<'a> Search<'a> {
                     let parts: Vec<_> =
                         applied.schemas.iter().filter_map(|schema| item_schema(schema, index)).collect();
                     path.push_str(&format!("[{index}]"));
-                    self.visit(&parts, item, path);
+                    self.visit(&parts, item, path)?;
                     path.truncate(length);
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
+        Ok(())
     }
 
     /// Collects a schema and those it is made of. `is_choice`: it is one of several that may hold.
@@ -183,8 +194,14 @@ mod tests {
             (json!({"properties": {"a": {"type": "object", "properties": {}}}}), json!({"a": {"b": 1}}), ""),
         ];
         for (schema, value, expected) in table {
-            assert_eq!(unknown(&schema, "args", &value).join(", "), expected, "{schema} {value}");
+            let found = unknown(&schema, "args", &value, Pace::Quick).unwrap();
+            assert_eq!(found.join(", "), expected, "{schema} {value}");
         }
+        // The nearest of many names is not looked for on a thread that serves others.
+        let many: Map<_, _> = (0..1000).map(|number| (format!("name{number}"), json!({}))).collect();
+        let schema = json!({"properties": many});
+        assert_eq!(unknown(&schema, "args", &json!({"nam": 1}), Pace::Quick), Err(TooSlow));
+        assert_eq!(unknown(&schema, "args", &json!({"nam": 1}), Pace::Thorough).unwrap().len(), 1);
     }
 
     #[test]
@@ -201,6 +218,6 @@ mod tests {
         definitions.insert("d60".to_owned(), json!({"$ref": "#/$defs/d0"}));
         let schema = json!({"$ref": "#/$defs/d0", "$defs": definitions});
         let deep = (0..60).fold(json!({"b": 1}), |inner, _| json!({"a": inner}));
-        assert!(unknown(&schema, "args", &deep).len() <= MAX_FOUND);
+        assert!(unknown(&schema, "args", &deep, Pace::Thorough).unwrap().len() <= MAX_FOUND);
     }
 }

@@ -99,6 +99,16 @@ async fn values_that_are_written_out_are_checked_before_the_program_runs() {
 }
 
 #[tokio::test]
+async fn values_of_a_large_schema_are_checked_before_the_program_runs_too() {
+    let gateway = Gateway::start(vec![fixture(Way::Stdio, "both", &["--fault", "hostile-schemas"])]);
+    let (code, message) = gateway.error("return await mcp.fix.enumerated({ text: ['x'] })").await;
+    assert_eq!(code, ErrorCode::PreflightFailed, "{message}");
+    assert!(message.contains("args.text[0]: expected 0 | 1 | 2 | "), "{message}");
+    assert!(message.contains("more), got \"x\"\n  signature: ") && message.len() < 4000, "{message}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn signatures_have_what_a_call_needs() {
     let gateway = gateway();
     let program = r#"import { searchTools } from "pml";
