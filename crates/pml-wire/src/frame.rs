@@ -25,6 +25,8 @@ pub enum Kind {
     Names = 4,
     /// Host → worker: what a call returned, where part of it stays with the host.
     RpcHandles = 5,
+    /// Host → worker: what a call returned: a text that is JSON, as it is. The program gets the value.
+    RpcJsonText = 6,
     /// Worker → host: the jail is closed, send a program.
     Ready = 16,
     /// Worker → host: call a tool.
@@ -53,12 +55,13 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind there is.
-    const ALL: [Kind; 17] = [
+    const ALL: [Kind; 18] = [
         Kind::Init,
         Kind::RpcResult,
         Kind::RpcError,
         Kind::Names,
         Kind::RpcHandles,
+        Kind::RpcJsonText,
         Kind::Ready,
         Kind::RpcCall,
         Kind::Log,

@@ -1,7 +1,7 @@
 //! What the frames between host and worker say.
 //!
 //! One type per [`Kind`](crate::Kind) that has a JSON object as its body. The bodies of
-//! `RpcResult`, `Names` and `Value` are values as they are, passed through unparsed; `NamesRequest`
+//! `RpcResult`, `RpcJsonText`, `Names` and `Value` are values as they are, passed through unparsed; `NamesRequest`
 //! has none.
 
 use serde::{Deserialize, Serialize};
@@ -53,6 +53,13 @@ pub struct RpcCall<'a> {
     pub target: String,
     #[serde(borrow)]
     pub args: &'a RawValue,
+    /// Where in `args` the JSON strings begin, in ascending order, that are the texts of JSON values. The host sends the
+    /// text to the tool where its schema wants a string, and the value elsewhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub texts: Vec<u32>,
+    /// The program wants the text of the result, also if it is JSON.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub raw: bool,
 }
 
 /// `RpcError`: why a call failed, as the program's `ToolError` shows it.

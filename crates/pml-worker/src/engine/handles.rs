@@ -12,7 +12,7 @@ use pml_wire::{
 use rquickjs::{Array, Ctx, Function, IntoJs, Object, Result, Value, object::Property};
 
 use super::{
-    Form, PendingCall, Prelude, State,
+    Form, PendingCall, Prelude, State, exact,
     natives::{self, Late, given},
     raw,
 };
@@ -65,7 +65,13 @@ pub(super) fn text<'js>(ctx: &Ctx<'js>, slice: Slice) -> Result<Value<'js>> {
 }
 
 /// A result of which the host keeps a part.
-pub(super) fn value<'js>(ctx: &Ctx<'js>, prelude: &Prelude<'js>, handles: Handles) -> Result<Value<'js>> {
+pub(super) fn value<'js>(
+    ctx: &Ctx<'js>,
+    state: &State<'js>,
+    prelude: &Prelude<'js>,
+    handles: Handles,
+    tool: &str,
+) -> Result<Value<'js>> {
     let blocks = match handles {
         Handles::Whole(handle) => return object(prelude, handle),
         Handles::Blocks(blocks) => blocks,
@@ -73,7 +79,7 @@ pub(super) fn value<'js>(ctx: &Ctx<'js>, prelude: &Prelude<'js>, handles: Handle
     let array = Array::new(ctx.clone())?;
     for (index, block) in blocks.into_iter().enumerate() {
         let block = match block {
-            Block::Value(value) => ctx.json_parse(value.get())?,
+            Block::Value(value) => exact::parse(ctx, state, prelude, value.get().into(), tool)?,
             Block::Handle(handle) => object(prelude, handle)?,
         };
         // Defined, not set: a setter on `Array.prototype` would be the program's.

@@ -6,7 +6,7 @@ use pml_wire::{
     CallId, ExecutionId, ToolId,
     message::{CallError, ErrorReport, PreflightCall, Search},
 };
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use crate::room::{Held, Room};
 
@@ -53,29 +53,39 @@ pub struct ToolCall {
     pub id: CallId,
     pub tool: ToolId,
     pub args: Arguments,
+    /// The program wants the text of the result, also if it is JSON.
+    pub is_raw: bool,
     /// If there is no such tool, say which may have been meant. That takes time, so not for every one of many.
     pub suggests: bool,
 }
 
-/// The arguments of a call, a JSON object. The values that handles in them stand for are put in when they are needed.
+/// The arguments of a call, a JSON object. The values that handles in them stand for are put in when they are needed, and
+/// so is the form of values that are JSON and text at once.
 #[derive(Clone, Debug)]
 pub struct Arguments {
     written: Box<RawValue>,
-    handles: Option<Arc<dyn Handles>>,
+    stand_ins: Option<Arc<dyn StandIns>>,
 }
 
-/// Values that the host keeps for a run, and that the arguments of a call refer to.
-pub trait Handles: Debug + Send + Sync {
+/// What stands for something else in the arguments of a call: handles of values that the host keeps for a run, and texts of
+/// JSON values.
+pub trait StandIns: Debug + Send + Sync {
     /// How large the arguments are with the values in them.
     fn bytes(&self) -> usize;
 
-    /// The arguments with the values in place of their handles. Takes time in proportion to their size.
-    fn fill(&self, written: &RawValue) -> Result<Box<RawValue>, CallError>;
+    /// The arguments with the values in place of what stands for them, in the form that the tool's schema wants. Takes time
+    /// in proportion to their size.
+    fn fill(&self, written: &RawValue, schema: &Value) -> Result<Box<RawValue>, CallError>;
 }
 
 impl Arguments {
-    pub fn new(written: Box<RawValue>, handles: Option<Arc<dyn Handles>>) -> Arguments {
-        Arguments { written, handles }
+    pub fn new(written: Box<RawValue>, stand_ins: Option<Arc<dyn StandIns>>) -> Arguments {
+        Arguments { written, stand_ins }
+    }
+
+    /// Is what the server gets something else than what was written?
+    pub fn have_stand_ins(&self) -> bool {
+        self.stand_ins.is_some()
     }
 
     /// As the program wrote them.
@@ -85,13 +95,13 @@ impl Arguments {
 
     /// How large they are with all values in them.
     pub fn bytes(&self) -> usize {
-        self.handles.as_ref().map_or(self.written.get().len(), |handles| handles.bytes())
+        self.stand_ins.as_ref().map_or(self.written.get().len(), |stand_ins| stand_ins.bytes())
     }
 
-    /// With all values in them. Takes time in proportion to their size.
-    pub fn fill(self) -> Result<Box<RawValue>, CallError> {
-        match self.handles {
-            Some(handles) => handles.fill(&self.written),
+    /// With all values in them, for a tool with this schema. Takes time in proportion to their size.
+    pub fn fill(self, schema: &Value) -> Result<Box<RawValue>, CallError> {
+        match self.stand_ins {
+            Some(stand_ins) => stand_ins.fill(&self.written, schema),
             None => Ok(self.written),
         }
     }
@@ -108,6 +118,8 @@ pub struct Answer {
 #[derive(Clone, Debug)]
 pub enum AnswerBody {
     Value(Box<RawValue>),
+    /// A text that is a JSON object or array. The program gets the value, which still is its text where text is meant.
+    JsonText(Box<str>),
     /// Content blocks, some of which the program gets as handles only.
     Blocks(Vec<Part>),
 }
@@ -142,6 +154,7 @@ impl Answer {
     pub fn bytes(&self) -> usize {
         match &self.body {
             AnswerBody::Value(value) => value.get().len(),
+            AnswerBody::JsonText(text) => text.len(),
             AnswerBody::Blocks(parts) => parts
                 .iter()
                 .map(|part| match part {

@@ -11,6 +11,7 @@ mod pins;
 mod schema;
 mod schema_cost;
 mod snapshot;
+mod text_arguments;
 mod tool;
 pub mod typescript;
 mod vectors;
@@ -24,5 +25,6 @@ pub use self::{
     pins::{Change, Pins},
     schema::{Pace, TooSlow, Verdict, nearest},
     snapshot::{Catalog, Snapshot},
+    text_arguments::wants_text,
     tool::{Hints, Tool, hash},
 };

@@ -89,6 +89,15 @@ pub(super) struct Calls<'a> {
     pub(super) vault: Vault,
 }
 
+/// A call as the worker wrote it.
+pub(super) struct Written {
+    pub(super) args: Box<RawValue>,
+    /// Where in the arguments the texts of JSON values begin.
+    pub(super) texts: Vec<u32>,
+    /// The program wants the text of the result.
+    pub(super) is_raw: bool,
+}
+
 /// A call that was started.
 struct Open {
     id: CallId,
@@ -103,7 +112,7 @@ enum Waiting {
     Call {
         id: CallId,
         target: String,
-        args: Box<RawValue>,
+        written: Written,
         refusal: Option<CallError>,
     },
     Read {
@@ -210,7 +219,7 @@ impl<'a> Calls<'a> {
     }
 
     /// Takes a call from the worker.
-    pub(super) fn accept(&mut self, id: u32, mut target: String, args: Box<RawValue>) -> Result<(), Refused> {
+    pub(super) fn accept(&mut self, id: u32, mut target: String, written: Written) -> Result<(), Refused> {
         self.next_id(id)?;
         let refusal = self.count()?;
         if target.len() > MAX_TARGET_BYTES {
@@ -218,8 +227,8 @@ impl<'a> Calls<'a> {
             target.truncate(target.floor_char_boundary(MAX_TARGET_BYTES));
             target.push('…');
         }
-        self.waiting_bytes += args.get().len();
-        self.waiting.push_back(Waiting::Call { id: CallId(id), target, args, refusal });
+        self.waiting_bytes += written.args.get().len();
+        self.waiting.push_back(Waiting::Call { id: CallId(id), target, written, refusal });
         Ok(())
     }
 
@@ -254,9 +263,9 @@ impl<'a> Calls<'a> {
             && let Some(waiting) = self.waiting.pop_front()
         {
             match waiting {
-                Waiting::Call { id, target, args, refusal } => {
-                    self.waiting_bytes -= args.get().len();
-                    self.start(id, target, args, refusal, listener);
+                Waiting::Call { id, target, written, refusal } => {
+                    self.waiting_bytes -= written.args.get().len();
+                    self.start(id, target, written, refusal, listener);
                 }
                 Waiting::Read { id, read, refusal } => {
                     self.waiting_bytes -= MAX_QUESTION_BYTES;
@@ -285,14 +294,15 @@ impl<'a> Calls<'a> {
         &mut self,
         id: CallId,
         mut target: String,
-        args: Box<RawValue>,
+        written: Written,
         refusal: Option<CallError>,
         listener: &(dyn Fn(Event<'_>) + Sync),
     ) {
         let started = Instant::now();
+        let Written { args, texts, is_raw } = written;
         let checked = match refusal {
             Some(refusal) => Err(refusal),
-            None => check(&target, &args).and_then(|tool| Ok((tool, self.vault.arguments(args)?))),
+            None => check(&target, &args).and_then(|tool| Ok((tool, self.vault.arguments(args, texts)?))),
         };
         let bytes = checked.as_ref().map_or(0, |(_, args)| args.bytes());
         let work: HandlerFuture<'a, Result<Answer, CallError>> = match checked {
@@ -300,7 +310,7 @@ impl<'a> Calls<'a> {
                 let tool = self.handler.canonical(tool);
                 tool.as_str().clone_into(&mut target);
                 let suggests = self.unknown < SUGGESTIONS;
-                let call = ToolCall { execution: self.execution, id, tool, args, suggests };
+                let call = ToolCall { execution: self.execution, id, tool, args, is_raw, suggests };
                 listener(Event::CallStarted(&call));
                 self.handler.call(call)
             }
@@ -444,6 +454,7 @@ impl Weigher {
 fn frame(outcome: Result<Told, CallError>) -> (Kind, Box<str>) {
     match outcome {
         Ok(Told::Value(value)) => (Kind::RpcResult, value),
+        Ok(Told::JsonText(text)) => (Kind::RpcJsonText, text),
         Ok(Told::Handles(handles)) => (Kind::RpcHandles, to_json(&handles)),
         Err(error) => (Kind::RpcError, to_json(&error)),
     }

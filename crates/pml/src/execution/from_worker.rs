@@ -18,6 +18,8 @@ pub(super) enum FromWorker {
         id: u32,
         target: String,
         args: Box<RawValue>,
+        texts: Vec<u32>,
+        is_raw: bool,
     },
     Log(Log),
     Progress(Progress),
@@ -53,7 +55,8 @@ impl FromWorker {
                 if json::depth(call.args.get()) > json::MAX_DEPTH {
                     return violation("arguments nested too deeply");
                 }
-                FromWorker::Call { id: frame.id, target: call.target, args: call.args.to_owned() }
+                let (target, args) = (call.target, call.args.to_owned());
+                FromWorker::Call { id: frame.id, target, args, texts: call.texts, is_raw: call.raw }
             }
             Kind::Log => FromWorker::Log(parse(frame)?),
             Kind::Progress => FromWorker::Progress(parse(frame)?),
@@ -80,7 +83,13 @@ impl FromWorker {
             Kind::ExecutionComplete => FromWorker::Complete(parse(frame)?),
             Kind::Waiting => FromWorker::Waiting,
             Kind::Awake => FromWorker::Awake,
-            Kind::Init | Kind::RpcResult | Kind::RpcError | Kind::RpcHandles | Kind::Names | Kind::Ready => {
+            Kind::Init
+            | Kind::RpcResult
+            | Kind::RpcJsonText
+            | Kind::RpcError
+            | Kind::RpcHandles
+            | Kind::Names
+            | Kind::Ready => {
                 return Err(Violation(format!("a {:?} frame", frame.kind)));
             }
         })

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, field, info_span};
 
 use super::{
-    calls::{Calls, Refused},
+    calls::{Calls, Refused, Written},
     from_worker::{FromWorker, Violation},
     outcome::{CallRecord, Outcome},
 };
@@ -411,7 +411,9 @@ impl Run<'_> {
     /// Acts on one message. How the run ends, once it does.
     fn take(&mut self, message: FromWorker) -> Result<Option<ExecutionComplete>, Stop> {
         match message {
-            FromWorker::Call { id, target, args } => self.calls.accept(id, target, args)?,
+            FromWorker::Call { id, target, args, texts, is_raw } => {
+                self.calls.accept(id, target, Written { args, texts, is_raw })?;
+            }
             FromWorker::Log(log) => {
                 // The worker keeps to the limit by itself; one that does not is not believed.
                 if let Some(left) = self.log_left.checked_sub(log_cost(&log.text)) {

@@ -67,6 +67,9 @@ impl Frontend {
                 ),
             };
         }
+        if list.iter().any(|tool| tool["signature"].as_str().is_some_and(|text| text.ends_with("Promise<any>"))) {
+            text.push_str("(Promise<any>: no output schema. A text that is a JSON object or array arrives parsed)\n");
+        }
         if list.len() < found.len() {
             let left = found.len() - list.len();
             let _ = writeln!(text, "({left} more left out for their length: ask for fewer, or with less detail)");

@@ -28,7 +28,8 @@ pub(super) fn all() -> Vec<Value> {
             "description": "Runs a TypeScript program that calls the tools of the connected MCP servers. Only what it \
                 returns (and prints) comes back, so filter, join and loop in the program.\n\
                 - `await mcp.server.tool({...})` gives the tool's value, or throws a ToolError (code, message, tool, \
-                retryable). Find names and arguments with search_tools first.\n\
+                retryable). Find names and arguments with search_tools first. Text that is a JSON object or array arrives \
+                parsed; String(value) is its text.\n\
                 - Top-level await; `return value`, or end with an expression. Values are JSON; a returned image is \
                 shown as an image.\n\
                 - `import { callTool, callToolsBatch, progress, searchTools } from \"pml\"`: callTool(\"server:tool\", {...}) \

@@ -14,6 +14,7 @@ mod faults;
 mod gateway;
 mod handles;
 mod hostile_worker;
+mod json_text;
 mod language;
 mod leaks;
 mod limits;

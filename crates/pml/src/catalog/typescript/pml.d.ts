@@ -5,6 +5,12 @@ declare const args: any;
 declare const pml: typeof import("pml").default;
 
 declare module "pml" {
+  /** How a call is made. */
+  export interface CallOptions {
+    /** Gives the text of the result, also if it is JSON, which is otherwise read. */
+    raw?: boolean;
+  }
+
   /** How a call went. */
   export type CallAnswer =
     | { success: true; result: any }
@@ -34,10 +40,10 @@ declare module "pml" {
   export function searchTools(query: string, limit?: number, threshold?: number): Promise<FoundTool[]>;
 
   /** Calls a tool by its name, `server:tool`. Does not throw if the tool fails. */
-  export function callTool(name: string, args?: object): Promise<CallAnswer>;
+  export function callTool(name: string, args?: object, options?: CallOptions): Promise<CallAnswer>;
 
   /** Calls tools at the same time. The answers are in the order of the calls. */
-  export function callToolsBatch(calls: { name: string; args?: object }[]): Promise<CallAnswer[]>;
+  export function callToolsBatch(calls: ({ name: string; args?: object } & CallOptions)[]): Promise<CallAnswer[]>;
 
   /** Tells whoever waits for the program how far it is. */
   export function progress(progress: number, total?: number, message?: string): void;
