@@ -11,6 +11,7 @@ mod costly;
 mod data_folder;
 mod escape;
 mod faults;
+mod fidelity;
 mod gateway;
 mod handles;
 mod hostile_worker;
