@@ -51,11 +51,13 @@ pub enum Kind {
     Waiting = 26,
     /// Worker → host: a timer was due, and the program goes on.
     Awake = 27,
+    /// Worker → host: the program wants a result that was kept for its client.
+    Recall = 28,
 }
 
 impl Kind {
     /// Every kind there is.
-    const ALL: [Kind; 18] = [
+    const ALL: [Kind; 19] = [
         Kind::Init,
         Kind::RpcResult,
         Kind::RpcError,
@@ -74,6 +76,7 @@ impl Kind {
         Kind::Search,
         Kind::Waiting,
         Kind::Awake,
+        Kind::Recall,
     ];
 
     fn from_byte(byte: u8) -> Option<Kind> {

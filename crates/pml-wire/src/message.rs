@@ -179,7 +179,15 @@ pub struct Slice {
     pub next: u64,
 }
 
-/// Longest body of a `Read` or a `Search`, well over what ours send.
+/// `Recall`: the value of a result that was kept for the client of this run. The frame's id is counted with the calls'. The
+/// answer is an `RpcResult`, an `RpcError`, or an `RpcHandles` if it is large.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recall {
+    /// As the program wrote it; not yet checked.
+    pub id: String,
+}
+
+/// Longest body of a `Read`, a `Recall` or a `Search`, well over what ours send.
 pub const MAX_QUESTION_BYTES: usize = 32 * 1024;
 
 /// `Search`: which tools do what the program describes. The frame's id is counted with the calls'. The answer is an

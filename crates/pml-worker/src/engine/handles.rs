@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use pml_wire::{
     ErrorCode, Kind,
-    message::{Block, CallError, HANDLE_KEY, Handle, Handles, Part, Read, Slice},
+    message::{Block, CallError, HANDLE_KEY, Handle, Handles, Part, Read, Recall, Slice},
 };
 use rquickjs::{Array, Ctx, Function, IntoJs, Object, Result, Value, object::Property};
 
@@ -17,6 +17,8 @@ use super::{
     raw,
 };
 
+/// Longest id of a kept result that is sent to the host.
+const ID_BYTES: usize = 200;
 /// Longest path that is sent to the host.
 const PATH_BYTES: usize = 4096;
 
@@ -38,6 +40,17 @@ pub(super) fn install<'js>(
         };
         native.set(name, Function::new(ctx.clone(), slice)?)?;
     }
+
+    let shared = Rc::clone(state);
+    let recall = move |ctx: Ctx<'js>, id: Value<'js>, stack: Value<'js>| {
+        let (mut id, _) = raw::text(&id).ok_or(rquickjs::Error::Exception)?;
+        // Longer than any id: cut here, refused by the host.
+        id.truncate(id.floor_char_boundary(ID_BYTES));
+        let (promise, call) = natives::pending(&ctx, "result", Form::Value, stack)?;
+        natives::send(&shared, call, Kind::Recall, &serde_json::to_vec(&Recall { id }).expect("plain data serializes"));
+        Ok::<_, rquickjs::Error>(promise)
+    };
+    native.set("recall", Function::new(ctx.clone(), recall)?)?;
 
     let (shared, prelude) = (Rc::clone(state), Rc::clone(late));
     let json = move |ctx: Ctx<'js>, token: String, path: Value<'js>, stack: Value<'js>| {

@@ -254,6 +254,12 @@ export default function prelude(native) {
     return freeze(handle);
   };
 
+  /// A result that was kept when it was too long to be shown.
+  const result = (id) => {
+    if (typeof id !== "string") throw new TypeError('result takes the id of a result that was kept: await result("r_…")');
+    return native.recall(id, stackOf(new Error()));
+  };
+
   // ── Values that were read from JSON text ───────────────────────────────────────────────────
 
   // A text that is a JSON object or array arrives as that value. The value is an ordinary one but for its prototype, which
@@ -339,7 +345,7 @@ export default function prelude(native) {
 
   // ── The module ─────────────────────────────────────────────────────────────────────────────
 
-  const exported = { searchTools, callTool, callToolsBatch, progress, ToolError, ResultHandle };
+  const exported = { searchTools, callTool, callToolsBatch, progress, result, ToolError, ResultHandle };
   const pml = freeze({ __proto__: null, ...exported });
   const namespace = freeze({ __proto__: null, default: pml, ...exported });
   const imports = { __proto__: null, "*": namespace, default: pml, ...exported };

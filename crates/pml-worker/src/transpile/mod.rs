@@ -38,8 +38,8 @@ pub(crate) use self::{
 };
 
 /// What `import … from "pml"` can name.
-pub(crate) const MODULE_EXPORTS: [&str; 6] =
-    ["searchTools", "callTool", "callToolsBatch", "progress", "ToolError", "ResultHandle"];
+pub(crate) const MODULE_EXPORTS: [&str; 7] =
+    ["searchTools", "callTool", "callToolsBatch", "progress", "result", "ToolError", "ResultHandle"];
 
 /// The name the engine knows the program by.
 pub(crate) const ENGINE_FILE: &str = "agent.ts";

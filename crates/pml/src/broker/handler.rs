@@ -3,12 +3,15 @@
 use std::{fmt::Debug, future::Future, pin::Pin, sync::Arc};
 
 use pml_wire::{
-    CallId, ExecutionId, ToolId,
-    message::{CallError, ErrorReport, PreflightCall, Search},
+    CallId, ErrorCode, ExecutionId, ToolId,
+    message::{CallError, ErrorReport, PreflightCall, Recall, Search},
 };
 use serde_json::{Value, value::RawValue};
 
-use crate::room::{Held, Room};
+use crate::{
+    room::{Held, Room},
+    shown::visible,
+};
 
 /// The way from a program's calls to real tools.
 pub trait CallHandler: Send + Sync {
@@ -20,6 +23,12 @@ pub trait CallHandler: Send + Sync {
 
     /// The tools that do what is asked for, best first: a JSON array.
     fn search(&self, search: Search) -> HandlerFuture<'_, Result<Answer, CallError>>;
+
+    /// The value of a result that was kept for whoever this is the handler of.
+    fn recall(&self, recall: Recall) -> HandlerFuture<'_, Result<Answer, CallError>> {
+        let message = format!("there is no result `{}`; results are kept by `pml serve` only", visible(&recall.id));
+        Box::pin(std::future::ready(Err(CallError::new(ErrorCode::InvalidArguments, message))))
+    }
 
     /// The tool's one name, for one that a program may have written differently.
     fn canonical(&self, tool: ToolId) -> ToolId {

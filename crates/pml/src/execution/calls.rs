@@ -6,7 +6,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use pml_wire::{
     CallId, ErrorCode, ExecutionId, Kind, ToolId,
     id::MAX_NAME_BYTES,
-    message::{CallError, ErrorReport, MAX_QUESTION_BYTES, PreflightCall, Read, Search},
+    message::{CallError, ErrorReport, MAX_QUESTION_BYTES, PreflightCall, Read, Recall, Search},
 };
 use serde_json::value::RawValue;
 use tokio::{sync::Semaphore, time::Instant};
@@ -120,6 +120,11 @@ enum Waiting {
         read: Read,
         refusal: Option<CallError>,
     },
+    Recall {
+        id: u32,
+        recall: Recall,
+        refusal: Option<CallError>,
+    },
     Search {
         id: u32,
         search: Search,
@@ -177,6 +182,23 @@ impl<'a> Calls<'a> {
     /// Takes a request to read what the host keeps.
     pub(super) fn accept_read(&mut self, id: u32, read: Read) -> Result<(), Refused> {
         self.next_id(id)?;
+        let refusal = self.count_read()?;
+        self.waiting_bytes += MAX_QUESTION_BYTES;
+        self.waiting.push_back(Waiting::Read { id, read, refusal });
+        Ok(())
+    }
+
+    /// Takes a request for a result that was kept for the client.
+    pub(super) fn accept_recall(&mut self, id: u32, recall: Recall) -> Result<(), Refused> {
+        self.next_id(id)?;
+        let refusal = self.count_read()?;
+        self.waiting_bytes += MAX_QUESTION_BYTES;
+        self.waiting.push_back(Waiting::Recall { id, recall, refusal });
+        Ok(())
+    }
+
+    /// Counts a read. Why it cannot be made, if there were too many.
+    fn count_read(&mut self) -> Result<Option<CallError>, Refused> {
         self.reads += 1;
         let most = self.budget.calls.saturating_mul(READS_PER_CALL);
         if self.reads > most.saturating_add(FLOOD) {
@@ -184,13 +206,10 @@ impl<'a> Calls<'a> {
             let report = ErrorReport::new(ErrorCode::CallBudgetSpent, message).with_hint(BUDGET_HINT);
             return Err(Refused::Flood(Box::new(report)));
         }
-        let refusal = (self.reads > most).then(|| {
+        Ok((self.reads > most).then(|| {
             let message = format!("this run has spent its {most} reads of large results");
             CallError::new(ErrorCode::CallBudgetSpent, message)
-        });
-        self.waiting_bytes += MAX_QUESTION_BYTES;
-        self.waiting.push_back(Waiting::Read { id, read, refusal });
-        Ok(())
+        }))
     }
 
     /// Takes a search from the worker.
@@ -271,23 +290,38 @@ impl<'a> Calls<'a> {
                     self.waiting_bytes -= MAX_QUESTION_BYTES;
                     self.start_read(id, read, refusal);
                 }
+                Waiting::Recall { id, recall, refusal } => {
+                    let handler = self.handler;
+                    self.start_question(id, refusal, || handler.recall(recall));
+                }
                 Waiting::Search { id, search, refusal } => {
-                    self.waiting_bytes -= MAX_QUESTION_BYTES;
-                    let work = match refusal {
-                        None => self.handler.search(search),
-                        Some(refusal) => Box::pin(std::future::ready(Err(refusal))),
-                    };
-                    let weigh = self.weigher();
-                    self.in_flight.push(Box::pin(async move {
-                        let outcome = match work.await {
-                            Ok(answer) => weigh.weigh(answer).await,
-                            Err(error) => Err(error),
-                        };
-                        Finished::Other { id, outcome }
-                    }));
+                    let handler = self.handler;
+                    self.start_question(id, refusal, || handler.search(search));
                 }
             }
         }
+    }
+
+    /// Has the handler answer something that is no call.
+    fn start_question(
+        &mut self,
+        id: u32,
+        refusal: Option<CallError>,
+        ask: impl FnOnce() -> HandlerFuture<'a, Result<Answer, CallError>>,
+    ) {
+        self.waiting_bytes -= MAX_QUESTION_BYTES;
+        let work = match refusal {
+            None => ask(),
+            Some(refusal) => Box::pin(std::future::ready(Err(refusal))),
+        };
+        let weigh = self.weigher();
+        self.in_flight.push(Box::pin(async move {
+            let outcome = match work.await {
+                Ok(answer) => weigh.weigh(answer).await,
+                Err(error) => Err(error),
+            };
+            Finished::Other { id, outcome }
+        }));
     }
 
     fn start(
@@ -391,7 +425,7 @@ impl<'a> Calls<'a> {
                 self.handler.refused(self.execution, id, &target, &unfinished_error());
                 Some(Open { id, target, started: Instant::now(), bytes: 0 })
             }
-            Waiting::Read { .. } | Waiting::Search { .. } => None,
+            Waiting::Read { .. } | Waiting::Recall { .. } | Waiting::Search { .. } => None,
         });
         self.open.extend(never_started);
         let unfinished = self.open.iter().map(|open| open.target.clone()).collect();

@@ -6,7 +6,7 @@ use pml_wire::{
     Frame, Kind, json,
     message::{
         ExecutionComplete, Log, MAX_PREFLIGHT_CALLS, MAX_QUESTION_BYTES, Preflight, PreflightCall, Progress, Read,
-        RpcCall, Search,
+        Recall, RpcCall, Search,
     },
 };
 use serde_json::value::RawValue;
@@ -28,6 +28,10 @@ pub(super) enum FromWorker {
     Read {
         id: u32,
         read: Read,
+    },
+    Recall {
+        id: u32,
+        recall: Recall,
     },
     Search {
         id: u32,
@@ -68,10 +72,11 @@ impl FromWorker {
                 }
                 FromWorker::Preflight(calls)
             }
-            Kind::Read | Kind::Search if frame.body.len() > MAX_QUESTION_BYTES => {
+            Kind::Read | Kind::Recall | Kind::Search if frame.body.len() > MAX_QUESTION_BYTES => {
                 return Err(Violation(format!("a {:?} frame of {} bytes", frame.kind, frame.body.len())));
             }
             Kind::Read => FromWorker::Read { id: frame.id, read: parse(frame)? },
+            Kind::Recall => FromWorker::Recall { id: frame.id, recall: parse(frame)? },
             Kind::Search => FromWorker::Search { id: frame.id, search: parse(frame)? },
             Kind::Value => {
                 let value: Box<RawValue> = parse(frame)?;

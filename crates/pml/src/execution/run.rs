@@ -434,6 +434,7 @@ impl Run<'_> {
                 self.preflight = Asked::Pending(self.calls.preflight(calls));
             }
             FromWorker::Read { id, read } => self.calls.accept_read(id, read)?,
+            FromWorker::Recall { id, recall } => self.calls.accept_recall(id, recall)?,
             FromWorker::Search { id, search } => self.calls.accept_search(id, search)?,
             FromWorker::Value(value) => self.value = Some(value),
             FromWorker::Complete(complete) if complete.error.is_none() && self.value.is_none() => {

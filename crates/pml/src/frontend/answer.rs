@@ -134,7 +134,8 @@ fn success(value: Box<RawValue>, keeper: &Keeper, left: usize, told: &mut Value,
         Some(id) => {
             told["result_handle"] = json!({ "id": id, "bytes": bytes, "next_offset": next, "shape": shape });
             format!(
-                "read_result({{\"id\":\"{id}\",\"offset\":{next}}}) goes on from here; with \"path\" it reads one part"
+                "read_result({{\"id\":\"{id}\",\"offset\":{next}}}) goes on from here; with \"path\" it reads one part. In a program, \
+                 `await pml.result(\"{id}\")` is all of it"
             )
         }
         None => "it is too long to be kept: return less".to_owned(),

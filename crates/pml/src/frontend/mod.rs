@@ -16,6 +16,7 @@ mod http;
 mod instructions;
 mod metrics;
 mod passthrough;
+mod recall;
 mod results;
 mod rpc;
 mod search;

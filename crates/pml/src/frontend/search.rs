@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     answer::say_hidden,
     gateway::{Frontend, text_result, tool_failure},
-    results::{Caller, Page, Show, Text, page},
+    results::{Caller, NO_RESULT_HINT, Page, Show, Text, page},
     session::Session,
     tokens,
     tools::{Detail, Read, Search},
@@ -138,8 +138,7 @@ impl Frontend {
     pub(super) async fn read(&self, arguments: Read, caller: &Caller) -> Value {
         let Some(kept) = self.results.get(caller, &arguments.id) else {
             let message = format!("there is no result `{}`", arguments.id);
-            let hint = "results are kept for an hour, the newest 200 of them; run the program again";
-            return tool_failure(ErrorCode::InvalidArguments, &message, Some(hint));
+            return tool_failure(ErrorCode::InvalidArguments, &message, Some(NO_RESULT_HINT));
         };
         let budget = self.settings().output_tokens;
         let bytes = if arguments.path.is_some() { kept.as_str().len() } else { 0 };

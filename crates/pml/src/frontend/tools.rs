@@ -35,7 +35,7 @@ pub(super) fn all() -> Vec<Value> {
                 - `import { callTool, callToolsBatch, progress, searchTools } from \"pml\"`: callTool(\"server:tool\", {...}) \
                 gives {success, result?, error?} and does not throw.\n\
                 - Independent calls: Promise.all. There is no fetch, file system or process; state does not outlive \
-                the run.",
+                the run, but `await pml.result(\"r_…\")` gives a long result of an earlier run, to filter or pass on.",
             "inputSchema": {
                 "type": "object",
                 "properties": {
@@ -57,7 +57,8 @@ pub(super) fn all() -> Vec<Value> {
         json!({
             "name": READ,
             "title": "Read more of a long result",
-            "description": "Reads on in a result that was too long to be shown whole.",
+            "description": "Reads on in a result that was too long to be shown whole. To work on it, run a program with \
+                `await pml.result(id)` instead.",
             "inputSchema": {
                 "type": "object",
                 "properties": {

@@ -25,6 +25,7 @@ mod passthrough;
 mod peer;
 mod pool;
 mod real_servers;
+mod recall;
 mod regressions;
 mod relay;
 mod repository;

@@ -45,6 +45,13 @@ declare module "pml" {
   /** Calls tools at the same time. The answers are in the order of the calls. */
   export function callToolsBatch(calls: ({ name: string; args?: object } & CallOptions)[]): Promise<CallAnswer[]>;
 
+  /**
+   * A result that was too long to be shown, of an earlier program of the same client.
+   * @param id As named in the answer, `r_…`.
+   * @returns The value, or a `ResultHandle` if it is large.
+   */
+  export function result(id: string): Promise<any>;
+
   /** Tells whoever waits for the program how far it is. */
   export function progress(progress: number, total?: number, message?: string): void;
 
@@ -79,6 +86,7 @@ declare module "pml" {
     readonly callTool: typeof callTool;
     readonly callToolsBatch: typeof callToolsBatch;
     readonly progress: typeof progress;
+    readonly result: typeof result;
     readonly ToolError: typeof ToolError;
     readonly ResultHandle: typeof ResultHandle;
   };
