@@ -6,9 +6,7 @@
 use pml_wire::walk::Step;
 use serde_json::{Map, Value};
 
-/// Schemas that are looked at for one place, and how many of them inside of each other. One that needs more than that says
-/// nothing.
-const MAX_SCHEMAS: usize = 2000;
+/// Schemas that are looked at inside of each other. One that needs more than that says nothing.
 const MAX_NESTED: usize = 200;
 
 /// What a JSON value can be. Only what matters here.
@@ -42,9 +40,12 @@ impl Types {
 }
 
 /// Does the schema want a text at the path, and not the object or array that `json`, a JSON text, stands for?
-pub fn wants_text(schema: &Value, path: &[Step], json: &str) -> bool {
-    let mut reader = Reader { root: schema, left: MAX_SCHEMAS, nested: 0 };
+///
+/// Each schema that is looked at takes one of the steps that are left. When there are none, nothing is said to be wanted.
+pub fn wants_text(schema: &Value, path: &[Step], json: &str, left: &mut usize) -> bool {
+    let mut reader = Reader { root: schema, left: *left, nested: 0 };
     let types = reader.types(schema, path);
+    *left = reader.left;
     let takes_value = if json.trim_start().starts_with('[') { types.array } else { types.object };
     types.text && !takes_value
 }
@@ -158,7 +159,7 @@ mod tests {
             // schema                                                       path      text?
             (object(text()),                                                "a",      true),
             (object(json!({"type": "object"})),                             "a",      false),
-            (object(json!({"type": "array"})),                              "a",      true),
+            (object(json!({"type": "array"})),                              "a",      false),
             (object(json!({})),                                             "a",      false),
             (object(json!(true)),                                           "a",      false),
             (object(json!({"type": ["string", "null"]})),                   "a",      true),
@@ -184,15 +185,18 @@ mod tests {
             (json!(null),                                                   "a",      false),
         ];
         for (schema, place, expected) in table {
-            assert_eq!(wants_text(&schema, &path(place), "{}"), expected, "{schema} {place}");
+            assert_eq!(wants_text(&schema, &path(place), "{}", &mut 1000), expected, "{schema} {place}");
         }
-        assert!(wants_text(&object(json!({"type": ["string", "object"]})), &path("a"), " []"));
+        assert!(wants_text(&object(json!({"type": ["string", "object"]})), &path("a"), " []", &mut 10));
+        assert!(!wants_text(&object(text()), &path("a"), "{}", &mut 1), "not enough steps");
     }
 
     #[test]
     fn a_schema_that_branches_without_end_ends() {
         let branch = |key: &str| json!({"properties": {"a": {"$ref": "#/$defs/n"}}, "required": [key]});
         let schema = json!({"$ref": "#/$defs/n", "$defs": {"n": {"anyOf": [branch("b"), branch("c")]}}});
-        assert!(!wants_text(&schema, &vec![Step::Key("a".to_owned()); 100], "{}"));
+        let mut left = 5000;
+        assert!(!wants_text(&schema, &vec![Step::Key("a".to_owned()); 100], "{}", &mut left));
+        assert_eq!(left, 0);
     }
 }

@@ -9,7 +9,7 @@ use pml_wire::{
     ErrorCode, json,
     line::unbroken,
     message::{CallError, ErrorReport, HANDLE_KEY},
-    walk::{Step, Walk},
+    walk::Walk,
 };
 use serde_json::{Value, value::RawValue};
 
@@ -21,6 +21,8 @@ use crate::{broker::StandIns, catalog::wants_text};
 
 /// Longest arguments of one call, once values have taken their handles' places.
 const MAX_ARGUMENT_BYTES: usize = 128 * 1024 * 1024;
+/// Steps that may be taken for the arguments of one call to find out where a text is wanted: about a millisecond.
+const MAX_STEPS: usize = 50_000;
 /// Media beside a result may be so many times as large as the result.
 const ATTACHED_SHARE: usize = 4;
 
@@ -109,7 +111,7 @@ impl Filler {
     /// have more than `limit` bytes.
     fn fill_in(&self, json: &RawValue, limit: usize, mut target: Target<'_>) -> Result<Box<RawValue>, Unfit> {
         let (text, marker) = (json.get(), marker());
-        let mut paths = Paths(Walk::new(text));
+        let mut places = Places { walk: Walk::new(text), left: MAX_STEPS };
         let mut filled = String::new();
         let mut at = 0;
         let mut texts = self.texts.iter().map(|at| *at as usize).peekable();
@@ -124,7 +126,7 @@ impl Filler {
                     at = start + token.len();
                     let inner: String = serde_json::from_str(token).map_err(|_| Unfit::NotJson)?;
                     match &target {
-                        Target::Arguments(schema) if wants_text(schema, &paths.to(start), &inner) => {
+                        Target::Arguments(schema) if places.want_text(start, schema, &inner) => {
                             filled.push_str(token);
                         }
                         _ => push_json(&mut filled, &inner)?,
@@ -152,7 +154,7 @@ impl Filler {
                                 return Err(Unfit::TooLong(size));
                             }
                             stored.write(&mut filled, |json| match target {
-                                Target::Arguments(schema) => wants_text(schema, &paths.to(start), json),
+                                Target::Arguments(schema) => places.want_text(start, schema, json),
                                 Target::Result | Target::ResultAnd(_) => false,
                             });
                         }
@@ -185,16 +187,21 @@ fn push_json(out: &mut String, json: &str) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// The paths to places, in ascending order.
-struct Paths<'a>(Walk<'a>);
+/// The places of arguments, in ascending order.
+struct Places<'a> {
+    walk: Walk<'a>,
+    /// Steps that may still be taken to find out what is wanted.
+    left: usize,
+}
 
-impl Paths<'_> {
-    fn to(&mut self, start: usize) -> Vec<Step> {
-        let Paths(walk) = self;
-        match walk.find(|place| place.span.start >= start) {
-            Some(place) => walk.path(&place),
-            None => Vec::new(),
-        }
+impl Places<'_> {
+    /// Does the schema want a text at a place, and not the value that `json` stands for? If that takes too long to find out,
+    /// it is taken not to; the arguments are checked in any case.
+    fn want_text(&mut self, start: usize, schema: &Value, json: &str) -> bool {
+        let Some(place) = self.walk.find(|place| place.span.start >= start) else { return false };
+        let Some(left) = self.left.checked_sub(place.depth).filter(|left| *left > 0) else { return false };
+        self.left = left;
+        wants_text(schema, &self.walk.path(&place), json, &mut self.left)
     }
 }
 
@@ -288,6 +295,18 @@ mod tests {
         for (schema, expected) in table {
             assert_eq!(fill(text, &starts, &schema).unwrap(), expected, "{schema}");
         }
+    }
+
+    #[test]
+    fn finding_out_what_is_wanted_ends() {
+        let branch = |key: &str| json!({"properties": {"a": {"$ref": "#/$defs/n"}}, "required": [key]});
+        let n = json!({"anyOf": [branch("b"), branch("c")], "items": {"$ref": "#/$defs/n"}});
+        let schema = json!({"$ref": "#/$defs/n", "$defs": {"n": n}});
+        let (open, close) = (r#"{"a":"#.repeat(90), "}".repeat(90));
+        let text = format!("{open}[{}]{close}", vec![r#""[]""#; 20_000].join(","));
+        let starts: Vec<u32> = text.match_indices(r#""[]""#).map(|(at, _)| at as u32).collect();
+        let filled = fill(&text, &starts, &schema).unwrap();
+        assert_eq!(filled, text.replace(r#""[]""#, "[]"));
     }
 
     #[test]

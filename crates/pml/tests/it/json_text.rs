@@ -126,6 +126,10 @@ async fn a_method_of_strings_names_the_tool_and_the_ways_out() {
             assert!(message.contains(part), "{method}: {message}");
         }
     }
+    let outcome = gateway
+        .run("console.log(await mcp.fix.echo({ text: '{\"a\":[1]}' }), await mcp.fix.echo({ text: '[]' }))")
+        .await;
+    assert_eq!(outcome.logs[0].text, "{ a: [1] } []");
     let outcome = gateway.run("const v = await mcp.fix.echo({ text: '{}' }); return [v.length, v.length]").await;
     assert_eq!(outcome.result.unwrap().get(), "[null,null]");
     assert_eq!(outcome.warnings.len(), 1, "{:?}", outcome.warnings);
