@@ -2,7 +2,7 @@
 //!
 //! JavaScript rounds integers beyond 2^53, and writes `12.0` as `12` and `1e3` as `1000`. What a program passes on or returns
 //! unchanged is to be what the server sent. So each such number is noted beside the array or object that it stands in, and
-//! [`to_json`](super::to_json) writes it as it came if it still stands there. Integers beyond 2^53 are also known by their
+//! [`to_json`] writes it as it came if it still stands there. Integers beyond 2^53 are also known by their
 //! rounded value, for programs that take them out of their object; of two that are rounded to the same value neither is.
 
 use std::{
