@@ -25,6 +25,8 @@ pub enum Kind {
     Names = 4,
     /// Host → worker: what a call returned, where part of it stays with the host.
     RpcHandles = 5,
+    /// Host → worker: what a call returned: a text that is JSON, as it is. The program gets the value.
+    RpcJsonText = 6,
     /// Worker → host: the jail is closed, send a program.
     Ready = 16,
     /// Worker → host: call a tool.
@@ -49,16 +51,19 @@ pub enum Kind {
     Waiting = 26,
     /// Worker → host: a timer was due, and the program goes on.
     Awake = 27,
+    /// Worker → host: the program wants a result that was kept for its client.
+    Recall = 28,
 }
 
 impl Kind {
     /// Every kind there is.
-    const ALL: [Kind; 17] = [
+    const ALL: [Kind; 19] = [
         Kind::Init,
         Kind::RpcResult,
         Kind::RpcError,
         Kind::Names,
         Kind::RpcHandles,
+        Kind::RpcJsonText,
         Kind::Ready,
         Kind::RpcCall,
         Kind::Log,
@@ -71,6 +76,7 @@ impl Kind {
         Kind::Ask,
         Kind::Waiting,
         Kind::Awake,
+        Kind::Recall,
     ];
 
     fn from_byte(byte: u8) -> Option<Kind> {

@@ -1,7 +1,7 @@
 //! What the frames between host and worker say.
 //!
 //! One type per [`Kind`](crate::Kind) that has a JSON object as its body. The bodies of
-//! `RpcResult`, `Names` and `Value` are values as they are, passed through unparsed; `NamesRequest`
+//! `RpcResult`, `RpcJsonText`, `Names` and `Value` are values as they are, passed through unparsed; `NamesRequest`
 //! has none.
 
 use serde::{Deserialize, Serialize};
@@ -55,6 +55,13 @@ pub struct RpcCall<'a> {
     pub target: String,
     #[serde(borrow)]
     pub args: &'a RawValue,
+    /// Where in `args` the JSON strings begin, in ascending order, that are the texts of JSON values. The host sends the
+    /// text to the tool where its schema wants a string, and the value elsewhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub texts: Vec<u32>,
+    /// The program wants the text of the result, also if it is JSON.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub raw: bool,
 }
 
 /// `RpcError`: why a call failed, as the program's `ToolError` shows it.
@@ -180,7 +187,15 @@ pub struct Slice {
     pub next: u64,
 }
 
-/// Longest body of a `Read` or an `Ask`, well over what ours send.
+/// `Recall`: the value of a result that was kept for the client of this run. The frame's id is counted with the calls'. The
+/// answer is an `RpcResult`, an `RpcError`, or an `RpcHandles` if it is large.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recall {
+    /// As the program wrote it; not yet checked.
+    pub id: String,
+}
+
+/// Longest body of a `Read`, a `Recall` or an `Ask`, well over what ours send.
 pub const MAX_QUESTION_BYTES: usize = 32 * 1024;
 
 /// Most arguments of a prompt, as JSON.

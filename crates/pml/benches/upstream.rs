@@ -232,6 +232,7 @@ impl Gateway {
                 id: CallId(1),
                 tool: format!("{}:{tool}", self.name).parse().expect("a tool"),
                 args: Arguments::new(args.clone(), None),
+                is_raw: false,
                 suggests: true,
                 notices: Notices::default(),
             };

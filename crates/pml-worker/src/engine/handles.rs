@@ -7,16 +7,18 @@ use std::rc::Rc;
 
 use pml_wire::{
     ErrorCode, Kind,
-    message::{Block, CallError, HANDLE_KEY, Handle, Handles, Part, Read, Slice},
+    message::{Block, CallError, HANDLE_KEY, Handle, Handles, Part, Read, Recall, Slice},
 };
 use rquickjs::{Array, Ctx, Function, IntoJs, Object, Result, Value, object::Property};
 
 use super::{
-    Form, PendingCall, Prelude, State,
+    Form, PendingCall, Prelude, State, exact,
     natives::{self, Late, given},
     raw,
 };
 
+/// Longest id of a kept result that is sent to the host.
+const ID_BYTES: usize = 200;
 /// Longest path that is sent to the host.
 const PATH_BYTES: usize = 4096;
 
@@ -38,6 +40,17 @@ pub(super) fn install<'js>(
         };
         native.set(name, Function::new(ctx.clone(), slice)?)?;
     }
+
+    let shared = Rc::clone(state);
+    let recall = move |ctx: Ctx<'js>, id: Value<'js>, stack: Value<'js>| {
+        let (mut id, _) = raw::text(&id).ok_or(rquickjs::Error::Exception)?;
+        // Longer than any id: cut here, refused by the host.
+        id.truncate(id.floor_char_boundary(ID_BYTES));
+        let (promise, call) = natives::pending(&ctx, "result", Form::Value, stack)?;
+        natives::send(&shared, call, Kind::Recall, &serde_json::to_vec(&Recall { id }).expect("plain data serializes"));
+        Ok::<_, rquickjs::Error>(promise)
+    };
+    native.set("recall", Function::new(ctx.clone(), recall)?)?;
 
     let (shared, prelude) = (Rc::clone(state), Rc::clone(late));
     let json = move |ctx: Ctx<'js>, token: String, path: Value<'js>, stack: Value<'js>| {
@@ -65,7 +78,13 @@ pub(super) fn text<'js>(ctx: &Ctx<'js>, slice: Slice) -> Result<Value<'js>> {
 }
 
 /// A result of which the host keeps a part.
-pub(super) fn value<'js>(ctx: &Ctx<'js>, prelude: &Prelude<'js>, handles: Handles) -> Result<Value<'js>> {
+pub(super) fn value<'js>(
+    ctx: &Ctx<'js>,
+    state: &State<'js>,
+    prelude: &Prelude<'js>,
+    handles: Handles,
+    tool: &str,
+) -> Result<Value<'js>> {
     let blocks = match handles {
         Handles::Whole(handle) => return object(prelude, handle),
         Handles::Blocks(blocks) => blocks,
@@ -73,7 +92,7 @@ pub(super) fn value<'js>(ctx: &Ctx<'js>, prelude: &Prelude<'js>, handles: Handle
     let array = Array::new(ctx.clone())?;
     for (index, block) in blocks.into_iter().enumerate() {
         let block = match block {
-            Block::Value(value) => ctx.json_parse(value.get())?,
+            Block::Value(value) => exact::parse(ctx, state, prelude, value.get().into(), tool)?,
             Block::Handle(handle) => object(prelude, handle)?,
         };
         // Defined, not set: a setter on `Array.prototype` would be the program's.

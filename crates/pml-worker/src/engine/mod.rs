@@ -5,8 +5,10 @@
 //! writes to are the worker's own before anybody waits for it.
 
 mod deadline;
+mod exact;
 mod handles;
 mod inspect;
+mod json_texts;
 mod natives;
 mod questions;
 mod raw;
@@ -35,7 +37,14 @@ use rquickjs::{
     promise::PromiseState,
 };
 
-use self::{deadline::Deadline, inspect::Helpers, report::Reporter, timers::Timers, to_json::Intrinsics};
+use self::{
+    deadline::Deadline,
+    exact::Exact,
+    inspect::Helpers,
+    report::Reporter,
+    timers::Timers,
+    to_json::{Intrinsics, Texts},
+};
 use crate::{
     channel::{self, Channel, Wait},
     clock::Moment,
@@ -45,6 +54,8 @@ use crate::{
 
 /// Stack of the engine. A JavaScript call takes 0.6 KiB of it or more.
 const STACK_BYTES: usize = 4 * 1024 * 1024;
+/// Most warnings about the arguments and results of calls.
+const MAX_WARNINGS: usize = 20;
 /// Longest warning.
 const WARNING_BYTES: usize = 1000;
 /// Longest `Preflight`, well under the shortest frame that the host takes with any limits.
@@ -76,6 +87,8 @@ struct State<'js> {
     /// What the program threw last, and where.
     last_throw: RefCell<Option<(u32, Value<'js>)>>,
     warnings: RefCell<Vec<String>>,
+    /// How numbers in results are written.
+    exact: Exact,
     /// The program, once it is compiled.
     source: RefCell<Option<Rc<Source>>>,
     /// Was an answer lost for lack of memory?
@@ -83,6 +96,16 @@ struct State<'js> {
     /// Answers that arrived while the program waited for something else.
     early: RefCell<VecDeque<Frame>>,
     random: Cell<u64>,
+}
+
+impl State<'_> {
+    /// Warns of something about calls, once, and not without end.
+    fn warn(&self, warning: String) {
+        let mut warnings = self.warnings.borrow_mut();
+        if warnings.len() < MAX_WARNINGS && !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
 }
 
 /// A call, or the reading of a handle, that the host has not answered.
@@ -119,6 +142,10 @@ struct Prelude<'js> {
     make_failure: Function<'js>,
     make_handle: Function<'js>,
     note_links: Function<'js>,
+    /// Makes a value one that was read from a text.
+    mark_text: Function<'js>,
+    /// Keeps how numbers of an array or object are written.
+    note_numbers: Function<'js>,
     genuine: Function<'js>,
     helpers: Helpers<'js>,
     intrinsics: Intrinsics<'js>,
@@ -176,6 +203,7 @@ impl<'js> Session<'js> {
             decisions: RefCell::default(),
             last_throw: RefCell::default(),
             warnings: RefCell::default(),
+            exact: Exact::default(),
             source: RefCell::default(),
             has_lost_answers: Cell::new(false),
             early: RefCell::default(),
@@ -276,7 +304,7 @@ impl<'js> Session<'js> {
         match main.result::<Value<'js>>() {
             Some(Ok(value)) => {
                 let limit = self.state.limits.get().result_bytes;
-                let json = to_json::to_json(&value, &self.prelude.intrinsics, limit)
+                let json = to_json::to_json(&value, &self.prelude.intrinsics, limit, Texts::AsValues)
                     .map_err(|failure| reporter.result_failure(failure))?;
                 Ok(Success {
                     json,
@@ -309,7 +337,8 @@ impl<'js> Session<'js> {
 
     /// Makes the program's function. Nothing of the program runs yet.
     fn load(&self, javascript: &str, args: &str) -> rquickjs::Result<Function<'js>> {
-        let args = Property::from(self.ctx.json_parse(args)?).writable().configurable();
+        let args = exact::parse(&self.ctx, &self.state, &self.prelude, args.into(), "args")?;
+        let args = Property::from(args).writable().configurable();
         self.ctx.globals().prop("args", args)?;
         let mut options = EvalOptions::default();
         options.filename = Some(ENGINE_FILE.to_owned());
@@ -430,16 +459,22 @@ impl<'js> Session<'js> {
         let Some(call) = self.state.pending.borrow_mut().remove(&frame.id) else {
             last_words::fail("the host answered a call that was not made");
         };
+        let is_json_text = frame.kind == Kind::RpcJsonText;
         let value = match frame.kind {
             Kind::RpcResult if call.form == Form::Text => handles::text(&self.ctx, parse(&frame)),
-            Kind::RpcResult => self.ctx.json_parse(frame.body),
-            Kind::RpcHandles => handles::value(&self.ctx, &self.prelude, parse(&frame)),
+            Kind::RpcResult => exact::parse(&self.ctx, &self.state, &self.prelude, frame.body, &call.target),
+            Kind::RpcJsonText => json_texts::value(&self.ctx, &self.state, &self.prelude, frame.body, &call.target),
+            Kind::RpcHandles => handles::value(&self.ctx, &self.state, &self.prelude, parse(&frame), &call.target),
             Kind::RpcError => return self.settle(&call, Err(parse(&frame))),
             kind => last_words::fail(&format!("the host sent {kind:?} out of turn")),
         };
         let outcome = value.map_err(|_| {
             self.ctx.catch();
-            CallError::new(ErrorCode::ToolError, "the result does not fit into the sandbox's memory")
+            let mut message = "the result does not fit into the sandbox's memory".to_owned();
+            if is_json_text {
+                message.push_str("; its text alone may: callTool(name, args, { raw: true })");
+            }
+            CallError::new(ErrorCode::ToolError, message)
         });
         self.settle(&call, outcome);
     }

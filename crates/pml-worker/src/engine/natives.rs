@@ -18,16 +18,14 @@ use rquickjs::{Array, Ctx, Function, JsLifetime, Module, Object, Result, Runtime
 use super::{
     Form, PendingCall, Prelude, State, handles,
     inspect::{self, Helpers},
-    questions, raw,
-    to_json::{self, Failure, Intrinsics},
+    json_texts, questions, raw,
+    to_json::{self, Failure, Intrinsics, Texts},
     web,
 };
 use crate::transpile::Branch;
 
 /// The bytecode of `prelude.js`; see `build.rs`.
 const PRELUDE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/prelude.bin"));
-/// Most warnings about the arguments of calls.
-const MAX_WARNINGS: usize = 20;
 /// Most rejections that are kept.
 const MAX_REJECTIONS: usize = 100;
 /// Longest message of one `progress()`.
@@ -78,6 +76,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     bridge(ctx, &native, state, &late)?;
     console(ctx, &native, state, &late)?;
     handles::install(ctx, &native, state, &late)?;
+    json_texts::install(ctx, &native, state)?;
     questions::install(ctx, &native, state, &late)?;
     web::install(ctx, &native, state)?;
     native.set("reserved", RESERVED_NAMES.to_vec())?;
@@ -96,6 +95,10 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
         is_array: object.get("isArray")?,
         to_number: object.get("toNumber")?,
         unbox: object.get("unbox")?,
+        text_prototypes: [object.get("textArray")?, object.get("textObject")?],
+        original_text: object.get("originalText")?,
+        exact: state.exact.clone(),
+        numbers_of: object.get("numbersOf")?,
         boxed: [class_of("Object(1)")?, class_of("Object('')")?, class_of("Object(true)")?, class_of("Object(1n)")?],
     };
     let helpers = Helpers {
@@ -112,6 +115,8 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
         make_failure: object.get("makeFailure")?,
         make_handle: object.get("makeHandle")?,
         note_links: object.get("noteLinks")?,
+        mark_text: object.get("markText")?,
+        note_numbers: object.get("noteNumbers")?,
         genuine: object.get("genuine")?,
         helpers,
         intrinsics,
@@ -131,8 +136,8 @@ pub(super) fn given<'a, 'js>(late: &'a Late<'js>) -> &'a Prelude<'js> {
 /// Calls, names and progress: everything that goes to the host.
 fn bridge<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>, late: &Late<'js>) -> Result<()> {
     let (shared, prelude) = (Rc::clone(state), Rc::clone(late));
-    let call = move |ctx: Ctx<'js>, target: Value<'js>, args: Value<'js>, stack: Opt<Value<'js>>| {
-        call(&ctx, &shared, given(&prelude), &target, &args, stack.0)
+    let call = move |ctx: Ctx<'js>, target: Value<'js>, args: Value<'js>, is_raw: bool, stack: Opt<Value<'js>>| {
+        call(&ctx, &shared, given(&prelude), &target, &args, is_raw, stack.0)
     };
     native.set("call", Function::new(ctx.clone(), call)?)?;
 
@@ -178,6 +183,7 @@ fn call<'js>(
     prelude: &Prelude<'js>,
     target: &Value<'js>,
     args: &Value<'js>,
+    is_raw: bool,
     stack: Option<Value<'js>>,
 ) -> Result<Value<'js>> {
     let (mut target, _) = raw::text(target).ok_or(rquickjs::Error::Exception)?;
@@ -187,17 +193,9 @@ fn call<'js>(
     let call = PendingCall { target, resolve, reject, stack, form: Form::Value };
 
     let args = if args.is_undefined() {
-        Ok(b"{}".to_vec())
+        Ok(to_json::Json { text: b"{}".to_vec(), ..to_json::Json::default() })
     } else {
-        to_json::to_json(args, &prelude.intrinsics, state.limits.get().result_bytes).map(|json| {
-            let mut warnings = state.warnings.borrow_mut();
-            for warning in json.warnings {
-                if warnings.len() < MAX_WARNINGS {
-                    warnings.push(format!("arguments of `{}`: {warning}", call.target));
-                }
-            }
-            json.text
-        })
+        to_json::to_json(args, &prelude.intrinsics, state.limits.get().result_bytes, Texts::Noted)
     };
     let args = match args {
         Ok(args) => args,
@@ -211,12 +209,18 @@ fn call<'js>(
         }
     };
 
+    for warning in args.warnings {
+        state.warn(format!("arguments of `{}`: {warning}", call.target));
+    }
+
     let mut body = br#"{"target":"#.to_vec();
-    // Cannot fail: strings serialize, and the sink is a Vec.
+    // Neither can fail: strings and numbers serialize, and the sink is a Vec.
     let _ = serde_json::to_writer(&mut body, &call.target);
     body.extend_from_slice(br#","args":"#);
-    body.extend_from_slice(&args);
-    body.push(b'}');
+    body.extend_from_slice(&args.text);
+    body.extend_from_slice(br#","texts":"#);
+    let _ = serde_json::to_writer(&mut body, &args.texts);
+    body.extend_from_slice(if is_raw { br#","raw":true}"# } else { b"}" });
     send(state, call, Kind::RpcCall, &body);
     Ok(promise.into_value())
 }

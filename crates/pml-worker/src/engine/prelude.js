@@ -13,7 +13,7 @@ export default function prelude(native) {
   const { Array, ArrayBuffer, DataView, Date, DOMException, Error, Map, Object, Proxy, Reflect } = globalThis;
   const { RangeError, RegExp, Set, String, Symbol, TypeError, Uint8Array, WeakMap } = globalThis;
   const { apply, construct, defineProperty, getPrototypeOf, ownKeys } = Reflect;
-  const { create, freeze, getOwnPropertyDescriptor } = Object;
+  const { create, freeze, getOwnPropertyDescriptor, setPrototypeOf } = Object;
   const isArray = Array.isArray;
   const isView = ArrayBuffer.isView;
   const uncurry = (method) => (self, ...args) => apply(method, self, args);
@@ -157,7 +157,7 @@ export default function prelude(native) {
   const makeTool = (server, tool) => {
     const target = server + ":" + tool;
     // The answer comes from outside any code of the program, so the place is noted now.
-    const call = (args) => native.call(target, args, stackOf(new Error()));
+    const call = (args) => native.call(target, args, false, stackOf(new Error()));
     hide(call, "name", tool);
     return freeze(call);
   };
@@ -167,16 +167,29 @@ export default function prelude(native) {
     "mcp",
   );
 
-  const callTool = (name, args) => {
+  const callTool = (name, args, options) => {
     if (typeof name !== "string") throw new TypeError("callTool takes a tool name, `server:tool`, and its arguments");
-    return native.call(name, args);
+    return native.call(name, args, wantsRaw(options));
+  };
+  /// Reads `{ raw: true }`.
+  const symbolOrText = (key) => (typeof key === "symbol" ? symbolText(key) : key);
+  const wantsRaw = (options) => {
+    if (options === undefined || options === null) return false;
+    if (typeof options !== "object") throw new TypeError("the options of a call are an object: { raw: true }");
+    const keys = ownKeys(options);
+    for (let i = 0; i < keys.length; i++) {
+      if (keys[i] !== "raw") throw new TypeError("there is no such option of a call: `" + symbolOrText(keys[i]) + "`; there is `raw`");
+    }
+    const raw = options.raw;
+    if (raw !== undefined && typeof raw !== "boolean") throw new TypeError("`raw` is true or false");
+    return raw === true;
   };
   const callToolsBatch = async (calls) => {
-    if (!isArray(calls)) throw new TypeError("callToolsBatch takes an array of { name, args }");
+    if (!isArray(calls)) throw new TypeError("callToolsBatch takes an array of { name, args, raw? }");
     const running = [];
     for (let i = 0; i < calls.length; i++) {
-      const { name, args } = calls[i] ?? {};
-      push(running, callTool(name, args));
+      const { name, args, raw } = calls[i] ?? {};
+      push(running, callTool(name, args, { raw }));
     }
     const answers = [];
     for (let i = 0; i < running.length; i++) push(answers, await running[i]);
@@ -272,9 +285,98 @@ export default function prelude(native) {
     return freeze(handle);
   };
 
+  /// A result that was kept when it was too long to be shown.
+  const result = (id) => {
+    if (typeof id !== "string") throw new TypeError('result takes the id of a result that was kept: await result("r_…")');
+    return native.recall(id, stackOf(new Error()));
+  };
+
+  // ── Values that were read from JSON text ───────────────────────────────────────────────────
+
+  // A text that is a JSON object or array arrives as that value. The value is an ordinary one but for its prototype, which
+  // makes it its text where a text is meant, and says so where the program takes it for a string.
+
+  /// Such values: the text, and the tool that returned it.
+  const texts = new WeakMap();
+  const parseJson = JSON.parse, stringify = JSON.stringify;
+  /// Is the value still what the text says, however deep one looks?
+  const isUnchanged = (value, source) => {
+    if (native.isUnchanged(value, source)) return true;
+    // Of a key that the text has twice, the last counts.
+    try { return stringify(value) === stringify(parseJson(source)); } catch { return false; }
+  };
+  /// The text that the value is now; `undefined` if it was not read from one.
+  const textOf = (value) => {
+    const origin = weakGet(texts, value);
+    if (origin === undefined) return undefined;
+    return isUnchanged(value, origin.text) ? origin.text : stringify(value);
+  };
+  const originalText = (value) => {
+    const origin = weakGet(texts, value);
+    return origin !== undefined && isUnchanged(value, origin.text) ? origin.text : undefined;
+  };
+  const kindOf = (value) => (isArray(value) ? "an array" : "an object");
+  const waysOut = (tool) =>
+    "for the text use String(value), or callTool(" + native.quote(tool) + ", args, { raw: true }); " +
+    "`parse_json = false` for the server or the tool in pml.toml gives texts always";
+  /// The methods of strings that programs use, and that could not be keys.
+  const stringMethods = ["charAt", "charCodeAt", "codePointAt", "concat", "endsWith", "includes", "indexOf", "lastIndexOf",
+    "localeCompare", "match", "matchAll", "padEnd", "padStart", "repeat", "replace", "replaceAll", "search", "slice", "split",
+    "startsWith", "substr", "substring", "toLowerCase", "toLocaleLowerCase", "toLocaleUpperCase", "toUpperCase", "trim",
+    "trimEnd", "trimStart"];
+  const refuseMethod = (name) => {
+    const fail = (value) => {
+      const origin = value !== null && typeof value === "object" ? weakGet(texts, value) : undefined;
+      if (origin === undefined) throw new TypeError(name + " is not a function");
+      throw new TypeError("`" + name + "` is a method of strings, and the result of `" + origin.tool + "` is " + kindOf(value) +
+        ", since its text is JSON; " + waysOut(origin.tool));
+    };
+    const method = { [name]() { fail(this); } }[name];
+    hide(method, Symbol.toPrimitive, () => { throw new TypeError(name + " is undefined: the result has no such key"); });
+    // A key of that name that is not there must look like one that is not there.
+    return native.undetectable(freeze(method));
+  };
+  const fallbackText = { object: uncurry(Object.prototype.toString), array: uncurry(Array.prototype.toString) };
+  const textPrototype = (parent, fallback) => {
+    const prototype = create(parent);
+    const toText = (value) => textOf(value) ?? fallback(value);
+    hide(prototype, "toString", { toString() { return toText(this); } }.toString);
+    hide(prototype, Symbol.toPrimitive, function (hint) { return hint === "number" ? NaN : toText(this); });
+    for (let i = 0; i < stringMethods.length; i++) {
+      const name = stringMethods[i];
+      if (!(name in parent)) hide(prototype, name, refuseMethod(name));
+    }
+    return prototype;
+  };
+  const textArray = textPrototype(Array.prototype, fallbackText.array);
+  const textObject = textPrototype(Object.prototype, fallbackText.object);
+  defineProperty(textObject, "length", {
+    __proto__: null, configurable: true, enumerable: false,
+    get() {
+      const origin = weakGet(texts, this);
+      if (origin !== undefined) {
+        native.warn("`length` was read of the result of `" + origin.tool + "`, which is an object, since its text is JSON; " + waysOut(origin.tool));
+      }
+      return undefined;
+    },
+    // Else it could not be assigned to.
+    set(value) { put(this, "length", value); },
+  });
+  const markText = (value, source, tool) => {
+    weakSet(texts, value, freeze({ __proto__: null, text: source, tool }));
+    return setPrototypeOf(value, isArray(value) ? textArray : textObject);
+  };
+
+  // ── Numbers as they came ───────────────────────────────────────────────────────────────────
+
+  /// How some numbers of an array or object are to be written: JSON text, by key or index.
+  const numbers = new WeakMap();
+  const noteNumbers = (object, noted) => { weakSet(numbers, object, noted); };
+  const numbersOf = (object) => weakGet(numbers, object);
+
   // ── The module ─────────────────────────────────────────────────────────────────────────────
 
-  const exported = { searchTools, callTool, callToolsBatch, readResource, listResources, getPrompt, progress, ToolError, ResultHandle };
+  const exported = { searchTools, callTool, callToolsBatch, readResource, listResources, getPrompt, progress, result, ToolError, ResultHandle };
   const pml = freeze({ __proto__: null, ...exported });
   const namespace = freeze({ __proto__: null, default: pml, ...exported });
   const imports = { __proto__: null, "*": namespace, default: pml, ...exported };
@@ -587,7 +689,7 @@ export default function prelude(native) {
     if (isArray(value)) {
       const copy = keep(new Array(value.length));
       for (const key of ownKeys(value)) if (key !== "length" && typeof key === "string") put(copy, key, clone(value[key], seen));
-      return copy;
+      return likeText(value, copy);
     }
     if (isDate(value)) return keep(new Date(dateValue(value)));
     if (isRegex(value)) return keep(new RegExp(regexSource(value), regexFlags(value)));
@@ -620,7 +722,14 @@ export default function prelude(native) {
     for (const key of ownKeys(value)) {
       if (typeof key === "string" && getOwnPropertyDescriptor(value, key).enumerable) put(copy, key, clone(value[key], seen));
     }
-    return copy;
+    return likeText(value, copy);
+  };
+  /// The copy of a value that was read from JSON text is one too, and its numbers are those that came.
+  const likeText = (value, copy) => {
+    const noted = weakGet(numbers, value);
+    if (noted !== undefined) weakSet(numbers, copy, noted);
+    const origin = weakGet(texts, value);
+    return origin === undefined ? copy : markText(copy, origin.text, origin.tool);
   };
   const views = { __proto__: null };
   for (const name of ["Int8Array", "Uint8Array", "Uint8ClampedArray", "Int16Array", "Uint16Array", "Int32Array", "Uint32Array",
@@ -661,6 +770,12 @@ export default function prelude(native) {
     makeFailure,
     makeHandle,
     noteLinks,
+    markText,
+    originalText,
+    textArray,
+    textObject,
+    noteNumbers,
+    numbersOf,
     genuine: (error) => weakGet(genuine, error),
     isArray,
     stackOf,

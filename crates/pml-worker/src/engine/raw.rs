@@ -120,6 +120,13 @@ pub(crate) fn own_data<'js>(object: &Object<'js>, name: &Value<'js>) -> Option<V
     }
 }
 
+/// Makes an object look like `undefined` to `typeof`, `==` and conditions, as `document.all` does in browsers.
+pub(crate) fn make_undetectable(object: Value<'_>) -> Value<'_> {
+    // SAFETY: `object` is alive and belongs to the context; the call does nothing to what is no object.
+    unsafe { qjs::JS_SetIsHTMLDDA(object.ctx().as_raw().as_ptr(), object.as_raw()) };
+    object
+}
+
 /// Runs one waiting job. `None` when there was none, the exception when it failed for good.
 pub(crate) fn run_job<'js>(ctx: &Ctx<'js>) -> Option<Result<(), Value<'js>>> {
     let mut job_ctx = MaybeUninit::uninit();

@@ -9,10 +9,7 @@ use pml_wire::{
 use rquickjs::{Object, Value};
 
 use super::{Session, deadline::Limit, inspect, raw, to_json::Failure};
-use crate::{
-    last_words, memory,
-    transpile::{MODULE_EXPORTS, Source},
-};
+use crate::{last_words, memory, transpile::Source};
 
 /// Longest message that is passed on.
 const MESSAGE_BYTES: usize = 8 * 1024;
@@ -24,7 +21,11 @@ const MAX_CAUSES: usize = 3;
 
 /// Names that programs expect from other places, and what to do here instead.
 const ABSENT: [(&[&str], &str); 5] = [
-    (&MODULE_EXPORTS, "is in the module \"pml\": import it from there, or write `pml.` in front"),
+    // Not `result`: a program that has no such variable seldom means the function.
+    (
+        &["searchTools", "callTool", "callToolsBatch", "progress", "ToolError", "ResultHandle"],
+        "is in the module \"pml\": import it from there, or write `pml.` in front",
+    ),
     (
         &["fetch", "XMLHttpRequest", "WebSocket", "EventSource", "Request", "Response", "Headers"],
         "is not available here; call an MCP tool instead",

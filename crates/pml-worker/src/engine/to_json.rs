@@ -7,10 +7,16 @@
 //! **Invariant:** each property is read once, and what was read is what is written: a getter or a
 //! proxy cannot show one value to a check and another to the host.
 
+use pml_wire::walk;
 use rquickjs::{Atom, Ctx, Function, Object, Value, function::This, object::Filter};
 
-use super::raw;
+use super::{
+    exact::{Exact, Integer, Notes},
+    raw,
+};
 
+/// Steps of a path that can be shown, at most.
+const SHOWN_STEPS: usize = 200;
 /// Most warnings about one value; the rest is counted.
 const MAX_WARNINGS: usize = 10;
 
@@ -22,14 +28,35 @@ pub(crate) struct Intrinsics<'js> {
     pub(crate) is_array: Function<'js>,
     pub(crate) to_number: Function<'js>,
     pub(crate) unbox: Function<'js>,
+    /// The prototypes of values that were read from JSON text.
+    pub(crate) text_prototypes: [Object<'js>; 2],
+    /// The text that such a value was read from, if it is unchanged.
+    pub(crate) original_text: Function<'js>,
+    /// How numbers of results are written.
+    pub(super) exact: Exact,
+    /// What is noted about the numbers of an array or object.
+    pub(super) numbers_of: Function<'js>,
     /// The engine's class numbers of boxed primitives.
     pub(crate) boxed: [rquickjs::qjs::JSClassID; 4],
 }
 
+/// What becomes of values that were read from JSON text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Texts {
+    /// Each is written as a value: one that is unchanged as the text it was read from.
+    AsValues,
+    /// Each but the outermost is written as a text, and it is noted where.
+    Noted,
+    /// Each is written as `JSON.stringify` does it, but for integers that JavaScript rounds.
+    Plain,
+}
+
 /// JSON text, and what was lost in making it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Json {
     pub(crate) text: Vec<u8>,
+    /// Where the texts of values begin that were read from JSON text.
+    pub(crate) texts: Vec<u32>,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -51,12 +78,15 @@ pub(crate) fn to_json<'js>(
     value: &Value<'js>,
     intrinsics: &Intrinsics<'js>,
     limit: usize,
+    texts: Texts,
 ) -> Result<Json, Failure<'js>> {
     let mut writer = Writer {
         ctx: value.ctx().clone(),
         intrinsics,
         limit,
+        mode: texts,
         out: Vec::new(),
+        texts: Vec::new(),
         path: Vec::new(),
         open: Vec::new(),
         warnings: Vec::new(),
@@ -71,7 +101,7 @@ pub(crate) fn to_json<'js>(
     if writer.more_warnings > 0 {
         writer.warnings.push(format!("and {} more values were changed or dropped", writer.more_warnings));
     }
-    Ok(Json { text: writer.out, warnings: writer.warnings })
+    Ok(Json { text: writer.out, texts: writer.texts, warnings: writer.warnings })
 }
 
 enum Step<'js> {
@@ -83,7 +113,9 @@ struct Writer<'a, 'js> {
     ctx: Ctx<'js>,
     intrinsics: &'a Intrinsics<'js>,
     limit: usize,
+    mode: Texts,
     out: Vec<u8>,
+    texts: Vec<u32>,
     path: Vec<Step<'js>>,
     /// The objects around the current value, outermost first.
     open: Vec<Object<'js>>,
@@ -113,7 +145,10 @@ impl<'js> Writer<'_, 'js> {
             self.warn("a symbol was dropped");
             return Ok(false);
         } else if let Some(object) = value.as_object() {
-            return self.object(object.clone());
+            return match self.mode != Texts::Plain && self.is_text(object) {
+                true => self.json_text(object.clone()),
+                false => self.object(object.clone()),
+            };
         } else {
             return Ok(false); // undefined
         }
@@ -124,13 +159,40 @@ impl<'js> Writer<'_, 'js> {
         if !number.is_finite() {
             self.warn(&format!("{number} became null"));
             self.out.extend_from_slice(b"null");
-        } else if number.fract() == 0.0 && number.abs() < 1e21 {
-            // As JavaScript writes it: an integer without a point, which schemas and readers tell
-            // from a float.
-            self.out.extend_from_slice(format!("{}", number + 0.0).as_bytes());
-        } else {
-            // Cannot fail: the number is finite and the sink is a Vec.
-            let _ = serde_json::to_writer(&mut self.out, &number);
+            return;
+        }
+        match self.intrinsics.exact.integer(number) {
+            Integer::As(text) => self.out.extend_from_slice(text.as_bytes()),
+            Integer::Plain => write_float(&mut self.out, number),
+            Integer::Unsure => {
+                self.warn(&format!(
+                    "{number} may be rounded: results had several integers that JavaScript takes for this one; pass on the \
+                     object that has it, unchanged"
+                ));
+                write_float(&mut self.out, number);
+            }
+        }
+    }
+
+    /// Writes a number as it came, if it is noted and still the same. Else nothing is written.
+    fn noted(&mut self, notes: &Notes, key: impl FnOnce() -> String, value: &Value<'js>) -> bool {
+        if notes.is_empty() {
+            return false;
+        }
+        let Some(number) = value.as_number() else { return false };
+        let Some(text) = notes.get(&key(), number) else { return false };
+        if self.mode == Texts::Plain && text.contains(['.', 'e', 'E']) {
+            return false;
+        }
+        self.out.extend_from_slice(text.as_bytes());
+        true
+    }
+
+    /// What is noted about the numbers of an array or object.
+    fn notes(&self, object: &Object<'js>) -> Notes {
+        match self.intrinsics.exact.has_notes() {
+            true => Notes::of(object, &self.intrinsics.numbers_of),
+            false => Notes::default(),
         }
     }
 
@@ -188,12 +250,60 @@ impl<'js> Writer<'_, 'js> {
         Ok(true)
     }
 
+    /// Was the value read from JSON text?
+    fn is_text(&self, object: &Object<'js>) -> bool {
+        !object.is_proxy()
+            && object.get_prototype().is_some_and(|prototype| {
+                self.intrinsics.text_prototypes.iter().any(|text| raw::is_same(text, &prototype))
+            })
+    }
+
+    /// Writes a value that was read from JSON text.
+    fn json_text(&mut self, object: Object<'js>) -> Result<bool, Failure<'js>> {
+        let original: Value<'js> = self.intrinsics.original_text.call((object.clone(),)).map_err(|_| self.threw())?;
+        let start = self.out.len();
+        let is_noted = self.mode == Texts::Noted && !self.path.is_empty();
+        match original.is_string() {
+            true => {
+                let (text, _) = raw::text(&original).ok_or_else(|| self.threw())?;
+                if self.open.len() + pml_wire::json::depth(&text) > pml_wire::json::MAX_DEPTH {
+                    return Err(Failure::TooDeep { path: self.path() });
+                }
+                if text.len() > self.limit {
+                    return Err(Failure::TooLarge { limit: self.limit });
+                }
+                match is_noted {
+                    true => self.quote(&text),
+                    false => self.out.extend_from_slice(text.as_bytes()),
+                }
+            }
+            false => {
+                let mode = self.mode;
+                if is_noted {
+                    self.mode = Texts::Plain;
+                }
+                let is_written = self.object(object)?;
+                self.mode = mode;
+                if !is_written || !is_noted {
+                    return Ok(is_written);
+                }
+                let text = String::from_utf8_lossy(&self.out.split_off(start)).into_owned();
+                self.quote(&text);
+            }
+        }
+        if is_noted {
+            self.texts.push(u32::try_from(start).unwrap_or(u32::MAX));
+        }
+        Ok(true)
+    }
+
     fn array(&mut self, array: &Object<'js>) -> Result<(), Failure<'js>> {
         let length: Value<'js> = array.get("length").map_err(|_| self.threw())?;
         let length: f64 = match length.as_number() {
             Some(length) => length,
             None => self.intrinsics.to_number.call((length,)).map_err(|_| self.threw())?,
         };
+        let notes = self.notes(array);
         self.out.push(b'[');
         for index in 0..length.max(0.0) as usize {
             if index > 0 {
@@ -201,7 +311,7 @@ impl<'js> Writer<'_, 'js> {
             }
             self.path.push(Step::Index(index));
             let item: Value<'js> = array.get(index as f64).map_err(|_| self.threw())?;
-            if !self.value(item)? {
+            if !self.noted(&notes, || index.to_string(), &item) && !self.value(item)? {
                 self.out.extend_from_slice(b"null");
             }
             self.path.pop();
@@ -211,6 +321,7 @@ impl<'js> Writer<'_, 'js> {
     }
 
     fn members(&mut self, object: &Object<'js>) -> Result<(), Failure<'js>> {
+        let notes = self.notes(object);
         self.out.push(b'{');
         let mut first = true;
         for key in object.own_keys::<Atom<'js>>(Filter::new().string().enum_only()) {
@@ -224,7 +335,8 @@ impl<'js> Writer<'_, 'js> {
             let name = key.to_value().map_err(|_| self.threw())?;
             self.string(&name)?;
             self.out.push(b':');
-            if self.value(member)? {
+            let key = || raw::text(&name).map(|(key, _)| key).unwrap_or_default();
+            if self.noted(&notes, key, &member) || self.value(member)? {
                 first = false;
             } else {
                 self.out.truncate(start);
@@ -293,28 +405,49 @@ impl<'js> Writer<'_, 'js> {
 
     /// The current place, `$.a[0]["odd name"]`.
     fn path(&self) -> String {
-        let mut path = "$".to_owned();
-        for step in &self.path {
-            match step {
-                Step::Index(index) => path.push_str(&format!("[{index}]")),
-                Step::Key(key) => {
-                    let name = key.to_value().ok().and_then(|name| raw::text(&name));
-                    let name = name.map_or_else(|| "?".to_owned(), |(name, _)| name);
-                    let plain = !name.is_empty()
-                        && !name.starts_with(|first: char| first.is_ascii_digit())
-                        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '$');
-                    let name: String = name.chars().take(40).collect();
-                    match plain {
-                        true => path.push_str(&format!(".{name}")),
-                        false => path.push_str(&format!("[{name:?}]")),
-                    }
+        let steps = self.path.iter().take(SHOWN_STEPS).map(|step| match step {
+            Step::Index(index) => walk::Step::Index(*index),
+            Step::Key(key) => {
+                let name = key.to_value().ok().and_then(|name| raw::text(&name));
+                walk::Step::Key(name.map_or_else(|| "?".to_owned(), |(name, _)| name))
+            }
+        });
+        path(&steps.collect::<Vec<_>>())
+    }
+}
+
+/// A number as JavaScript writes it, but all digits of an integer.
+pub(super) fn write_float(out: &mut Vec<u8>, number: f64) {
+    if number.fract() == 0.0 && number.abs() < 1e21 {
+        // An integer without a point, which schemas and readers tell from a float.
+        out.extend_from_slice(format!("{}", number + 0.0).as_bytes());
+    } else {
+        // Cannot fail: the sink is a Vec.
+        let _ = serde_json::to_writer(out, &number);
+    }
+}
+
+/// A path in words, `$.a[0]["odd name"]`, cut where it gets long.
+pub(super) fn path(steps: &[walk::Step]) -> String {
+    let mut path = "$".to_owned();
+    for step in steps {
+        match step {
+            walk::Step::Index(index) => path.push_str(&format!("[{index}]")),
+            walk::Step::Key(name) => {
+                let plain = !name.is_empty()
+                    && !name.starts_with(|first: char| first.is_ascii_digit())
+                    && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '$');
+                let name: String = name.chars().take(40).collect();
+                match plain {
+                    true => path.push_str(&format!(".{name}")),
+                    false => path.push_str(&format!("[{name:?}]")),
                 }
             }
-            if path.len() > 300 {
-                path.push('…');
-                break;
-            }
         }
-        path
+        if path.len() > 300 {
+            path.push('…');
+            break;
+        }
     }
+    path
 }

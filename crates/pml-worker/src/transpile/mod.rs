@@ -38,7 +38,7 @@ pub(crate) use self::{
 };
 
 /// What `import … from "pml"` can name.
-pub(crate) const MODULE_EXPORTS: [&str; 9] = [
+pub(crate) const MODULE_EXPORTS: [&str; 10] = [
     "searchTools",
     "callTool",
     "callToolsBatch",
@@ -46,6 +46,7 @@ pub(crate) const MODULE_EXPORTS: [&str; 9] = [
     "listResources",
     "getPrompt",
     "progress",
+    "result",
     "ToolError",
     "ResultHandle",
 ];

@@ -16,12 +16,12 @@ use tokio::time::Instant;
 use super::{
     activity::Activity,
     handler::{Answer, Arguments, CallHandler, HandlerFuture, ToolCall},
-    normalise,
+    normalise::{self, JsonTexts},
     offers::Lists,
     policy::{OnChange, Policy},
     rate::Bucket,
     record::{Record, Sinks, traceparent},
-    sharing::Sharing,
+    sharing::{Key, Sharing},
 };
 use crate::{
     audit::{Audit, Decision},
@@ -217,7 +217,7 @@ impl Broker {
     }
 
     async fn checked_call(&self, call: ToolCall, record: &mut Record<'_>) -> Result<Answer, CallError> {
-        let ToolCall { execution, id, tool, args, suggests, notices } = call;
+        let ToolCall { execution, id, tool, args, is_raw, suggests, notices } = call;
         let (tool, upstream) = self.admit(&tool, suggests, record).await?;
         // Only now are values put in for handles: a call that is refused costs nothing.
         let prepared = prepare(&tool, args, &self.room, record).await?;
@@ -227,10 +227,14 @@ impl Broker {
         let settings = upstream.settings();
         let is_shared = settings.is_trusted && tool.hints.is_read_only;
         let ttl = settings.cache_ttl.filter(|_| tool.hints.is_idempotent);
-        let key = (tool.id.as_str().to_owned(), record.args_sha256.clone());
+        let texts = match settings.parses_json(tool.id.tool()) && !is_raw {
+            true => JsonTexts::Read,
+            false => JsonTexts::Keep,
+        };
+        let key = Key { tool: tool.id.clone(), args_sha256: record.args_sha256.clone(), texts };
         let traceparent = traceparent(execution, id);
         let server = tool.id.server().to_owned();
-        let work = execute(upstream, tool, prepared, traceparent, self.room.clone());
+        let work = execute(upstream, tool, prepared, texts, traceparent, self.room.clone());
         let answer = match is_shared {
             false => work.await,
             true => self.sharing.call(key, ttl, || Box::pin(work)).await,
@@ -379,7 +383,11 @@ async fn prepare(
         ..CallError::new(ErrorCode::InvalidArguments, format!("the arguments have {bytes} bytes, and {full}"))
     })?;
     if bytes <= AT_ONCE_BYTES {
-        let args = args.fill()?;
+        let stands_in = args.have_stand_ins();
+        let args = args.fill(&tool.input_schema)?;
+        if stands_in {
+            record.args_sha256 = hash(args.get());
+        }
         if let Ok(checked) = check_arguments(tool, &args, Pace::Quick) {
             return Ok(Prepared { args, checked: checked?, _held: held });
         }
@@ -393,7 +401,7 @@ async fn prepare(
     }
     let tool = Arc::clone(tool);
     let work = move |_: &Waiter| {
-        let args = args.fill()?;
+        let args = args.fill(&tool.input_schema)?;
         let checked = check_arguments(&tool, &args, Pace::Thorough).unwrap_or_else(|TooSlow| Ok(Checked::default()));
         Ok::<_, CallError>((hash(args.get()), checked.map(|checked| (args, checked))))
     };
@@ -427,6 +435,7 @@ async fn execute(
     upstream: Upstream,
     tool: Arc<Tool>,
     prepared: Prepared,
+    texts: JsonTexts,
     traceparent: String,
     room: Room,
 ) -> Result<Answer, CallError> {
@@ -442,7 +451,7 @@ async fn execute(
         let verdict = if checks { check_result(&tool, &result, Pace::Quick) } else { Ok(Ok(())) };
         if let Ok(verdict) = verdict {
             verdict.map_err(masked)?;
-            return normalise::answer(&tool, result);
+            return normalise::answer(&tool, result, texts);
         }
     }
     // What is made of it is a copy in part.
@@ -452,7 +461,7 @@ async fn execute(
         if checks {
             check_result(&tool, &result, Pace::Thorough).unwrap_or(Ok(())).map_err(masked)?;
         }
-        normalise::answer(&tool, result)
+        normalise::answer(&tool, result, texts)
     })
     .await
 }

@@ -3,13 +3,16 @@
 use std::{fmt::Debug, future::Future, pin::Pin, sync::Arc};
 
 use pml_wire::{
-    CallId, ExecutionId, ToolId,
-    message::{Ask, CallError, ErrorReport, PreflightCall},
+    CallId, ErrorCode, ExecutionId, ToolId,
+    message::{Ask, CallError, ErrorReport, PreflightCall, Recall},
 };
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use super::notices::Notices;
-use crate::room::{Held, Room};
+use crate::{
+    room::{Held, Room},
+    shown::visible,
+};
 
 /// The way from a program's calls to real tools.
 pub trait CallHandler: Send + Sync {
@@ -21,6 +24,12 @@ pub trait CallHandler: Send + Sync {
 
     /// Answers what no tool does.
     fn ask(&self, execution: ExecutionId, id: CallId, ask: Ask) -> HandlerFuture<'_, Result<Answer, CallError>>;
+
+    /// The value of a result that was kept for whoever this is the handler of.
+    fn recall(&self, recall: Recall) -> HandlerFuture<'_, Result<Answer, CallError>> {
+        let message = format!("there is no result `{}`; results are kept by `pml serve` only", visible(&recall.id));
+        Box::pin(std::future::ready(Err(CallError::new(ErrorCode::InvalidArguments, message))))
+    }
 
     /// The tool's one name, for one that a program may have written differently.
     fn canonical(&self, tool: ToolId) -> ToolId {
@@ -54,31 +63,41 @@ pub struct ToolCall {
     pub id: CallId,
     pub tool: ToolId,
     pub args: Arguments,
+    /// The program wants the text of the result, also if it is JSON.
+    pub is_raw: bool,
     /// If there is no such tool, say which may have been meant. That takes time, so not for every one of many.
     pub suggests: bool,
     /// Where warnings about the call go.
     pub notices: Notices,
 }
 
-/// The arguments of a call, a JSON object. The values that handles in them stand for are put in when they are needed.
+/// The arguments of a call, a JSON object. The values that handles in them stand for are put in when they are needed, and
+/// so is the form of values that are JSON and text at once.
 #[derive(Clone, Debug)]
 pub struct Arguments {
     written: Box<RawValue>,
-    handles: Option<Arc<dyn Handles>>,
+    stand_ins: Option<Arc<dyn StandIns>>,
 }
 
-/// Values that the host keeps for a run, and that the arguments of a call refer to.
-pub trait Handles: Debug + Send + Sync {
+/// What stands for something else in the arguments of a call: handles of values that the host keeps for a run, and texts of
+/// JSON values.
+pub trait StandIns: Debug + Send + Sync {
     /// How large the arguments are with the values in them.
     fn bytes(&self) -> usize;
 
-    /// The arguments with the values in place of their handles. Takes time in proportion to their size.
-    fn fill(&self, written: &RawValue) -> Result<Box<RawValue>, CallError>;
+    /// The arguments with the values in place of what stands for them, in the form that the tool's schema wants. Takes time
+    /// in proportion to their size.
+    fn fill(&self, written: &RawValue, schema: &Value) -> Result<Box<RawValue>, CallError>;
 }
 
 impl Arguments {
-    pub fn new(written: Box<RawValue>, handles: Option<Arc<dyn Handles>>) -> Arguments {
-        Arguments { written, handles }
+    pub fn new(written: Box<RawValue>, stand_ins: Option<Arc<dyn StandIns>>) -> Arguments {
+        Arguments { written, stand_ins }
+    }
+
+    /// Is what the server gets something else than what was written?
+    pub fn have_stand_ins(&self) -> bool {
+        self.stand_ins.is_some()
     }
 
     /// As the program wrote them.
@@ -88,13 +107,13 @@ impl Arguments {
 
     /// How large they are with all values in them.
     pub fn bytes(&self) -> usize {
-        self.handles.as_ref().map_or(self.written.get().len(), |handles| handles.bytes())
+        self.stand_ins.as_ref().map_or(self.written.get().len(), |stand_ins| stand_ins.bytes())
     }
 
-    /// With all values in them. Takes time in proportion to their size.
-    pub fn fill(self) -> Result<Box<RawValue>, CallError> {
-        match self.handles {
-            Some(handles) => handles.fill(&self.written),
+    /// With all values in them, for a tool with this schema. Takes time in proportion to their size.
+    pub fn fill(self, schema: &Value) -> Result<Box<RawValue>, CallError> {
+        match self.stand_ins {
+            Some(stand_ins) => stand_ins.fill(&self.written, schema),
             None => Ok(self.written),
         }
     }
@@ -111,6 +130,8 @@ pub struct Answer {
 #[derive(Clone, Debug)]
 pub enum AnswerBody {
     Value(Box<RawValue>),
+    /// A text that is a JSON object or array. The program gets the value, which still is its text where text is meant.
+    JsonText(Box<str>),
     /// Content blocks, some of which the program gets as handles only.
     Blocks(Vec<Part>),
 }
@@ -145,6 +166,7 @@ impl Answer {
     pub fn bytes(&self) -> usize {
         match &self.body {
             AnswerBody::Value(value) => value.get().len(),
+            AnswerBody::JsonText(text) => text.len(),
             AnswerBody::Blocks(parts) => parts
                 .iter()
                 .map(|part| match part {

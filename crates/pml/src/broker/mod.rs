@@ -30,7 +30,7 @@ mod subject;
 
 pub use self::{
     door::{Broker, Parts},
-    handler::{Answer, AnswerBody, Arguments, CallHandler, HandlerFuture, Handles, Kept, Part, ToolCall},
+    handler::{Answer, AnswerBody, Arguments, CallHandler, HandlerFuture, Kept, Part, StandIns, ToolCall},
     idle_rules::IdleRule,
     notices::Notices,
     offers::{Items, Listed, NoHolder, Resource},

@@ -1,21 +1,30 @@
 //! From what a server returned to what a program gets.
 
 use pml_wire::{ErrorCode, json, message::CallError};
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::handler::{Answer, AnswerBody, Kept, Part};
 use crate::{
     catalog::Tool,
     shown::visible,
-    upstream::{CallResult, Content, Item},
+    upstream::{CallResult, Content, Fields, Item, TextBlock},
 };
 
 /// Longest message of a tool that failed.
 const MESSAGE_BYTES: usize = 8 * 1024;
 
+/// Is the text of a result read as JSON, where it is?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum JsonTexts {
+    Read,
+    Keep,
+}
+
 /// The value of a call: its structured content, else the text of a single text block, else all
-/// blocks, else nothing. A schema that only wraps one value is unwrapped.
-pub(super) fn answer(tool: &Tool, result: CallResult) -> Result<Answer, CallError> {
+/// blocks, else nothing. A schema that only wraps one value is unwrapped. A single text that is wholly a JSON object or
+/// array is that value, unless the tool has an output schema.
+pub(super) fn answer(tool: &Tool, result: CallResult, texts: JsonTexts) -> Result<Answer, CallError> {
     if result.is_error {
         return Err(failed(result));
     }
@@ -25,16 +34,22 @@ pub(super) fn answer(tool: &Tool, result: CallResult) -> Result<Answer, CallErro
             AnswerBody::Value(inner.unwrap_or_else(|| fields.to_raw()))
         }
         Some(Item::Other(value)) => AnswerBody::Value(value),
-        None => blocks(result.content),
+        None if tool.output_schema.is_some() => blocks(result.content, JsonTexts::Keep),
+        None => blocks(result.content, texts),
     };
     check_depth(&body)?;
     Ok(Answer { body, held: result.held })
 }
 
-pub(super) fn blocks(mut content: Vec<Content>) -> AnswerBody {
+pub(super) fn blocks(mut content: Vec<Content>, texts: JsonTexts) -> AnswerBody {
     match content.as_mut_slice() {
         [] => AnswerBody::Value(RawValue::NULL.to_owned()),
-        [Content::Text(text)] => AnswerBody::Value(std::mem::replace(text, RawValue::NULL.to_owned())),
+        [Content::Text(TextBlock { text, .. })] => {
+            match (texts == JsonTexts::Read).then(|| json_text(text)).flatten() {
+                Some(text) => AnswerBody::JsonText(text),
+                None => AnswerBody::Value(std::mem::replace(text, RawValue::NULL.to_owned())),
+            }
+        }
         _ => {
             let has_media = content.iter().any(|block| matches!(block, Content::Media(_)));
             let parts: Vec<_> = content.into_iter().map(part).collect();
@@ -46,9 +61,26 @@ pub(super) fn blocks(mut content: Vec<Content>) -> AnswerBody {
     }
 }
 
+/// The text in a JSON string, if it is wholly one JSON object or array, and not nested too deeply to be passed on.
+fn json_text(text: &RawValue) -> Option<Box<str>> {
+    // Most texts are known not to be JSON by how they begin, without a copy.
+    let inner = text.get().strip_prefix('"')?;
+    let space = |rest: &str| ["\\n", "\\r", "\\t", " "].iter().find(|space| rest.starts_with(**space)).map(|s| s.len());
+    let mut start = inner;
+    while let Some(length) = space(start) {
+        start = &start[length..];
+    }
+    if !start.starts_with(['{', '[']) {
+        return None;
+    }
+    let text: String = serde_json::from_str(text.get()).ok()?;
+    serde_json::from_str::<IgnoredAny>(&text).ok()?;
+    (json::depth(&text) <= json::MAX_DEPTH).then(|| text.into())
+}
+
 fn part(block: Content) -> Part {
     match block {
-        Content::Text(text) => Part::Value(text_block(&text)),
+        Content::Text(block) => Part::Value(text_block(block)),
         Content::Other(raw) => Part::Value(raw),
         Content::Media(media) => Part::Kept(Kept {
             kind: media.kind,
@@ -60,13 +92,14 @@ fn part(block: Content) -> Part {
     }
 }
 
-fn text_block(text: &RawValue) -> Box<RawValue> {
-    #[derive(serde::Serialize)]
-    struct Text<'a> {
-        r#type: &'static str,
-        text: &'a RawValue,
-    }
-    serde_json::value::to_raw_value(&Text { r#type: "text", text }).expect("a JSON text serializes")
+fn text_block(block: TextBlock) -> Box<RawValue> {
+    let TextBlock { text, more } = block;
+    let kind = RawValue::from_string("\"text\"".to_owned()).expect("a JSON string");
+    let mut fields = Fields::default();
+    fields.push("type", kind);
+    fields.push("text", text);
+    fields.extend(more);
+    fields.to_raw()
 }
 
 fn list(parts: &[Part]) -> Box<RawValue> {
@@ -106,6 +139,7 @@ pub(super) fn check_depth(body: &AnswerBody) -> Result<(), CallError> {
     };
     let any = match body {
         AnswerBody::Value(value) => is_deep(value),
+        AnswerBody::JsonText(_) => false,
         AnswerBody::Blocks(parts) => parts.iter().any(|part| match part {
             Part::Value(value) => is_deep(value),
             Part::Kept(kept) => is_deep(&kept.block),
@@ -117,5 +151,42 @@ pub(super) fn check_depth(body: &AnswerBody) -> Result<(), CallError> {
             Err(CallError::new(ErrorCode::ProviderProtocol, message))
         }
         false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_json_if_all_of_it_is_an_object_or_array() {
+        let table = [
+            (r#"{"a":1}"#, true),
+            ("[]", true),
+            (" \r\n\t[1, 2]\n", true),
+            ("{}", true),
+            (r#"["\ud800"]"#, true),
+            ("[1e400]", true),
+            ("1", false),
+            ("\"text\"", false),
+            ("null", false),
+            ("", false),
+            ("[INFO] started", false),
+            ("Found 3 issues:\n[1,2,3]", false),
+            ("{\"a\":1}\n{\"a\":2}", false),
+            ("[1,]", false),
+            ("{'a':1}", false),
+            ("[NaN]", false),
+            ("\u{feff}[]", false),
+        ];
+        for (text, expected) in table {
+            let raw = serde_json::value::to_raw_value(text).unwrap();
+            assert_eq!(json_text(&raw).as_deref(), expected.then_some(text), "{text:?}");
+        }
+        for (levels, expected) in [(json::MAX_DEPTH, true), (json::MAX_DEPTH + 1, false), (100_000, false)] {
+            let text = "[".repeat(levels) + &"]".repeat(levels);
+            let raw = serde_json::value::to_raw_value(&text).unwrap();
+            assert_eq!(json_text(&raw).is_some(), expected, "{levels}");
+        }
     }
 }

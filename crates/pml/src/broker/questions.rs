@@ -15,14 +15,14 @@ use serde_json::{
 use super::{
     door::Broker,
     handler::Answer,
-    normalise::{blocks, check_depth},
+    normalise::{JsonTexts, blocks, check_depth},
     offers::{NoHolder, Resource},
     subject::{Subject, SubjectRequest},
 };
 use crate::{
     catalog::nearest,
     shown::visible,
-    upstream::{Content, Fields, Item, Kind, Media, RpcError, Whole},
+    upstream::{Content, Fields, Item, Kind, Media, RpcError, TextBlock, Whole},
     work,
 };
 
@@ -45,7 +45,7 @@ impl Broker {
                 let whole = self.ask_server((execution, id), resource.subject(), "resources/read", params).await?;
                 let Whole { text, held } = whole;
                 let body = work::sized(text.get().len(), move |_| {
-                    let body = blocks(contents(&text)?);
+                    let body = blocks(contents(&text)?, JsonTexts::Read);
                     check_depth(&body).map(|()| body)
                 });
                 Ok(Answer { body: body.await?, held })
@@ -227,7 +227,7 @@ fn part(mut fields: Fields, is_single: bool) -> Content {
         && is_text(fields.raw("text"))
         && let Some(text) = fields.take("text")
     {
-        return Content::Text(text);
+        return Content::Text(TextBlock { text, more: Fields::default() });
     }
     Content::Other(fields.to_raw())
 }
@@ -242,7 +242,7 @@ mod tests {
             let raw = RawValue::from_string(text.to_owned()).unwrap();
             contents(&raw).map(|content| {
                 let blocks = content.into_iter().map(|block| match block {
-                    Content::Text(text) => text.get().to_owned(),
+                    Content::Text(block) => block.text.get().to_owned(),
                     Content::Media(media) => {
                         format!("{} {:?} {:?} {}", media.kind, media.mime_type, media.uri, media.data)
                     }

@@ -15,10 +15,10 @@ use futures_util::{
     FutureExt,
     future::{Shared, WeakShared},
 };
-use pml_wire::message::CallError;
+use pml_wire::{ToolId, message::CallError};
 use tokio::time::Instant;
 
-use super::handler::Answer;
+use super::{handler::Answer, normalise::JsonTexts};
 
 /// Answers that are kept, and how large one may be.
 const MAX_KEPT: usize = 256;
@@ -27,8 +27,14 @@ const MAX_KEPT_BYTES: usize = 1024 * 1024;
 type Outcome = Result<Answer, CallError>;
 type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
-/// What makes two calls the same: the tool and a hash of its arguments.
-type Key = (String, String);
+/// What makes two calls the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    pub(super) tool: ToolId,
+    pub(super) args_sha256: String,
+    /// What programs get of a text that is JSON.
+    pub(super) texts: JsonTexts,
+}
 
 #[derive(Default)]
 pub(super) struct Sharing {
@@ -123,7 +129,7 @@ mod tests {
     }
 
     fn key(text: &str) -> Key {
-        ("a:b".to_owned(), text.to_owned())
+        Key { tool: "a:b".parse().unwrap(), args_sha256: text.to_owned(), texts: JsonTexts::Read }
     }
 
     async fn call(sharing: &Sharing, text: &str, ttl: Option<Duration>, count: &Arc<AtomicU32>) -> String {

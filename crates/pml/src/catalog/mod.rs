@@ -16,6 +16,7 @@ mod schema;
 mod schema_cost;
 mod schema_form;
 mod snapshot;
+mod text_arguments;
 mod tool;
 pub mod typescript;
 mod unknown;
@@ -30,5 +31,6 @@ pub use self::{
     pins::{Change, Pins},
     schema::{Pace, TooSlow, Verdict, nearest},
     snapshot::{Catalog, Snapshot},
+    text_arguments::wants_text,
     tool::{Hints, Tool, hash},
 };

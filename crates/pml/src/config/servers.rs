@@ -96,6 +96,8 @@ pub struct ServerFile {
     pub trusted: Option<bool>,
     /// Results are checked against output schemas. Default: false.
     pub check_results: Option<bool>,
+    /// Programs get the value of a text that is a JSON object or array. Default: true.
+    pub parse_json: Option<bool>,
     /// How long results of read-only, idempotent tools are kept; needs `trusted`. Default: not.
     pub cache_ttl_ms: Option<u64>,
     /// Tools that may not be called.
@@ -128,6 +130,8 @@ pub struct OAuthFile {
 pub struct ToolFile {
     pub call_timeout_ms: Option<u64>,
     pub max_call_ms: Option<u64>,
+    /// Default: the server's.
+    pub parse_json: Option<bool>,
     /// Needs `isolation = "per_call"`.
     pub max_memory_mb: Option<u64>,
     /// Needs `isolation = "per_call"`.
@@ -220,6 +224,7 @@ impl ServerFile {
             stop_grace: millis("stop_grace_ms", self.stop_grace_ms, 500)?,
             is_trusted,
             checks_results: self.check_results.unwrap_or(false),
+            parses_json: self.parse_json.unwrap_or(true),
             cache_ttl: match self.cache_ttl_ms {
                 Some(ttl) => Some(millis("cache_ttl_ms", Some(ttl), 1)?),
                 None => None,
@@ -252,6 +257,7 @@ impl ServerFile {
             let settings = ToolSettings {
                 call_timeout: millis("call_timeout_ms", file.call_timeout_ms)?,
                 max_call: millis("max_call_ms", file.max_call_ms)?,
+                parses_json: file.parse_json,
                 memory_bytes: optional("max_memory_mb", file.max_memory_mb, 1 << 20)?.map(|megabytes| megabytes * MIB),
                 cpu_seconds: optional("max_cpu_seconds", file.max_cpu_seconds, 1 << 20)?,
             };

@@ -6,7 +6,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use pml_wire::{
     CallId, ErrorCode, ExecutionId, Kind, ToolId,
     id::MAX_NAME_BYTES,
-    message::{Ask, CallError, ErrorReport, MAX_QUESTION_BYTES, PreflightCall, Read},
+    message::{Ask, CallError, ErrorReport, MAX_QUESTION_BYTES, PreflightCall, Read, Recall},
 };
 use serde_json::value::RawValue;
 use tokio::{sync::Semaphore, time::Instant};
@@ -91,6 +91,15 @@ pub(super) struct Calls<'a> {
     pub(super) vault: Vault,
 }
 
+/// A call as the worker wrote it.
+pub(super) struct Written {
+    pub(super) args: Box<RawValue>,
+    /// Where in the arguments the texts of JSON values begin.
+    pub(super) texts: Vec<u32>,
+    /// The program wants the text of the result.
+    pub(super) is_raw: bool,
+}
+
 /// A call that was started.
 struct Open {
     id: CallId,
@@ -105,12 +114,17 @@ enum Waiting {
     Call {
         id: CallId,
         target: String,
-        args: Box<RawValue>,
+        written: Written,
         refusal: Option<CallError>,
     },
     Read {
         id: u32,
         read: Read,
+        refusal: Option<CallError>,
+    },
+    Recall {
+        id: u32,
+        recall: Recall,
         refusal: Option<CallError>,
     },
     Ask {
@@ -171,6 +185,23 @@ impl<'a> Calls<'a> {
     /// Takes a request to read what the host keeps.
     pub(super) fn accept_read(&mut self, id: u32, read: Read) -> Result<(), Refused> {
         self.next_id(id)?;
+        let refusal = self.count_read()?;
+        self.waiting_bytes += MAX_QUESTION_BYTES;
+        self.waiting.push_back(Waiting::Read { id, read, refusal });
+        Ok(())
+    }
+
+    /// Takes a request for a result that was kept for the client.
+    pub(super) fn accept_recall(&mut self, id: u32, recall: Recall) -> Result<(), Refused> {
+        self.next_id(id)?;
+        let refusal = self.count_read()?;
+        self.waiting_bytes += MAX_QUESTION_BYTES;
+        self.waiting.push_back(Waiting::Recall { id, recall, refusal });
+        Ok(())
+    }
+
+    /// Counts a read. Why it cannot be made, if there were too many.
+    fn count_read(&mut self) -> Result<Option<CallError>, Refused> {
         self.reads += 1;
         let most = self.budget.calls.saturating_mul(READS_PER_CALL);
         if self.reads > most.saturating_add(FLOOD) {
@@ -178,13 +209,10 @@ impl<'a> Calls<'a> {
             let report = ErrorReport::new(ErrorCode::CallBudgetSpent, message).with_hint(BUDGET_HINT);
             return Err(Refused::Flood(Box::new(report)));
         }
-        let refusal = (self.reads > most).then(|| {
+        Ok((self.reads > most).then(|| {
             let message = format!("this run has spent its {most} reads of large results");
             CallError::new(ErrorCode::CallBudgetSpent, message)
-        });
-        self.waiting_bytes += MAX_QUESTION_BYTES;
-        self.waiting.push_back(Waiting::Read { id, read, refusal });
-        Ok(())
+        }))
     }
 
     /// Takes a question from the worker.
@@ -213,7 +241,7 @@ impl<'a> Calls<'a> {
     }
 
     /// Takes a call from the worker.
-    pub(super) fn accept(&mut self, id: u32, mut target: String, args: Box<RawValue>) -> Result<(), Refused> {
+    pub(super) fn accept(&mut self, id: u32, mut target: String, written: Written) -> Result<(), Refused> {
         self.next_id(id)?;
         let refusal = self.count()?;
         if target.len() > MAX_TARGET_BYTES {
@@ -221,8 +249,8 @@ impl<'a> Calls<'a> {
             target.truncate(target.floor_char_boundary(MAX_TARGET_BYTES));
             target.push('…');
         }
-        self.waiting_bytes += args.get().len();
-        self.waiting.push_back(Waiting::Call { id: CallId(id), target, args, refusal });
+        self.waiting_bytes += written.args.get().len();
+        self.waiting.push_back(Waiting::Call { id: CallId(id), target, written, refusal });
         Ok(())
     }
 
@@ -262,45 +290,61 @@ impl<'a> Calls<'a> {
             && let Some(waiting) = self.waiting.pop_front()
         {
             match waiting {
-                Waiting::Call { id, target, args, refusal } => {
-                    self.waiting_bytes -= args.get().len();
-                    self.start(id, target, args, refusal, listener);
+                Waiting::Call { id, target, written, refusal } => {
+                    self.waiting_bytes -= written.args.get().len();
+                    self.start(id, target, written, refusal, listener);
                 }
                 Waiting::Read { id, read, refusal } => {
                     self.waiting_bytes -= MAX_QUESTION_BYTES;
                     self.start_read(id, read, refusal);
                 }
+                Waiting::Recall { id, recall, refusal } => {
+                    let handler = self.handler;
+                    self.start_question(id, refusal, || handler.recall(recall));
+                }
                 Waiting::Ask { id, ask, refusal } => {
-                    self.waiting_bytes -= MAX_QUESTION_BYTES;
-                    let work = match refusal {
-                        None => self.handler.ask(self.execution, CallId(id), ask),
-                        Some(refusal) => Box::pin(std::future::ready(Err(refusal))),
-                    };
-                    let weigh = self.weigher();
-                    self.in_flight.push(Box::pin(async move {
-                        let outcome = match work.await {
-                            Ok(answer) => weigh.weigh(answer).await,
-                            Err(error) => Err(error),
-                        };
-                        Finished::Other { id, outcome }
-                    }));
+                    let (handler, execution) = (self.handler, self.execution);
+                    self.start_question(id, refusal, || handler.ask(execution, CallId(id), ask));
                 }
             }
         }
+    }
+
+    /// Has the handler answer something that is no call.
+    fn start_question(
+        &mut self,
+        id: u32,
+        refusal: Option<CallError>,
+        ask: impl FnOnce() -> HandlerFuture<'a, Result<Answer, CallError>>,
+    ) {
+        self.waiting_bytes -= MAX_QUESTION_BYTES;
+        let work = match refusal {
+            None => ask(),
+            Some(refusal) => Box::pin(std::future::ready(Err(refusal))),
+        };
+        let weigh = self.weigher();
+        self.in_flight.push(Box::pin(async move {
+            let outcome = match work.await {
+                Ok(answer) => weigh.weigh(answer).await,
+                Err(error) => Err(error),
+            };
+            Finished::Other { id, outcome }
+        }));
     }
 
     fn start(
         &mut self,
         id: CallId,
         mut target: String,
-        args: Box<RawValue>,
+        written: Written,
         refusal: Option<CallError>,
         listener: &(dyn Fn(Event<'_>) + Sync),
     ) {
         let started = Instant::now();
+        let Written { args, texts, is_raw } = written;
         let checked = match refusal {
             Some(refusal) => Err(refusal),
-            None => check(&target, &args).and_then(|tool| Ok((tool, self.vault.arguments(args)?))),
+            None => check(&target, &args).and_then(|tool| Ok((tool, self.vault.arguments(args, texts)?))),
         };
         let bytes = checked.as_ref().map_or(0, |(_, args)| args.bytes());
         let work: HandlerFuture<'a, Result<Answer, CallError>> = match checked {
@@ -309,7 +353,7 @@ impl<'a> Calls<'a> {
                 tool.as_str().clone_into(&mut target);
                 let suggests = self.unknown < SUGGESTIONS;
                 let notices = self.notices.clone();
-                let call = ToolCall { execution: self.execution, id, tool, args, suggests, notices };
+                let call = ToolCall { execution: self.execution, id, tool, args, is_raw, suggests, notices };
                 listener(Event::CallStarted(&call));
                 self.handler.call(call)
             }
@@ -390,7 +434,7 @@ impl<'a> Calls<'a> {
                 self.handler.refused(self.execution, id, &target, &unfinished_error());
                 Some(Open { id, target, started: Instant::now(), bytes: 0 })
             }
-            Waiting::Read { .. } | Waiting::Ask { .. } => None,
+            Waiting::Read { .. } | Waiting::Recall { .. } | Waiting::Ask { .. } => None,
         });
         self.open.extend(never_started);
         let unfinished = self.open.iter().map(|open| open.target.clone()).collect();
@@ -453,6 +497,7 @@ impl Weigher {
 fn frame(outcome: Result<Told, CallError>) -> (Kind, Box<str>) {
     match outcome {
         Ok(Told::Value(value)) => (Kind::RpcResult, value),
+        Ok(Told::JsonText(text)) => (Kind::RpcJsonText, text),
         Ok(Told::Handles(handles)) => (Kind::RpcHandles, to_json(&handles)),
         Err(error) => (Kind::RpcError, to_json(&error)),
     }

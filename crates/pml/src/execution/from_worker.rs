@@ -6,7 +6,7 @@ use pml_wire::{
     Frame, Kind, json,
     message::{
         Ask, ExecutionComplete, Log, MAX_PREFLIGHT_CALLS, MAX_QUESTION_BYTES, Preflight, PreflightCall, Progress, Read,
-        RpcCall,
+        Recall, RpcCall,
     },
 };
 use serde_json::value::RawValue;
@@ -18,6 +18,8 @@ pub(super) enum FromWorker {
         id: u32,
         target: String,
         args: Box<RawValue>,
+        texts: Vec<u32>,
+        is_raw: bool,
     },
     Log(Log),
     Progress(Progress),
@@ -26,6 +28,10 @@ pub(super) enum FromWorker {
     Read {
         id: u32,
         read: Read,
+    },
+    Recall {
+        id: u32,
+        recall: Recall,
     },
     Ask {
         id: u32,
@@ -53,7 +59,8 @@ impl FromWorker {
                 if json::depth(call.args.get()) > json::MAX_DEPTH {
                     return violation("arguments nested too deeply");
                 }
-                FromWorker::Call { id: frame.id, target: call.target, args: call.args.to_owned() }
+                let (target, args) = (call.target, call.args.to_owned());
+                FromWorker::Call { id: frame.id, target, args, texts: call.texts, is_raw: call.raw }
             }
             Kind::Log => FromWorker::Log(parse(frame)?),
             Kind::Progress => FromWorker::Progress(parse(frame)?),
@@ -65,10 +72,11 @@ impl FromWorker {
                 }
                 FromWorker::Preflight(calls)
             }
-            Kind::Read | Kind::Ask if frame.body.len() > MAX_QUESTION_BYTES => {
+            Kind::Read | Kind::Recall | Kind::Ask if frame.body.len() > MAX_QUESTION_BYTES => {
                 return Err(Violation(format!("a {:?} frame of {} bytes", frame.kind, frame.body.len())));
             }
             Kind::Read => FromWorker::Read { id: frame.id, read: parse(frame)? },
+            Kind::Recall => FromWorker::Recall { id: frame.id, recall: parse(frame)? },
             Kind::Ask => FromWorker::Ask { id: frame.id, ask: parse(frame)? },
             Kind::Value => {
                 let value: Box<RawValue> = parse(frame)?;
@@ -80,7 +88,13 @@ impl FromWorker {
             Kind::ExecutionComplete => FromWorker::Complete(parse(frame)?),
             Kind::Waiting => FromWorker::Waiting,
             Kind::Awake => FromWorker::Awake,
-            Kind::Init | Kind::RpcResult | Kind::RpcError | Kind::RpcHandles | Kind::Names | Kind::Ready => {
+            Kind::Init
+            | Kind::RpcResult
+            | Kind::RpcJsonText
+            | Kind::RpcError
+            | Kind::RpcHandles
+            | Kind::Names
+            | Kind::Ready => {
                 return Err(Violation(format!("a {:?} frame", frame.kind)));
             }
         })

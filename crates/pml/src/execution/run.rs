@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, field, info_span};
 
 use super::{
-    calls::{Calls, Refused},
+    calls::{Calls, Refused, Written},
     clock::{Clock, Limit},
     from_worker::{FromWorker, Violation},
     outcome::{CallRecord, Outcome},
@@ -442,7 +442,9 @@ impl Run<'_> {
     /// Acts on one message. How the run ends, once it does.
     fn take(&mut self, message: FromWorker) -> Result<Option<ExecutionComplete>, Stop> {
         match message {
-            FromWorker::Call { id, target, args } => self.calls.accept(id, target, args)?,
+            FromWorker::Call { id, target, args, texts, is_raw } => {
+                self.calls.accept(id, target, Written { args, texts, is_raw })?;
+            }
             FromWorker::Log(log) => {
                 // The worker keeps to the limit by itself; one that does not is not believed.
                 if let Some(left) = self.log_left.checked_sub(log_cost(&log.text)) {
@@ -463,6 +465,7 @@ impl Run<'_> {
                 self.preflight = Asked::Pending(self.calls.preflight(calls));
             }
             FromWorker::Read { id, read } => self.calls.accept_read(id, read)?,
+            FromWorker::Recall { id, recall } => self.calls.accept_recall(id, recall)?,
             FromWorker::Ask { id, ask } => self.calls.accept_ask(id, ask)?,
             FromWorker::Value(value) => self.value = Some(value),
             FromWorker::Complete(complete) if complete.error.is_none() && self.value.is_none() => {

@@ -1,7 +1,7 @@
 //! What the host keeps for a run: results too large for the sandbox, and images and the like.
 //!
 //! The program gets a handle, and reads parts through it. Where a handle leaves the run, in the
-//! result or in the arguments of a call, the value takes its place.
+//! result or in the arguments of a call, the value takes its place ([`super::fill`]).
 //!
 //! Work that takes time in proportion to a value ([`weigh`], [`Kept::read`], [`Filler`]) is separate from the vault
 //! itself, so that it can be done elsewhere.
@@ -13,16 +13,16 @@ use std::{collections::HashMap, sync::Arc};
 
 use pml_wire::{
     ErrorCode,
-    message::{Block, CallError, ErrorReport, HANDLE_KEY, Handle, Handles, Part as ReadPart, Slice},
+    message::{Block, CallError, Handle, Handles, Part as ReadPart, Slice},
 };
 use serde_json::value::RawValue;
 
 use super::{
+    fill::{Filler, marker},
     json_text::{IndexRoom, JsonText},
-    run::Media,
 };
 use crate::{
-    broker::{Answer, AnswerBody, Arguments, Handles as Fill, Kept as KeptBlock, Part},
+    broker::{Answer, AnswerBody, Arguments, Kept as KeptBlock, Part},
     room::Held,
     work::Waiter,
 };
@@ -30,10 +30,6 @@ use crate::{
 /// Most that one run may keep, and the same as a part of what all runs may.
 const MAX_BYTES: usize = 512 * 1024 * 1024;
 const MAX_SHARE: usize = 2;
-/// Longest arguments of one call, once values have taken their handles' places.
-const MAX_ARGUMENT_BYTES: usize = 128 * 1024 * 1024;
-/// Media beside a result may be so many times as large as the result.
-const ATTACHED_SHARE: usize = 4;
 /// Most memory for knowing where the parts of kept values are.
 const INDEX_BYTES: usize = 32 * 1024 * 1024;
 
@@ -58,15 +54,17 @@ pub(super) struct Limits {
 /// A value that is kept, and the room that it takes.
 #[derive(Debug)]
 pub(super) struct Kept {
-    stored: Stored,
+    pub(super) stored: Stored,
     _held: Held,
 }
 
 #[derive(Debug)]
-enum Stored {
+pub(super) enum Stored {
     /// A text, and its JSON form is made when it is needed.
     Text(JsonText),
     Json(JsonText),
+    /// A text that is JSON, and stands for the value where a text is not wanted.
+    JsonText(JsonText),
     Media {
         /// Base64.
         data: JsonText,
@@ -78,13 +76,12 @@ enum Stored {
     },
 }
 
-/// Content blocks that go beside a result.
-type Attached = Vec<Box<RawValue>>;
-
 /// What the program is told.
 #[derive(Debug)]
 pub(super) enum Told {
     Value(Box<str>),
+    /// A text that is JSON.
+    JsonText(Box<str>),
     Handles(Handles),
 }
 
@@ -92,6 +89,7 @@ pub(super) enum Told {
 #[derive(Debug)]
 pub(super) enum Weighed {
     Value(Box<str>),
+    JsonText(Box<str>),
     Whole(Kept),
     Blocks(Vec<WeighedBlock>),
 }
@@ -107,6 +105,11 @@ pub(super) fn weigh(answer: Answer, limits: &Limits) -> Weighed {
     let Answer { body, held } = answer;
     let parts = match body {
         AnswerBody::Value(value) => return weigh_value(value, held, limits),
+        AnswerBody::JsonText(text) if text.len() <= limits.whole_bytes => return Weighed::JsonText(text),
+        AnswerBody::JsonText(text) => {
+            let stored = Stored::JsonText(JsonText::of_json(text, &limits.index));
+            return Weighed::Whole(Kept { stored, _held: held });
+        }
         AnswerBody::Blocks(parts) => parts,
     };
     let plain: usize = parts
@@ -170,6 +173,7 @@ impl Vault {
     pub(super) fn keep(&mut self, weighed: Weighed) -> Result<Told, CallError> {
         Ok(match weighed {
             Weighed::Value(text) => Told::Value(text),
+            Weighed::JsonText(text) => Told::JsonText(text),
             Weighed::Whole(kept) => Told::Handles(Handles::Whole(self.insert(kept)?)),
             Weighed::Blocks(blocks) => {
                 let blocks = blocks.into_iter().map(|block| match block {
@@ -194,7 +198,7 @@ impl Vault {
         let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         let (kind, mime_type, uri) = match &kept.stored {
             Stored::Text(_) => ("text".to_owned(), None, None),
-            Stored::Json(_) => ("json".to_owned(), None, None),
+            Stored::Json(_) | Stored::JsonText(_) => ("json".to_owned(), None, None),
             Stored::Media { kind, mime_type, uri, .. } => (kind.clone(), mime_type.clone(), uri.clone()),
         };
         let size = kept.text().as_str().len() as u64;
@@ -208,13 +212,15 @@ impl Vault {
         self.values.get(token).cloned().ok_or_else(invalid)
     }
 
-    /// The arguments of a call, with the values that handles in them stand for at hand.
-    pub(super) fn arguments(&self, written: Box<RawValue>) -> Result<Arguments, CallError> {
-        let Some(filler) = self.filler(&written) else { return Ok(Arguments::new(written, None)) };
-        let bytes = filler.filled_bytes;
-        if bytes > MAX_ARGUMENT_BYTES {
-            return Err(too_long(bytes));
-        }
+    /// The arguments of a call, with the values that handles in them stand for at hand. `texts` is where the texts of JSON
+    /// values begin.
+    pub(super) fn arguments(&self, written: Box<RawValue>, texts: Vec<u32>) -> Result<Arguments, CallError> {
+        let filler = match self.filler(&written) {
+            Some(filler) => Filler { texts, ..filler },
+            None if texts.is_empty() => return Ok(Arguments::new(written, None)),
+            None => Filler { values: HashMap::new(), texts, filled_bytes: written.get().len() },
+        };
+        filler.check_arguments()?;
         Ok(Arguments::new(written, Some(Arc::new(filler))))
     }
 
@@ -224,7 +230,7 @@ impl Vault {
             return None;
         }
         let marker = marker();
-        let mut filler = Filler { values: HashMap::new(), filled_bytes: json.get().len() };
+        let mut filler = Filler { values: HashMap::new(), texts: Vec::new(), filled_bytes: json.get().len() };
         for token in json.get().split(&marker).skip(1).filter_map(|behind| behind.split('"').next()) {
             if let Some(kept) = self.values.get(token) {
                 filler.filled_bytes = filler.filled_bytes.saturating_add(kept.json_bytes());
@@ -235,133 +241,11 @@ impl Vault {
     }
 }
 
-fn too_long(bytes: usize) -> CallError {
-    let message = format!(
-        "with the results that are passed on, the arguments have {bytes} bytes, more than {MAX_ARGUMENT_BYTES}"
-    );
-    CallError::new(ErrorCode::InvalidArguments, message)
-}
-
-/// How a handle's form begins. The worker writes JSON without spaces, and a quote inside a text is written `\"`; so the
-/// marker, found in the text, is a handle's form and nothing else.
-fn marker() -> String {
-    format!("{{\"{HANDLE_KEY}\":\"")
-}
-
-/// Puts values in place of their handles.
-#[derive(Debug)]
-pub(super) struct Filler {
-    values: HashMap<String, Arc<Kept>>,
-    /// How large the text is with the values in it, about.
-    filled_bytes: usize,
-}
-
-impl Filler {
-    pub(super) fn bytes(&self) -> usize {
-        self.filled_bytes
-    }
-
-    /// The result of the run, with values in place of handles, and what goes beside it.
-    pub(super) fn fill_result(
-        &self,
-        value: &RawValue,
-        media: Media,
-        limit: usize,
-    ) -> Result<(Box<RawValue>, Attached), Box<ErrorReport>> {
-        let mut beside = Beside::default();
-        let filled = match media {
-            Media::Inline => self.fill(value, limit, None),
-            Media::Apart => self.fill(value, limit, Some(&mut beside)),
-        };
-        let too_large = |size: usize, limit: usize| {
-            let message = format!("the result has {size} bytes, more than the limit of {limit}");
-            let hint = "return a part of it: `slice`, `json(path)` or a summary";
-            Box::new(ErrorReport::new(ErrorCode::ResultTooLarge, message).with_hint(hint))
-        };
-        let filled = filled.map_err(|size| too_large(size, limit))?;
-        let (size, most) = (beside.blocks.iter().map(|block| block.get().len()).sum(), ATTACHED_SHARE * limit);
-        match size > most {
-            true => Err(too_large(size, most)),
-            false => Ok((filled, beside.blocks)),
-        }
-    }
-
-    /// Puts values in place of handles, or a note where media go beside the text; unless the whole would have more than
-    /// `limit` bytes.
-    fn fill(&self, json: &RawValue, limit: usize, mut beside: Option<&mut Beside>) -> Result<Box<RawValue>, usize> {
-        let marker = marker();
-        let mut filled = String::new();
-        let mut rest = json.get();
-        while let Some(at) = rest.find(&marker) {
-            let behind = &rest[at + marker.len()..];
-            let token = behind.split('"').next().unwrap_or_default();
-            let found = self.values.get(token).filter(|_| behind[token.len()..].starts_with("\"}"));
-            let Some(kept) = found else {
-                filled.push_str(&rest[..at + marker.len()]);
-                rest = behind;
-                continue;
-            };
-            filled.push_str(&rest[..at]);
-            match (&kept.stored, &mut beside) {
-                (Stored::Media { block, kind, mime_type, .. }, Some(beside)) => {
-                    let number = beside.number(token, block);
-                    let note = serde_json::json!({ "type": kind, "mimeType": mime_type, "attached": number });
-                    filled.push_str(&note.to_string());
-                }
-                (stored, _) => {
-                    // Before it is copied.
-                    let size = filled.len() + kept.json_bytes();
-                    if size > limit {
-                        return Err(size);
-                    }
-                    stored.write(&mut filled);
-                }
-            }
-            rest = &behind[token.len() + 2..];
-        }
-        filled.push_str(rest);
-        match filled.len() > limit {
-            true => Err(filled.len()),
-            false => Ok(RawValue::from_string(filled).unwrap_or_else(|_| json.to_owned())),
-        }
-    }
-}
-
-/// Media that go beside a result, each once.
-#[derive(Debug, Default)]
-struct Beside {
-    tokens: Vec<String>,
-    blocks: Attached,
-}
-
-impl Beside {
-    /// The number of a block, from 1.
-    fn number(&mut self, token: &str, block: &RawValue) -> usize {
-        let known = self.tokens.iter().position(|known| known == token);
-        let index = known.unwrap_or_else(|| {
-            self.tokens.push(token.to_owned());
-            self.blocks.push(block.to_owned());
-            self.tokens.len() - 1
-        });
-        index + 1
-    }
-}
-
-impl Fill for Filler {
-    fn bytes(&self) -> usize {
-        self.filled_bytes
-    }
-
-    fn fill(&self, written: &RawValue) -> Result<Box<RawValue>, CallError> {
-        Filler::fill(self, written, MAX_ARGUMENT_BYTES, None).map_err(too_long)
-    }
-}
-
 impl Kept {
     /// What is read through the handle.
     fn text(&self) -> &JsonText {
         match &self.stored {
-            Stored::Text(text) | Stored::Json(text) | Stored::Media { data: text, .. } => text,
+            Stored::Text(text) | Stored::Json(text) | Stored::JsonText(text) | Stored::Media { data: text, .. } => text,
         }
     }
 
@@ -372,9 +256,9 @@ impl Kept {
     }
 
     /// How long its JSON form is, about: a text may have escapes.
-    fn json_bytes(&self) -> usize {
+    pub(super) fn json_bytes(&self) -> usize {
         match &self.stored {
-            Stored::Text(text) | Stored::Json(text) => text.as_str().len(),
+            Stored::Text(text) | Stored::Json(text) | Stored::JsonText(text) => text.as_str().len(),
             Stored::Media { block, .. } => block.get().len(),
         }
     }
@@ -411,17 +295,6 @@ impl Kept {
     }
 }
 
-impl Stored {
-    /// Its JSON form.
-    fn write(&self, out: &mut String) {
-        match self {
-            Stored::Text(text) => out.push_str(&serde_json::to_string(text.as_str()).expect("a text serializes")),
-            Stored::Json(value) => out.push_str(value.as_str()),
-            Stored::Media { block, .. } => out.push_str(block.get()),
-        }
-    }
-}
-
 /// Bytes `from..to` of a text, but whole characters and not more than `most`.
 ///
 /// The end is moved back to a whole character, and the beginning too, so that slices one after the
@@ -440,7 +313,10 @@ fn slice(text: &str, from: u64, to: u64, most: usize) -> Slice {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use pml_wire::message::HANDLE_KEY;
+    use serde_json::Value;
+
+    use super::{super::run::Media, *};
 
     fn raw(text: &str) -> Box<RawValue> {
         RawValue::from_string(text.to_owned()).unwrap()
@@ -509,7 +385,7 @@ mod tests {
         let long = format!("\"{}\"", "x\\n".repeat(20));
         let handle = kept(&mut vault, &long);
         let marker = format!("{{\"{HANDLE_KEY}\":\"{}\"}}", handle.token);
-        let arguments = |text: &str| vault.arguments(raw(text)).unwrap().fill().unwrap();
+        let arguments = |text: &str| vault.arguments(raw(text), vec![]).unwrap().fill(&Value::Null).unwrap();
         let filled = arguments(&format!("{{\"a\":[{marker},1],\"b\":{marker}}}"));
         assert_eq!(filled.get(), format!("{{\"a\":[{long},1],\"b\":{long}}}"));
         // A token that is none, or a text that looks like a handle, is left alone.

@@ -12,7 +12,10 @@
 
 use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _, sync::Arc};
 
-use pml_wire::message::{ErrorReport, Log, LogLevel};
+use pml_wire::{
+    message::{ErrorReport, Log, LogLevel},
+    walk::Walk,
+};
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
@@ -30,6 +33,10 @@ const MAX_CALLS: usize = 30;
 const MAX_CALL_ERROR: usize = 300;
 /// Keys and elements that the shape of a result names.
 const MAX_KEYS: usize = 20;
+/// Every integer of so many digits fits into 64 bits.
+const MAX_SAFE_DIGITS: usize = 18;
+/// Digits of an integer that a warning shows.
+const MAX_DIGITS: usize = 60;
 /// What the result may always have, however much the console says.
 const LEAST: usize = 200;
 
@@ -54,6 +61,7 @@ pub(super) fn answer(mut outcome: Outcome, keeper: &Keeper) -> Value {
     let is_error = result.is_err();
     let size = tokens::estimate(&notes(&console, &calls, &warnings, is_error));
     let left = keeper.budget.saturating_sub(size).max(LEAST);
+    let rounded = result.as_ref().ok().and_then(|value| beyond_64_bits(value.get()).map(str::to_owned));
     let first = match result {
         Ok(value) => success(value, keeper, left, &mut told, &mut hidden),
         Err(report) => failure(&report, left, &mut told),
@@ -62,6 +70,9 @@ pub(super) fn answer(mut outcome: Outcome, keeper: &Keeper) -> Value {
     let mut blocks: Vec<Value> = attached.iter().filter_map(|block| serde_json::from_str(block.get()).ok()).collect();
     hidden += blocks.iter_mut().map(shown::clean).sum::<usize>();
     warnings.extend(say_hidden(hidden));
+    if let Some(integer) = rounded.filter(|_| told.get("result").is_some()) {
+        warnings.push(format!("`structuredContent` has {integer} rounded, which is beyond 64 bits; the text is exact"));
+    }
     let notes = notes(&console, &calls, &warnings, is_error);
     told["logs"] = console.lines;
     if let Some(id) = console.kept {
@@ -105,6 +116,16 @@ pub(super) fn say_hidden(count: usize) -> Option<String> {
     })
 }
 
+/// The start of the first integer in a JSON text that no 64 bits hold.
+fn beyond_64_bits(json: &str) -> Option<&str> {
+    let is_integer = |token: &&str| token.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit());
+    let tokens = Walk::new(json).map(|place| &json[place.span]).filter(is_integer);
+    tokens
+        .filter(|token| token.len() > MAX_SAFE_DIGITS)
+        .find(|token| token.parse::<u64>().is_err() && token.parse::<i64>().is_err())
+        .map(|token| &token[..token.len().min(MAX_DIGITS)])
+}
+
 /// The result, or its start and how to get the rest.
 fn success(value: Box<RawValue>, keeper: &Keeper, left: usize, told: &mut Value, hidden: &mut usize) -> String {
     // A text is shown as it is, not in quotes.
@@ -134,7 +155,8 @@ fn success(value: Box<RawValue>, keeper: &Keeper, left: usize, told: &mut Value,
         Some(id) => {
             told["result_handle"] = json!({ "id": id, "bytes": bytes, "next_offset": next, "shape": shape });
             format!(
-                "read_result({{\"id\":\"{id}\",\"offset\":{next}}}) goes on from here; with \"path\" it reads one part"
+                "read_result({{\"id\":\"{id}\",\"offset\":{next}}}) goes on from here; with \"path\" it reads one part. In a program, \
+                 `await pml.result(\"{id}\")` is all of it"
             )
         }
         None => "it is too long to be kept: return less".to_owned(),
@@ -350,6 +372,20 @@ mod tests {
             assert_eq!(value["content"][0]["text"], text);
             assert_eq!(value["structuredContent"]["result"].to_string(), json, "its type is kept");
             assert_eq!(value["isError"], false);
+        }
+    }
+
+    #[test]
+    fn an_integer_that_structured_content_cannot_hold_is_said() {
+        for (json, is_rounded) in [
+            ("[18446744073709551615, -9223372036854775808, \"123456789012345678901234567890\", 1e30]", false),
+            ("{\"a\":123456789012345678901234567890}", true),
+            ("-9223372036854775809", true),
+        ] {
+            let (value, _) = told(outcome(Ok(json)), 1000);
+            assert_eq!(value["content"][0]["text"], json);
+            let warnings = value["structuredContent"]["warnings"].to_string();
+            assert_eq!(warnings.contains("beyond 64 bits"), is_rounded, "{json}: {warnings}");
         }
     }
 

@@ -13,6 +13,7 @@ use super::{
     answer::{self, Keeper},
     follow::Teller,
     gateway::Frontend,
+    recall::ClientHandler,
     session::Scope,
     shares::TooMany,
     tools::Execute,
@@ -106,7 +107,9 @@ impl Frontend {
                 self.publish(&correlation, &event);
             };
             let request = Request { id, args, media: Media::Apart, ..Request::new(arguments.code) };
-            execution::run(&self.pool, request, budget, &*self.broker, &listener, &stop).await
+            let (broker, results, caller) = (&*self.broker, &*self.results, &scope.session.caller);
+            let handler = ClientHandler { broker, results, caller };
+            execution::run(&self.pool, request, budget, &handler, &listener, &stop).await
         };
         let mut work = std::pin::pin!(work);
         let outcome = tokio::select! {

@@ -17,6 +17,7 @@ mod instructions;
 mod introductions;
 mod metrics;
 mod passthrough;
+mod recall;
 mod results;
 mod rpc;
 mod search;

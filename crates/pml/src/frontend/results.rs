@@ -1,4 +1,4 @@
-//! Results that were too long for an answer, kept for `read_result`.
+//! Results that were too long for an answer, kept for `read_result` and for programs that come later.
 //!
 //! **Invariant:** a result is named by a random id and given to nobody but the caller whose run made
 //! it. What is kept is bounded in number, size and age. For a new one, the oldest of whoever has most goes first.
@@ -21,6 +21,8 @@ use crate::{
 const MAX_COUNT: usize = 200;
 const MAX_BYTES: usize = 128 * 1024 * 1024;
 const MAX_AGE: Duration = Duration::from_secs(60 * 60);
+/// What to do if there is no such result.
+pub(super) const NO_RESULT_HINT: &str = "results are kept for an hour, the newest 200 of them, for the client whose program made them; run that program again";
 
 /// A name that nobody can guess; `None` if this machine has no random numbers.
 pub(super) fn random_id() -> Option<String> {

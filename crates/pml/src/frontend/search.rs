@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     answer::say_hidden,
     gateway::{Frontend, text_result, tool_failure},
-    results::{Caller, Page, Show, Text, page},
+    results::{Caller, NO_RESULT_HINT, Page, Show, Text, page},
     session::Session,
     tokens,
     tools::{Detail, Read, Search},
@@ -66,6 +66,9 @@ impl Frontend {
                     "nothing found among {searched} tools; try other words, or an empty query for the servers"
                 ),
             };
+        }
+        if list.iter().any(|tool| tool["signature"].as_str().is_some_and(|text| text.ends_with("Promise<any>"))) {
+            text.push_str("(Promise<any>: no output schema. A text that is a JSON object or array arrives parsed)\n");
         }
         if list.len() < found.len() {
             let left = found.len() - list.len();
@@ -141,8 +144,7 @@ impl Frontend {
     pub(super) async fn read(&self, arguments: Read, caller: &Caller) -> Value {
         let Some(kept) = self.results.get(caller, &arguments.id) else {
             let message = format!("there is no result `{}`", arguments.id);
-            let hint = "results are kept for an hour, the newest 200 of them; run the program again";
-            return tool_failure(ErrorCode::InvalidArguments, &message, Some(hint));
+            return tool_failure(ErrorCode::InvalidArguments, &message, Some(NO_RESULT_HINT));
         };
         let budget = self.settings().output_tokens;
         let bytes = if arguments.path.is_some() { kept.as_str().len() } else { 0 };

@@ -28,14 +28,15 @@ pub(super) fn all() -> Vec<Value> {
             "description": "Runs a TypeScript program that calls the tools of the connected MCP servers. Only what it \
                 returns (and prints) comes back, so filter, join and loop in the program.\n\
                 - `await mcp.server.tool({...})` gives the tool's value, or throws a ToolError (code, message, tool, \
-                retryable). Find names and arguments with search_tools first.\n\
+                retryable). Find names and arguments with search_tools first. Text that is a JSON object or array arrives \
+                parsed; String(value) is its text.\n\
                 - Top-level await; `return value`, or end with an expression. Values are JSON; a returned image is \
                 shown as an image.\n\
                 - `import { callTool, callToolsBatch, progress, searchTools } from \"pml\"`: callTool(\"server:tool\", {...}) \
                 gives {success, result?, error?} and does not throw. Also listResources(server?), readResource(uri or link), \
                 getPrompt(server, name, args).\n\
                 - Independent calls: Promise.all. There is no fetch, file system or process; state does not outlive \
-                the run.",
+                the run, but `await pml.result(\"r_…\")` gives a long result of an earlier run, to filter or pass on.",
             "inputSchema": {
                 "type": "object",
                 "properties": {
@@ -57,7 +58,8 @@ pub(super) fn all() -> Vec<Value> {
         json!({
             "name": READ,
             "title": "Read more of a long result",
-            "description": "Reads on in a result that was too long to be shown whole.",
+            "description": "Reads on in a result that was too long to be shown whole. To work on it, run a program with \
+                `await pml.result(id)` instead.",
             "inputSchema": {
                 "type": "object",
                 "properties": {

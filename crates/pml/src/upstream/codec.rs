@@ -174,6 +174,11 @@ impl Fields {
         self.0.push((name.to_owned(), value));
     }
 
+    /// Adds the fields of another object, none of which is there yet.
+    pub fn extend(&mut self, others: Fields) {
+        self.0.extend(others.0);
+    }
+
     pub fn raw(&self, name: &str) -> Option<&RawValue> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
     }

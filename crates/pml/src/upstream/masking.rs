@@ -207,7 +207,8 @@ impl Settings {
         };
         for block in &mut result.content {
             match block {
-                Content::Text(json) | Content::Other(json) => mask(json),
+                Content::Text(block) => mask(&mut block.text),
+                Content::Other(json) => mask(json),
                 Content::Media(_) => {}
             }
         }

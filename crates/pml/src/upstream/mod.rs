@@ -44,7 +44,7 @@ pub use self::{
     fleet::Fleet,
     handle::{Health, HealthState, Invocation, Upstream},
     relay::{Forward, Owner, Said, Whole},
-    result::{CallResult, Content, Media},
+    result::{CallResult, Content, Media, TextBlock},
     settings::{
         Backoff, Grant, HttpWire, Isolation, OAuth, ProcessLimits, Secret, Settings, Target, Tokens, ToolSettings,
     },

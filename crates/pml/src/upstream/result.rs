@@ -23,12 +23,20 @@ pub struct CallResult {
 /// A block of content.
 #[derive(Debug)]
 pub enum Content {
-    /// A JSON string.
-    Text(Box<RawValue>),
+    Text(TextBlock),
     /// Something to look at or listen to, or a file.
     Media(Media),
     /// Any other block, whole.
     Other(Box<RawValue>),
+}
+
+/// A block of text.
+#[derive(Debug)]
+pub struct TextBlock {
+    /// A JSON string.
+    pub text: Box<RawValue>,
+    /// What else the server said about it, such as annotations.
+    pub more: Fields,
 }
 
 /// A block with data in base64.
@@ -59,7 +67,7 @@ impl CallResult {
             None => payload
                 .take_raw("content")
                 .filter(|content| content.get().starts_with('"'))
-                .map(Content::Text)
+                .map(Content::plain)
                 .into_iter()
                 .collect(),
         };
@@ -77,7 +85,7 @@ impl CallResult {
             .content
             .iter()
             .filter_map(|block| match block {
-                Content::Text(text) => serde_json::from_str(text.get()).ok(),
+                Content::Text(block) => serde_json::from_str(block.text.get()).ok(),
                 Content::Media(_) | Content::Other(_) => None,
             })
             .collect();
@@ -87,7 +95,8 @@ impl CallResult {
     /// How large it is, about.
     pub fn bytes(&self) -> usize {
         let content = self.content.iter().map(|block| match block {
-            Content::Text(raw) | Content::Other(raw) => raw.get().len(),
+            Content::Text(block) => block.text.get().len() + block.more.bytes(),
+            Content::Other(raw) => raw.get().len(),
             Content::Media(media) => media.block.get().len(),
         });
         content.sum::<usize>() + self.structured.as_ref().map_or(0, Item::bytes)
@@ -95,19 +104,23 @@ impl CallResult {
 }
 
 impl Content {
+    /// A text that nothing else is said about.
+    fn plain(text: Box<RawValue>) -> Content {
+        Content::Text(TextBlock { text, more: Fields::default() })
+    }
+
     fn from_item(item: Item) -> Content {
-        let fields = match item {
+        let mut fields = match item {
             Item::Object(fields) => fields,
-            Item::Other(raw) if raw.get().starts_with('"') => return Content::Text(raw),
+            Item::Other(raw) if raw.get().starts_with('"') => return Content::plain(raw),
             Item::Other(raw) => return Content::Other(raw),
         };
         let is_text = |raw: &&RawValue| raw.get().starts_with('"');
         match fields.get::<String>("type").as_deref() {
             Some("text") if fields.raw("text").filter(is_text).is_some() => {
-                let Some((_, text)) = fields.0.into_iter().find(|(key, _)| key == "text") else {
-                    return Content::Other(RawValue::NULL.to_owned());
-                };
-                Content::Text(text)
+                let text = fields.take("text").unwrap_or_else(|| RawValue::NULL.to_owned());
+                fields.take("type");
+                Content::Text(TextBlock { text, more: fields })
             }
             Some(kind @ ("image" | "audio")) => match fields.raw("data").filter(is_text) {
                 Some(data) => Content::Media(Media {
@@ -158,7 +171,8 @@ mod tests {
     fn describe(text: &str) -> String {
         let result = result(text).unwrap();
         let blocks = result.content.iter().map(|block| match block {
-            Content::Text(text) => text.get().to_owned(),
+            Content::Text(block) if block.more.0.is_empty() => block.text.get().to_owned(),
+            Content::Text(block) => format!("{} {}", block.text, block.more.to_raw()),
             Content::Media(media) => format!("{} {:?} {}", media.kind, media.mime_type, media.data),
             Content::Other(raw) => format!("other {raw}"),
         });
@@ -174,6 +188,7 @@ mod tests {
     fn odd_results_keep_their_data() {
         let table = [
             (r#"{"content":[{"type":"text","text":"a\n"}]}"#, r#""a\n""#),
+            (r#"{"content":[{"type":"text","text":"a","_meta":{"n":1.0}}]}"#, r#""a" {"_meta":{"n":1.0}}"#),
             (r#"{"content":"plain"}"#, r#""plain""#),
             (r#"{"content":["plain",7]}"#, r#""plain" | other 7"#),
             (r#"{"content":null}"#, ""),

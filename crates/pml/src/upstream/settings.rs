@@ -68,6 +68,8 @@ pub struct Settings {
     pub is_trusted: bool,
     /// Results are checked against output schemas.
     pub checks_results: bool,
+    /// Programs get the value of a result that is the text of a JSON object or array.
+    pub parses_json: bool,
     /// How long results of read-only, idempotent tools are kept, if at all.
     pub cache_ttl: Option<Duration>,
     /// What the server asks of a client is passed on, so it is told that there is one.
@@ -190,6 +192,7 @@ pub struct Backoff {
 pub struct ToolSettings {
     pub call_timeout: Option<Duration>,
     pub max_call: Option<Duration>,
+    pub parses_json: Option<bool>,
     /// Only with [`Isolation::PerCall`]: the process serves this call alone.
     pub memory_bytes: Option<u64>,
     pub cpu_seconds: Option<u64>,
@@ -215,6 +218,7 @@ impl Settings {
             stop_grace: Duration::from_millis(500),
             is_trusted: false,
             checks_results: false,
+            parses_json: true,
             cache_ttl: None,
             relays: false,
             masked: Vec::new(),
@@ -232,6 +236,11 @@ impl Settings {
             cpu_seconds: tool.cpu_seconds.or(self.limits.cpu_seconds),
             ..self.limits
         }
+    }
+
+    /// Do programs get the value of a result of `tool` that is the text of a JSON object or array?
+    pub fn parses_json(&self, tool: &str) -> bool {
+        self.tools.get(tool).and_then(|tool| tool.parses_json).unwrap_or(self.parses_json)
     }
 
     /// Idle and total timeout of a call of `tool`.
@@ -265,5 +274,10 @@ mod tests {
         settings.tools.insert("slow".to_owned(), slow);
         assert_eq!(settings.timeouts_for("fast"), (Duration::from_secs(30), Duration::from_secs(300)));
         assert_eq!(settings.timeouts_for("slow"), (Duration::from_secs(900), Duration::from_secs(900)));
+        let text = ToolSettings { parses_json: Some(false), ..ToolSettings::default() };
+        settings.tools.insert("text".to_owned(), text);
+        assert!(settings.parses_json("slow") && !settings.parses_json("text"));
+        settings.parses_json = false;
+        assert!(!settings.parses_json("slow"));
     }
 }

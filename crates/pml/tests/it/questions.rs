@@ -28,10 +28,11 @@ async fn programs_read_what_servers_have() {
                 blob: [blob.type, blob.mimeType, blob.uri, await blob.slice()],
                 two: [one.text, two.type],
                 prompt: (await getPrompt("fix", "greet", { name: "Ada" })).messages[0].content.text,
+                json: (await readResource("fixture://json")).a,
             }"#;
         let expected = json!({
             "listed": 5, "templates": 1, "server": "fix", "text": "words", "same": "words",
-            "blob": ["resource", "x/y", "fixture://blob", "AAEC/w=="], "two": ["one", "resource"], "prompt": "greet Ada",
+            "blob": ["resource", "x/y", "fixture://blob", "AAEC/w=="], "two": ["one", "resource"], "prompt": "greet Ada", "json": [1, 2],
         });
         assert_eq!(gateway.value(program).await, expected, "{way:?} {era}");
         gateway.stop().await;

@@ -161,7 +161,7 @@ async fn a_program_cannot_get_at_the_way_to_the_search() {
     let program = "String.prototype.toString = Array.prototype.map = () => { throw 1 };
         Object.defineProperty(Object.prototype, 'limit', { get() { throw 2 }, configurable: true });
         return [await pml.searchTools('a b', 5, 0.5), await pml.searchTools('c'), Object.isFrozen(pml)]";
-    let expected = json!([{"query": "a b", "limit": 5, "threshold": 0.5}, {"query": "c"}, true]);
+    let expected = json!([{"query": "a b", "limit": 5.0, "threshold": 0.5}, {"query": "c"}, true]);
     assert_eq!(sandbox.value(program).await, expected);
     sandbox.stop().await;
 }

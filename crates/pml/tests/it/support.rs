@@ -135,7 +135,7 @@ impl CallHandler for Tools {
             let mut guard = Guard(Arc::clone(&self.cancelled), false);
             let at_once = self.running.fetch_add(1, Ordering::SeqCst) + 1;
             self.most_at_once.fetch_max(at_once, Ordering::SeqCst);
-            let written = call.args.fill()?;
+            let written = call.args.fill(&Value::Null)?;
             let args: Value = serde_json::from_str(written.get()).unwrap();
             let result = match call.tool.as_str() {
                 "test:echo" => Ok(written),

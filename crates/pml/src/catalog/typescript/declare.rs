@@ -93,7 +93,11 @@ pub fn declarations<'a>(tools: impl IntoIterator<Item = Declared<'a>>) -> String
         servers.entry(tool.server).or_default().entry(tool.name).or_insert(tool);
     }
     let mut out = String::from("// Written by `pml types`.\n\n");
-    out.push_str("/** The tools of all servers. A call returns the tool's value, or throws a `ToolError`. */\n");
+    out.push_str(concat!(
+        "/**\n * The tools of all servers. A call returns the tool's value, or throws a `ToolError`.\n *\n",
+        " * `any` is the result of a tool without an output schema. A text that is a JSON object or array is that value; it is\n",
+        " * still its text where a text is meant: `String(value)`, a template, an argument that is a string.\n */\n",
+    ));
     out.push_str("declare const mcp: {\n");
     let server_aliases = aliases(servers.keys().copied());
     for (server, tools) in &servers {

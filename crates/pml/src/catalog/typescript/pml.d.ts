@@ -5,6 +5,12 @@ declare const args: any;
 declare const pml: typeof import("pml").default;
 
 declare module "pml" {
+  /** How a call is made. */
+  export interface CallOptions {
+    /** Gives the text of the result, also if it is JSON, which is otherwise read. */
+    raw?: boolean;
+  }
+
   /** How a call went. */
   export type CallAnswer =
     | { success: true; result: any }
@@ -34,10 +40,17 @@ declare module "pml" {
   export function searchTools(query: string, limit?: number, threshold?: number): Promise<FoundTool[]>;
 
   /** Calls a tool by its name, `server:tool`. Does not throw if the tool fails. */
-  export function callTool(name: string, args?: object): Promise<CallAnswer>;
+  export function callTool(name: string, args?: object, options?: CallOptions): Promise<CallAnswer>;
 
   /** Calls tools at the same time. The answers are in the order of the calls. */
-  export function callToolsBatch(calls: { name: string; args?: object }[]): Promise<CallAnswer[]>;
+  export function callToolsBatch(calls: ({ name: string; args?: object } & CallOptions)[]): Promise<CallAnswer[]>;
+
+  /**
+   * A result that was too long to be shown, of an earlier program of the same client.
+   * @param id As named in the answer, `r_…`.
+   * @returns The value, or a `ResultHandle` if it is large.
+   */
+  export function result(id: string): Promise<any>;
 
   /** A resource that a server has, or a template for addresses of some. */
   export interface ListedResource {
@@ -107,6 +120,7 @@ declare module "pml" {
     readonly listResources: typeof listResources;
     readonly getPrompt: typeof getPrompt;
     readonly progress: typeof progress;
+    readonly result: typeof result;
     readonly ToolError: typeof ToolError;
     readonly ResultHandle: typeof ResultHandle;
   };

@@ -1,0 +1,328 @@
+//! Puts values in place of what stands for them, where JSON leaves a run: in its result, and in the arguments of calls.
+//!
+//! A handle stands for a value that the host keeps. A text that is JSON stands for itself where a tool's schema wants a
+//! text, and for its value elsewhere.
+
+use std::{collections::HashMap, sync::Arc};
+
+use pml_wire::{
+    ErrorCode, json,
+    line::unbroken,
+    message::{CallError, ErrorReport, HANDLE_KEY},
+    walk::Walk,
+};
+use serde_json::{Value, value::RawValue};
+
+use super::{
+    run::Media,
+    vault::{Kept, Stored},
+};
+use crate::{broker::StandIns, catalog::wants_text};
+
+/// Longest arguments of one call, once values have taken their handles' places.
+const MAX_ARGUMENT_BYTES: usize = 128 * 1024 * 1024;
+/// Steps that may be taken for the arguments of one call to find out where a text is wanted: about a millisecond.
+const MAX_STEPS: usize = 50_000;
+/// Media beside a result may be so many times as large as the result.
+const ATTACHED_SHARE: usize = 4;
+
+/// How a handle's form begins. The worker writes JSON without spaces, and a quote inside a text is written `\"`; so the
+/// marker, found in the text, is a handle's form and nothing else.
+pub(super) fn marker() -> String {
+    format!("{{\"{HANDLE_KEY}\":\"")
+}
+
+/// The values that are referred to in a JSON text.
+#[derive(Debug)]
+pub(super) struct Filler {
+    /// By the tokens of their handles.
+    pub(super) values: HashMap<String, Arc<Kept>>,
+    /// Where the texts of JSON values begin, in ascending order.
+    pub(super) texts: Vec<u32>,
+    /// How large the text is with the values in it, about.
+    pub(super) filled_bytes: usize,
+}
+
+/// Content blocks that go beside a result.
+type Attached = Vec<Box<RawValue>>;
+
+/// Where the values go.
+enum Target<'a> {
+    /// Into a result.
+    Result,
+    /// Into a result, with media beside it.
+    ResultAnd(&'a mut Beside),
+    /// Into arguments, which have this schema.
+    Arguments(&'a Value),
+}
+
+/// Why values cannot be put in.
+enum Unfit {
+    /// The whole would have this many bytes.
+    TooLong(usize),
+    /// What is called a JSON text is none, or is nested too deeply.
+    NotJson,
+}
+
+impl Filler {
+    pub(super) fn bytes(&self) -> usize {
+        self.filled_bytes
+    }
+
+    /// Are the arguments not too long?
+    pub(super) fn check_arguments(&self) -> Result<(), CallError> {
+        match self.filled_bytes > MAX_ARGUMENT_BYTES {
+            true => Err(Unfit::TooLong(self.filled_bytes).into()),
+            false => Ok(()),
+        }
+    }
+
+    /// The result of the run, with values in place of handles, and what goes beside it.
+    pub(super) fn fill_result(
+        &self,
+        value: &RawValue,
+        media: Media,
+        limit: usize,
+    ) -> Result<(Box<RawValue>, Attached), Box<ErrorReport>> {
+        let mut beside = Beside::default();
+        let target = match media {
+            Media::Inline => Target::Result,
+            Media::Apart => Target::ResultAnd(&mut beside),
+        };
+        let too_large = |size: usize, limit: usize| {
+            let message = format!("the result has {size} bytes, more than the limit of {limit}");
+            let hint = "return a part of it: `slice`, `json(path)` or a summary";
+            Box::new(ErrorReport::new(ErrorCode::ResultTooLarge, message).with_hint(hint))
+        };
+        let filled = match self.fill_in(value, limit, target) {
+            Ok(filled) => filled,
+            Err(Unfit::TooLong(size)) => return Err(too_large(size, limit)),
+            // A result has no texts that stand for values.
+            Err(Unfit::NotJson) => value.to_owned(),
+        };
+        let (size, most) = (beside.blocks.iter().map(|block| block.get().len()).sum(), ATTACHED_SHARE * limit);
+        match size > most {
+            true => Err(too_large(size, most)),
+            false => Ok((filled, beside.blocks)),
+        }
+    }
+
+    /// Puts values in place of handles and of their texts, or a note where media go beside the text; unless the whole would
+    /// have more than `limit` bytes.
+    fn fill_in(&self, json: &RawValue, limit: usize, mut target: Target<'_>) -> Result<Box<RawValue>, Unfit> {
+        let (text, marker) = (json.get(), marker());
+        let mut places = Places { walk: Walk::new(text), left: MAX_STEPS };
+        let mut filled = String::new();
+        let mut at = 0;
+        let mut texts = self.texts.iter().map(|at| *at as usize).peekable();
+        let mut handle = text.find(&marker);
+        loop {
+            let next_text = texts.peek().copied();
+            match (next_text, handle) {
+                (Some(start), _) if handle.is_none_or(|handle| start < handle) => {
+                    texts.next();
+                    let token = string_at(text, start).filter(|_| start >= at).ok_or(Unfit::NotJson)?;
+                    filled.push_str(&text[at..start]);
+                    at = start + token.len();
+                    let inner: String = serde_json::from_str(token).map_err(|_| Unfit::NotJson)?;
+                    match &target {
+                        Target::Arguments(schema) if places.want_text(start, schema, &inner) => {
+                            filled.push_str(token);
+                        }
+                        _ => push_json(&mut filled, &inner)?,
+                    }
+                }
+                (_, Some(start)) => {
+                    let behind = &text[start + marker.len()..];
+                    let token = behind.split('"').next().unwrap_or_default();
+                    let found = self.values.get(token).filter(|_| behind[token.len()..].starts_with("\"}"));
+                    let end = start + marker.len() + found.map_or(0, |_| token.len() + 2);
+                    handle = text[end..].find(&marker).map(|next| end + next);
+                    let Some(kept) = found.filter(|_| start >= at) else { continue };
+                    filled.push_str(&text[at..start]);
+                    at = end;
+                    match (&kept.stored, &mut target) {
+                        (Stored::Media { block, kind, mime_type, .. }, Target::ResultAnd(beside)) => {
+                            let number = beside.number(token, block);
+                            let note = serde_json::json!({ "type": kind, "mimeType": mime_type, "attached": number });
+                            filled.push_str(&note.to_string());
+                        }
+                        (stored, target) => {
+                            // Before it is copied.
+                            let size = filled.len() + kept.json_bytes();
+                            if size > limit {
+                                return Err(Unfit::TooLong(size));
+                            }
+                            stored.write(&mut filled, |json| match target {
+                                Target::Arguments(schema) => places.want_text(start, schema, json),
+                                Target::Result | Target::ResultAnd(_) => false,
+                            });
+                        }
+                    }
+                }
+                (_, None) => break,
+            }
+        }
+        filled.push_str(&text[at..]);
+        if filled.len() > limit {
+            return Err(Unfit::TooLong(filled.len()));
+        }
+        if !self.texts.is_empty() && json::depth(&filled) > json::MAX_DEPTH {
+            return Err(Unfit::NotJson);
+        }
+        RawValue::from_string(filled).map_err(|_| Unfit::NotJson)
+    }
+}
+
+/// The JSON string that begins at a place of a JSON text, if one does.
+fn string_at(text: &str, start: usize) -> Option<&str> {
+    let rest = text.get(start..).filter(|rest| rest.starts_with('"'))?;
+    let place = Walk::new(rest).next()?;
+    rest.get(place.span)
+}
+
+/// Appends JSON text without its line breaks.
+fn push_json(out: &mut String, json: &str) -> Result<(), Unfit> {
+    out.push_str(str::from_utf8(&unbroken(json.as_bytes())).map_err(|_| Unfit::NotJson)?);
+    Ok(())
+}
+
+/// The places of arguments, in ascending order.
+struct Places<'a> {
+    walk: Walk<'a>,
+    /// Steps that may still be taken to find out what is wanted.
+    left: usize,
+}
+
+impl Places<'_> {
+    /// Does the schema want a text at a place, and not the value that `json` stands for? If that takes too long to find out,
+    /// it is taken not to; the arguments are checked in any case.
+    fn want_text(&mut self, start: usize, schema: &Value, json: &str) -> bool {
+        let Some(place) = self.walk.find(|place| place.span.start >= start) else { return false };
+        let Some(left) = self.left.checked_sub(place.depth).filter(|left| *left > 0) else { return false };
+        self.left = left;
+        wants_text(schema, &self.walk.path(&place), json, &mut self.left)
+    }
+}
+
+/// Media that go beside a result, each once.
+#[derive(Debug, Default)]
+struct Beside {
+    tokens: Vec<String>,
+    blocks: Attached,
+}
+
+impl Beside {
+    /// The number of a block, from 1.
+    fn number(&mut self, token: &str, block: &RawValue) -> usize {
+        let known = self.tokens.iter().position(|known| known == token);
+        let index = known.unwrap_or_else(|| {
+            self.tokens.push(token.to_owned());
+            self.blocks.push(block.to_owned());
+            self.tokens.len() - 1
+        });
+        index + 1
+    }
+}
+
+impl StandIns for Filler {
+    fn bytes(&self) -> usize {
+        self.filled_bytes
+    }
+
+    fn fill(&self, written: &RawValue, schema: &Value) -> Result<Box<RawValue>, CallError> {
+        Ok(self.fill_in(written, MAX_ARGUMENT_BYTES, Target::Arguments(schema))?)
+    }
+}
+
+impl Stored {
+    /// Its JSON form. `is_text_wanted` is asked about a text that is JSON: is it to be a text there?
+    fn write(&self, out: &mut String, is_text_wanted: impl FnOnce(&str) -> bool) {
+        let push_text =
+            |out: &mut String, text: &str| out.push_str(&serde_json::to_string(text).expect("a text serializes"));
+        match self {
+            Stored::Text(text) => push_text(out, text.as_str()),
+            Stored::JsonText(text) if is_text_wanted(text.as_str()) => push_text(out, text.as_str()),
+            // A text of a server may have line breaks, a value of one has lost them when it came in.
+            Stored::JsonText(text) => out.push_str(&String::from_utf8_lossy(&unbroken(text.as_str().as_bytes()))),
+            Stored::Json(value) => out.push_str(value.as_str()),
+            Stored::Media { block, .. } => out.push_str(block.get()),
+        }
+    }
+}
+
+impl From<Unfit> for CallError {
+    fn from(unfit: Unfit) -> CallError {
+        let message = match unfit {
+            Unfit::TooLong(bytes) => format!(
+                "with the results that are passed on, the arguments have {bytes} bytes, more than {MAX_ARGUMENT_BYTES}"
+            ),
+            Unfit::NotJson => {
+                format!("with the results that are passed on, the arguments nest more than {} levels", json::MAX_DEPTH)
+            }
+        };
+        CallError::new(ErrorCode::InvalidArguments, message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn fill(text: &str, starts: &[u32], schema: &Value) -> Result<String, CallError> {
+        let filler = Filler { values: HashMap::new(), texts: starts.to_vec(), filled_bytes: text.len() };
+        let written = RawValue::from_string(text.to_owned()).unwrap();
+        StandIns::fill(&filler, &written, schema).map(|filled| filled.get().to_owned())
+    }
+
+    #[test]
+    fn a_json_text_is_a_text_where_one_is_wanted_and_its_value_elsewhere() {
+        let text = r#"{"a":"{\"x\": 9007199254740993,\n \"y\":1.0}","b":["[1]","[2]"]}"#;
+        let starts: Vec<u32> =
+            text.match_indices(r#""{"#).chain(text.match_indices(r#""["#)).map(|(at, _)| at as u32).collect();
+        assert_eq!(starts.len(), 3);
+        let value = r#"{"x": 9007199254740993,  "y":1.0}"#;
+        let table = [
+            (json!({}), format!(r#"{{"a":{value},"b":[[1],[2]]}}"#)),
+            (json!({"properties": {"a": {"type": "string"}}}), text.replace(r#"["[1]","[2]"]"#, "[[1],[2]]")),
+            (
+                json!({"properties": {"b": {"prefixItems": [{}, {"type": "string"}]}}}),
+                format!(r#"{{"a":{value},"b":[[1],"[2]"]}}"#),
+            ),
+        ];
+        for (schema, expected) in table {
+            assert_eq!(fill(text, &starts, &schema).unwrap(), expected, "{schema}");
+        }
+    }
+
+    #[test]
+    fn finding_out_what_is_wanted_ends() {
+        let branch = |key: &str| json!({"properties": {"a": {"$ref": "#/$defs/n"}}, "required": [key]});
+        let n = json!({"anyOf": [branch("b"), branch("c")], "items": {"$ref": "#/$defs/n"}});
+        let schema = json!({"$ref": "#/$defs/n", "$defs": {"n": n}});
+        let (open, close) = (r#"{"a":"#.repeat(90), "}".repeat(90));
+        let text = format!("{open}[{}]{close}", vec![r#""[]""#; 20_000].join(","));
+        let starts: Vec<u32> = text.match_indices(r#""[]""#).map(|(at, _)| at as u32).collect();
+        let filled = fill(&text, &starts, &schema).unwrap();
+        assert_eq!(filled, text.replace(r#""[]""#, "[]"));
+    }
+
+    #[test]
+    fn what_a_worker_makes_up_is_refused() {
+        let deep = format!("{{\"a\":\"{}{}\"}}", "[".repeat(200), "]".repeat(200));
+        let table: [(&str, &[u32]); 7] = [
+            (r#"{"a":"[1]"}"#, &[1000]),
+            (r#"{"a":"[1]"}"#, &[4]),
+            (r#"{"a":"[1]"}"#, &[5, 5]),
+            (r#"{"a":"[1]","b":"[2]"}"#, &[15, 5]),
+            (r#"{"a":"[1"}"#, &[5]),
+            (r#"{"é":"[1]"}"#, &[3]),
+            (&deep, &[5]),
+        ];
+        for (text, starts) in table {
+            assert_eq!(fill(text, starts, &json!({})).unwrap_err().code, ErrorCode::InvalidArguments, "{text}");
+        }
+    }
+}
