@@ -6,7 +6,7 @@
 //! * [`error`]: the codes an agent can see.
 //! * [`hardening`]: what a worker reports about its jail.
 //! * [`json`]: checks on JSON text that is passed on unparsed.
-//! * [`line`]: JSON text for transports that frame messages by lines.
+//! * [`mod@line`]: JSON text for transports that frame messages by lines.
 //! * [`walk`]: goes through the values of a JSON text, with the path to each.
 //!
 //! **Invariant:** this crate does no I/O and knows no clock, so jailed code may depend on it.
