@@ -372,9 +372,12 @@ impl<'js> Session<'js> {
                     false => reporter.deadlock(),
                 });
             }
-            self.exchange(next_timer);
+            let waited = self.exchange(next_timer);
             if self.deadline_has_passed() {
-                return Err(reporter.timeout(None));
+                return Err(match waited {
+                    Wait::TimedOut => reporter.timeout_waiting(),
+                    Wait::Data => reporter.timeout(None),
+                });
             }
         }
     }
@@ -398,10 +401,10 @@ impl<'js> Session<'js> {
 
     /// Sends what is waiting, and settles what the host has answered. If that is nothing, waits until bytes arrive, a
     /// timer is due or the deadline is.
-    fn exchange(&self, next_timer: Option<Moment>) {
+    fn exchange(&self, next_timer: Option<Moment>) -> Wait {
         self.state.channel.borrow_mut().flush();
         if self.settle_arrived() {
-            return;
+            return Wait::Data;
         }
         let waits_for_host = !self.state.pending.borrow().is_empty();
         let until = [next_timer, self.deadline.until(waits_for_host)].into_iter().flatten().min();
@@ -413,6 +416,7 @@ impl<'js> Session<'js> {
         if waited == Wait::Data {
             self.settle_arrived();
         }
+        waited
     }
 
     /// Waits for bytes. If that takes longer than a moment, the host is told: a program that waits needs no processor.

@@ -105,30 +105,40 @@ impl<'a, 'js> Reporter<'a, 'js> {
         report
     }
 
-    /// The deadline has passed; `interrupted` is the engine's error, if it was at work.
+    /// A limit has passed while the program was at work; `interrupted` is the engine's error, if it was stopped by one.
     pub(super) fn timeout(&self, interrupted: Option<&Value<'js>>) -> Box<ErrorReport> {
-        let limits = self.session.state.limits.get();
-        let limit = self.session.deadline.passed().unwrap_or(Limit::Computing);
-        let report = out_of_time(limit, limits);
+        let report = self.out_of_time();
+        match interrupted {
+            Some(exception) => Box::new(self.locate(*report, exception)),
+            None => report,
+        }
+    }
+
+    /// A limit has passed while the program waited, for calls or for its own timers.
+    pub(super) fn timeout_waiting(&self) -> Box<ErrorReport> {
+        let report = self.out_of_time();
         let pending = self.session.state.pending.borrow();
         let mut targets: Vec<_> = pending.values().map(|call| call.target.as_str()).collect();
         targets.sort_unstable();
         targets.dedup();
         targets.truncate(5);
-        match interrupted {
-            Some(exception) => Box::new(self.locate(*report, exception)),
-            None if !targets.is_empty() => {
+        match (self.session.deadline.passed(), targets.is_empty()) {
+            (Some(Limit::Total), false) => {
                 let message = format!("{}, waiting for `{}`", report.message, targets.join("`, `"));
                 Box::new(ErrorReport { message, ..*report })
             }
-            // Nothing of it runs, so it has slept.
-            None if limit == Limit::Computing => {
-                let message = format!("{}, waiting for its own timers", report.message);
+            (Some(Limit::Computing), true) => {
+                let message = format!("{}; it was waiting for its own timers", report.message);
                 let hint = "sleep less, or raise the limit with timeout_ms, --timeout or limits.timeout_ms";
                 Box::new(ErrorReport { message, ..*report }.with_hint(hint))
             }
-            None => report,
+            _ => report,
         }
+    }
+
+    fn out_of_time(&self) -> Box<ErrorReport> {
+        let limit = self.session.deadline.passed().unwrap_or(Limit::Computing);
+        out_of_time(limit, self.session.state.limits.get())
     }
 
     /// Nothing is left that could settle the result.
@@ -302,7 +312,7 @@ pub(super) fn out_of_time(limit: Limit, limits: Limits) -> Box<ErrorReport> {
     let (message, hint) = match limit {
         Limit::Computing => (
             format!(
-                "the program ran for longer than {:?}, besides waiting for tools",
+                "the program ran for longer than {:?} (waiting for tools is not counted)",
                 Duration::from_millis(limits.timeout_ms)
             ),
             "look for a loop that never ends, or raise the limit with timeout_ms, --timeout or limits.timeout_ms",

@@ -18,7 +18,7 @@ const SOON: Duration = Duration::from_secs(20);
 #[tokio::test]
 async fn a_schema_costs_no_more_than_it_may() {
     let mut gateway = Gateway::start(vec![fixture(Way::Stdio, "both", &["--fault", "hostile-schemas"])]);
-    gateway.budget.timeout = Duration::from_secs(120);
+    gateway.budget.set_timeout(Duration::from_secs(120));
     let deep = "let deep = {}; for (let i = 0; i < 60; i++) deep = { a: deep };";
     let long = "'a'.repeat(2_000_000)";
     let table = [
@@ -43,7 +43,7 @@ async fn a_schema_costs_no_more_than_it_may() {
 #[tokio::test]
 async fn parts_of_a_large_result_are_found_once() {
     let mut gateway = Gateway::start(vec![fixture(Way::Stdio, "both", &[])]);
-    gateway.budget.timeout = Duration::from_secs(120);
+    gateway.budget.set_timeout(Duration::from_secs(120));
     let program = r#"const big = await mcp.fix.big_json({ items: 60_000 });
         const started = Date.now();
         let sum = 0;
@@ -73,7 +73,7 @@ async fn reads_are_counted() {
 #[tokio::test]
 async fn unknown_tools_without_number_are_answered() {
     let mut gateway = Gateway::start(vec![fixture(Way::Stdio, "both", &["--tools", "500"])]);
-    gateway.budget.timeout = Duration::from_secs(120);
+    gateway.budget.set_timeout(Duration::from_secs(120));
     let program = r#"import { callTool } from "pml";
         const messages = [];
         for (let i = 0; i < 900; i++) messages.push((await callTool(`fix:tool_${i}x`, {})).error.message);
@@ -90,7 +90,7 @@ async fn a_refused_call_costs_nothing_however_large_its_handles_are() {
     let data_dir = tempfile::tempdir().unwrap();
     let policy = pml::broker::Policy { deny: vec!["fix:any".to_owned()], ..pml::broker::Policy::default() };
     let mut gateway = Gateway::with(vec![fixture(Way::Stdio, "both", &[])], policy, data_dir);
-    gateway.budget.timeout = Duration::from_secs(120);
+    gateway.budget.set_timeout(Duration::from_secs(120));
     let program = r#"import { callTool } from "pml";
         const big = await mcp.fix.big({ bytes: 90_000_000 });
         const codes = new Set();

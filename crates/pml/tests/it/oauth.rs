@@ -543,7 +543,7 @@ async fn a_renewal_outlives_the_call_that_needed_it() {
     let mut gateway = home.gateway();
     assert_eq!(gateway.value(CALL).await, 42);
     home.let_token_end();
-    gateway.budget.timeout = Duration::from_millis(150);
+    gateway.budget.total = Duration::from_millis(150);
     assert_eq!(gateway.error(CALL).await.0, ErrorCode::Timeout);
     gateway.stop().await;
     let counts = home.counts();
