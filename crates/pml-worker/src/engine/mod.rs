@@ -269,6 +269,7 @@ impl<'js> Session<'js> {
         let source = Rc::new(program.source);
         self.state.source.replace(Some(Rc::clone(&source)));
         self.state.branches.replace(program.branches);
+        self.state.warnings.borrow_mut().extend(program.warnings);
         let reporter = Reporter::new(self, &source);
 
         let function =
@@ -279,6 +280,9 @@ impl<'js> Session<'js> {
 
         match main.result::<Value<'js>>() {
             Some(Ok(value)) => {
+                if value.is_undefined() {
+                    self.state.warnings.borrow_mut().extend(program.unreturned);
+                }
                 let limit = self.state.limits.get().result_bytes;
                 let json = to_json::to_json(&value, &self.prelude.intrinsics, limit)
                     .map_err(|failure| reporter.result_failure(failure))?;

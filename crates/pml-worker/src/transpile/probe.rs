@@ -43,8 +43,8 @@ pub(super) fn insert<'a>(
 }
 
 /// A name that is nowhere in the text, so that the program neither sees nor hides it.
-pub(super) fn unused_name(text: &str) -> String {
-    let mut name = "$probe".to_owned();
+pub(super) fn unused_name(text: &str, name: &str) -> String {
+    let mut name = name.to_owned();
     while text.contains(&name) {
         name.push('$');
     }
@@ -101,15 +101,17 @@ impl<'a> Inserter<'a> {
     }
 }
 
+fn is_destructuring(value: &Expression<'_>) -> bool {
+    matches!(value, Expression::AssignmentExpression(it) if it.left.is_assignment_target_pattern())
+}
+
 /// Would the engine place an error in this statement somewhere else?
 fn needs_mark(statement: &Statement<'_>) -> bool {
     match statement {
         Statement::LabeledStatement(labeled) => needs_mark(&labeled.body),
         Statement::VariableDeclaration(it) => it.declarations.iter().any(|it| it.id.is_destructuring_pattern()),
-        Statement::ExpressionStatement(it) => match &it.expression {
-            Expression::AssignmentExpression(it) => it.left.is_assignment_target_pattern(),
-            _ => false,
-        },
+        Statement::ExpressionStatement(it) => is_destructuring(&it.expression),
+        Statement::ReturnStatement(it) => it.argument.as_ref().is_some_and(is_destructuring),
         Statement::WhileStatement(_) | Statement::DoWhileStatement(_) | Statement::ForStatement(_) => true,
         Statement::ForInStatement(_) | Statement::ForOfStatement(_) => true,
         _ => false,
@@ -183,11 +185,11 @@ mod tests {
         let test = |condition: &str| Test(condition.to_owned());
         let switch = Switch("a".to_owned(), vec!["'x'".to_owned(), "default".to_owned()]);
         let table: [(&str, &str, Vec<Branch>); 10] = [
-            ("if (a > 1) b()", "if ($probe(0, a > 1)) b();", vec![test("a > 1")]),
+            ("if (a > 1) b()", "if ($probe(0, a > 1)) return b();", vec![test("a > 1")]),
             ("return a ? 1 : 2", "return $probe(0, a) ? 1 : 2;", vec![test("a")]),
             ("if (a) { b ? 1 : 2 } else if (c) {}", "else if ($probe(2, c))", vec![test("a"), test("b"), test("c")]),
             ("switch (a) { case 'x': b(); break; default: c() }", "$probe(0, 1);", vec![switch]),
-            ("let $probe = 1; if ($probe) b()", "if ($probe$(0, $probe)) b();", vec![test("$probe")]),
+            ("let $probe = 1; if ($probe) b()", "if ($probe$(0, $probe)) return b();", vec![test("$probe")]),
             ("while (true) i++", "\tNaN;\n\twhile (true) i++;", vec![]),
             ("a: for (;;) continue a", "\tNaN;\n\ta: for", vec![]),
             ("{ for (const x of y) {} }", "\t\tNaN;\n\t\tfor (const x of y)", vec![]),

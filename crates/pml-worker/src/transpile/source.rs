@@ -27,6 +27,8 @@ pub(crate) struct Position {
 #[derive(Debug)]
 pub(crate) struct Source {
     text: String,
+    /// The code in the text, at its place, if there is more in it.
+    code: Option<String>,
     name: String,
     probes: Probes,
     /// Made when it is first needed.
@@ -35,11 +37,21 @@ pub(crate) struct Source {
 
 impl Source {
     pub(super) fn new(text: &str, name: &str, probes: Probes) -> Source {
-        Source { text: text.to_owned(), name: name.to_owned(), probes, map: OnceCell::new() }
+        Source { text: text.to_owned(), code: None, name: name.to_owned(), probes, map: OnceCell::new() }
     }
 
+    /// What was sent.
     pub(super) fn text(&self) -> &str {
         &self.text
+    }
+
+    /// What of it is code. Each byte of it stands where it stands in the text.
+    pub(super) fn code(&self) -> &str {
+        self.code.as_deref().unwrap_or(&self.text)
+    }
+
+    pub(super) fn set_code(&mut self, code: String) {
+        self.code = Some(code);
     }
 
     /// An error at a byte offset of the text.

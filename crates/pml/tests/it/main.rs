@@ -22,6 +22,7 @@ mod oauth;
 mod passthrough;
 mod peer;
 mod pool;
+mod programs;
 mod real_servers;
 mod regressions;
 mod relay;
