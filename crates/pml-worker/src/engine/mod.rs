@@ -6,6 +6,7 @@
 
 mod handles;
 mod inspect;
+mod language;
 mod natives;
 mod raw;
 mod report;
@@ -71,6 +72,8 @@ struct State<'js> {
     branches: RefCell<Vec<Branch>>,
     /// Branches that were taken, by index, and which way.
     decisions: RefCell<Vec<(usize, usize)>>,
+    /// What turns the probes off.
+    turn_off_probes: RefCell<Option<Function<'js>>>,
     /// What the program threw last, and where.
     last_throw: RefCell<Option<(u32, Value<'js>)>>,
     warnings: RefCell<Vec<String>>,
@@ -183,6 +186,7 @@ impl<'js> Session<'js> {
             logs_dropped: Cell::new(0),
             branches: RefCell::default(),
             decisions: RefCell::default(),
+            turn_off_probes: RefCell::default(),
             last_throw: RefCell::default(),
             warnings: RefCell::default(),
             source: RefCell::default(),
@@ -200,6 +204,7 @@ impl<'js> Session<'js> {
         debug_assert!(outcome.is_ok(), "{outcome:?}");
         self.state.decisions.borrow_mut().clear();
         self.state.branches.borrow_mut().clear();
+        self.state.turn_off_probes.take();
     }
 
     /// The socket, for the words before and around a run.

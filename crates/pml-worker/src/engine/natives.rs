@@ -18,14 +18,15 @@ use rquickjs::{Array, Ctx, Function, JsLifetime, Module, Object, Result, Runtime
 use super::{
     Form, PendingCall, Prelude, State, handles,
     inspect::{self, Helpers},
-    raw,
+    language, raw,
     to_json::{self, Failure, Intrinsics},
     web,
 };
 use crate::transpile::Branch;
 
-/// The bytecode of `prelude.js`; see `build.rs`.
+/// The bytecode of `prelude.js` and of `language.js`; see `build.rs`.
 const PRELUDE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/prelude.bin"));
+const LANGUAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/language.bin"));
 /// Most warnings about the arguments of calls.
 const MAX_WARNINGS: usize = 20;
 /// Most rejections that are kept.
@@ -82,14 +83,10 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     handles::install(ctx, &native, state, &late)?;
     web::install(ctx, &native, state)?;
     native.set("reserved", RESERVED_NAMES.to_vec())?;
+    language::install(ctx, &native, state)?;
 
-    // SAFETY: the bytes were written by the same engine, when this program was built.
-    #[expect(unsafe_code, reason = "compiling the source at each cold start would take 2 ms")]
-    let module = unsafe { Module::load(ctx.clone(), PRELUDE)? };
-    let (module, loaded) = module.eval()?;
-    loaded.finish::<()>()?;
-    let prelude: Function<'js> = module.get("default")?;
-    let object: Object<'js> = prelude.call((native,))?;
+    let object: Object<'js> = script(ctx, PRELUDE)?.call((native.clone(),))?;
+    script(ctx, LANGUAGE)?.call::<_, ()>((native, object.clone()))?;
     let class_of = |code: &str| -> Result<_> { Ok(raw::class_id(&ctx.eval::<Value<'js>, _>(code)?)) };
     let intrinsics = Intrinsics {
         object_prototype: ctx.eval("Object.prototype")?,
@@ -119,6 +116,16 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     ctx.store_userdata(Rejections::default()).map_err(|_| rquickjs::Error::Unknown)?;
     ctx.store_userdata(ModuleObject(object.get("pml")?)).map_err(|_| rquickjs::Error::Unknown)?;
     Ok(late.get_or_init(|| prelude).clone())
+}
+
+/// The function that a script gives.
+fn script<'js>(ctx: &Ctx<'js>, bytecode: &[u8]) -> Result<Function<'js>> {
+    // SAFETY: the bytes were written by the same engine, when this program was built.
+    #[expect(unsafe_code, reason = "compiling the source at each cold start would take 2 ms")]
+    let module = unsafe { Module::load(ctx.clone(), bytecode)? };
+    let (module, loaded) = module.eval()?;
+    loaded.finish::<()>()?;
+    module.get("default")
 }
 
 /// The prelude, for natives that are made before it.
@@ -331,11 +338,19 @@ fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Function<'js>> {
                 state.last_throw.replace(Some((*offset, value.clone())));
                 return value;
             }
+            Some(Branch::Switchboard) => {
+                let is_on = Value::new_bool(value.ctx().clone(), true);
+                state.turn_off_probes.replace(value.into_function());
+                return is_on;
+            }
             None => return value,
         };
         let mut decisions = state.decisions.borrow_mut();
         if decisions.len() < state.limits.get().decisions {
             decisions.push((branch, outcome));
+        } else if let Some(turn_off) = state.turn_off_probes.take() {
+            // It assigns to a variable; if even that fails, the probes stay on.
+            let _ = turn_off.call::<_, ()>(());
         }
         value
     };
@@ -349,7 +364,7 @@ pub(super) fn take_decisions(state: &State<'_>) -> Vec<Decision> {
         let (condition, outcome) = match branches.get(branch)? {
             Branch::Test(condition) => (condition, (outcome != 0).to_string()),
             Branch::Switch(condition, cases) => (condition, cases.get(outcome)?.clone()),
-            Branch::Throw(_) => return None,
+            Branch::Throw(_) | Branch::Switchboard => return None,
         };
         Some(Decision { node_id: format!("d{}", branch + 1), outcome, condition: condition.clone() })
     };

@@ -89,7 +89,6 @@ export default function prelude(native) {
   const genuine = new WeakMap();
   const makeToolError = (code, message, tool, retryable, data, stack) => {
     const error = new ToolError(message, { code, tool, retryable, data });
-    hide(error, "stack", stack);
     weakSet(genuine, error, freeze({ __proto__: null, code, tool, stack }));
     return error;
   };

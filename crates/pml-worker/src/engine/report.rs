@@ -203,17 +203,26 @@ impl<'a, 'js> Reporter<'a, 'js> {
 
     /// Where an error was made, as the engine noted it, not as the program may have set it.
     fn stack(&self, exception: &Value<'js>) -> String {
-        let stack = match self.genuine(exception) {
+        let stack: rquickjs::Result<Value<'js>> = match self.genuine(exception) {
             Some(genuine) => genuine.get("stack"),
             None => self.session.prelude.helpers.stack_of.call((exception.clone(),)),
         };
         match stack {
+            Ok(stack) if stack.is_undefined() => self.own_stack(exception).unwrap_or_default(),
             Ok(stack) => Some(stack).filter(Value::is_string).and_then(|stack| raw::text(&stack)).unwrap_or_default().0,
             Err(_) => {
                 self.session.ctx.catch();
                 String::new()
             }
         }
+    }
+
+    /// The exceptions of the web's interfaces have their stack as a property.
+    fn own_stack(&self, exception: &Value<'js>) -> Option<String> {
+        let object = exception.as_object().filter(|object| self.is_error(object))?;
+        let name = rquickjs::String::from_str(self.session.ctx.clone(), "stack").ok()?;
+        let stack = raw::own_data(object, name.as_value()).filter(Value::is_string)?;
+        raw::text(&stack).map(|(stack, _)| stack)
     }
 
     /// What the host said, if this is an error that it sent.

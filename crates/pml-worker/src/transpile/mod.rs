@@ -14,9 +14,12 @@
 
 mod entry;
 mod fence;
+mod function_text;
 mod names;
+mod namespace;
 mod preflight;
 mod probe;
+mod raw_text;
 mod shape;
 mod source;
 mod unreturned;
@@ -29,7 +32,7 @@ use oxc::{
     codegen::{Codegen, CodegenOptions, CommentOptions},
     diagnostics::{Diagnostics, OxcDiagnostic},
     parser::{ParseOptions, Parser, ParserReturn},
-    semantic::SemanticBuilder,
+    semantic::{Scoping, SemanticBuilder},
     span::{GetSpan, SourceType},
     transformer::{TransformOptions, Transformer},
 };
@@ -167,17 +170,14 @@ fn translate(source: &Source, probes: Probes, options: CodegenOptions) -> Result
     let main = shape::normalise(&allocator, &mut program, result_name, source)?;
     let unreturned = unreturned::warning(&program, main, source);
 
-    let semantic = SemanticBuilder::new()
-        .with_check_syntax_error(true)
-        .with_enum_eval(true)
-        .with_excess_capacity(2.0)
-        .build(&program);
-    if semantic.diagnostics.has_errors() {
-        return Err(Box::new(explain(&allocator, source, text, &semantic.diagnostics)));
-    }
+    let scoping = resolve(&program).map_err(|errors| explain(&allocator, source, text, &errors))?;
     wrap::refuse_unsupported(&program, source)?;
-
-    let scoping = semantic.semantic.into_scoping();
+    let scoping = if namespace::is_needed(&program) {
+        namespace::mend(&allocator, &mut program, &scoping, source)?;
+        resolve(&program).map_err(|errors| explain(&allocator, source, text, &errors))?
+    } else {
+        scoping
+    };
     let calls = preflight::find(&program, &scoping, source);
     let transformed = Transformer::new(&allocator, ENGINE_FILE.as_ref(), &TransformOptions::default())
         .build_with_scoping(scoping, &mut program);
@@ -187,15 +187,20 @@ fn translate(source: &Source, probes: Probes, options: CodegenOptions) -> Result
 
     let probe_name = allocator.alloc_str(&probe::unused_name(text, "$probe"));
     let branches = match probes {
-        Probes::Insert => probe::insert(&allocator, &mut program, text, probe_name),
+        Probes::Insert => {
+            let on_name = allocator.alloc_str(&probe::unused_name(text, "$on"));
+            probe::insert(&allocator, &mut program, text, probe_name, on_name)
+        }
         Probes::Omit => Vec::new(),
     };
     wrap::wrap(&allocator, &mut program, probe_name, source)?;
 
+    let mark = allocator.alloc_str(&probe::unused_name(text, "$raw"));
+    let is_marked = raw_text::mark(&allocator, &mut program, mark);
     let options = CodegenOptions { comments: CommentOptions::disabled(), ..options };
     let output = Codegen::new().with_options(options).build(&program);
     Ok(Output {
-        javascript: output.code,
+        javascript: if is_marked { output.code.replace(mark, "") } else { output.code },
         branches,
         calls,
         warnings: length_warning.into_iter().collect(),
@@ -216,6 +221,19 @@ fn parser<'a>(allocator: &'a Allocator, text: &'a str, kind: SourceType) -> Pars
         ..ParseOptions::default()
     };
     Parser::new(allocator, text, kind.with_module(true)).with_options(options)
+}
+
+/// Finds what each name stands for.
+fn resolve(program: &oxc::ast::ast::Program<'_>) -> Result<Scoping, Diagnostics> {
+    let built = SemanticBuilder::new()
+        .with_check_syntax_error(true)
+        .with_enum_eval(true)
+        .with_excess_capacity(2.0)
+        .build(program);
+    match built.diagnostics.has_errors() {
+        true => Err(built.diagnostics),
+        false => Ok(built.semantic.into_scoping()),
+    }
 }
 
 /// A text that is no program, but is a function without a name or an object: `function () { … }`, `{ a: 1, b: 2 }`.

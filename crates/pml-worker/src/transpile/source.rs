@@ -5,7 +5,7 @@ use std::{cell::OnceCell, fmt::Write as _};
 use oxc_sourcemap::{SourceMap, Token};
 use pml_wire::{ErrorCode, message::ErrorReport};
 
-use super::{ENGINE_FILE, Probes, source_map};
+use super::{ENGINE_FILE, Probes, function_text, source_map};
 
 /// Lines shown above and below the one that failed.
 const CONTEXT_LINES: usize = 2;
@@ -58,6 +58,14 @@ impl Source {
     pub(super) fn report(&self, code: ErrorCode, message: impl Into<String>, offset: u32) -> ErrorReport {
         let position = self.position(offset);
         ErrorReport { frame: Some(self.frame(position)), ..ErrorReport::new(code, message) }
+    }
+
+    /// The text of one of the program's functions without probes, if it has any.
+    pub(crate) fn function_text(&self, text: &str) -> Option<String> {
+        match self.probes {
+            Probes::Insert => function_text::without_probes(self, text),
+            Probes::Omit => None,
+        }
     }
 
     /// Where a byte offset stands.

@@ -1,5 +1,6 @@
 //! Programs in the shapes and habits of models: each gives the right value, or an error that says what to send.
 
+use pml_wire::ErrorCode;
 use serde_json::json;
 
 use crate::support::Sandbox;
@@ -91,6 +92,90 @@ async fn a_program_that_ends_without_its_value_is_told_which() {
             }
             None => assert_eq!(outcome.warnings, [""; 0], "{program}"),
         }
+    }
+    sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn what_typescript_means_is_what_runs() {
+    let table = [
+        (
+            "namespace S { export let items: string[] = []; export function add(s: string) { items = [...items, s] } }
+             S.add('a'); return S.items",
+            json!(["a"]),
+        ),
+        ("namespace N { export const x = 1; export function f() { return 5 } } namespace N { export const y = x + f() } N.y", json!(6)),
+        ("namespace A.B { export let x = 1 } namespace A.B { export function f() { return x++ } } A.B.f(); A.B.x", json!(2)),
+        (
+            "namespace A { export let x = 1; export namespace B { export let y = x + 1; export function g() { x = 10; y += x; return { x, y } } } }
+             return [A.B.g(), A.x, A.B.y]",
+            json!([{"x": 10, "y": 12}, 10, 12]),
+        ),
+        ("namespace N { export var n: number; export function inc() { n = (n ?? 0) + 1 } } N.inc(); N.inc(); N.n", json!(2)),
+        ("namespace N { export let x = 1; export function f(x: number) { return x } export function g() { let x = 3; return x } } [N.f(2), N.g(), N.x]", json!([2, 3, 1])),
+        ("const x = 100; namespace N { export const x = 1 } namespace N { export function f() { return x } } N.f()", json!(1)),
+        ("namespace N { export enum E { A } export enum E { B = 1 } } [N.E.A, N.E.B, N.E[1]]", json!([0, 1, "B"])),
+        ("enum E { A = +'5', B = -'3', C = ~'4', D = 'x', F = +`7` } [E.A, E.B, E.C, E.D, E.F, E[5]]", json!([5, -3, -5, "x", 7, "A"])),
+        ("[String.raw`</script>`, String.raw`<\\/SCRIPT>\\n`, `</script>`, /<\\/script>/.source]", json!(["</script>", "<\\/SCRIPT>\\n", "</script>", "<\\/script>"])),
+        (
+            "const f = (a) => { if (a) { for (const x of a) {} } const { b } = a; switch (b) { case 1: return 2 } return b ? 1 : 3 };
+             const text = f.toString(); [/probe|NaN|[$]on/.test(text), new Function('return ' + text)()({ b: 1, [Symbol.iterator]: [][Symbol.iterator], length: 0 })]",
+            json!([false, 2]),
+        ),
+        (
+            "class A { static s(a) { return a ? 1 : 2 } get g() { if (this) {} return 1 } m = (x) => x ? 1 : 2 }
+             [A.s + '', Object.getOwnPropertyDescriptor(A.prototype, 'g').get + '', new A().m + '', /probe/.test(A + '')]",
+            json!(["s(a) {\n\t\t\treturn a ? 1 : 2;\n\t\t}", "get g() {\n\t\t\tif (this) {}\n\t\t\treturn 1;\n\t\t}", "(x) => x ? 1 : 2", false]),
+        ),
+        ("[Math.max + '', Function.prototype.toString + '']", json!(["function max() {\n    [native code]\n}", "function toString() {\n    [native code]\n}"])),
+    ];
+    let sandbox = Sandbox::start();
+    for (program, expected) in table {
+        assert_eq!(sandbox.value(program).await, expected, "{program}");
+    }
+    let refused = [
+        (
+            "namespace N { export enum E { A } } namespace N { export enum E { B = 1 } } N.E",
+            "the enum `E` in two blocks",
+        ),
+        ("namespace N { export let x = 1; export function f(N: any) { return x } } N.f(2)", "`x` of the namespace `N`"),
+        ("namespace N { export let { x } = f() }", "a pattern that `N` exports"),
+    ];
+    for (program, expected) in refused {
+        let error = sandbox.run(program).await.result.unwrap_err();
+        assert_eq!(error.code, ErrorCode::UnsupportedSyntax, "{program}: {error:?}");
+        assert!(error.message.contains(expected), "{program}: {error:?}");
+    }
+    sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn a_stack_has_the_message_and_the_programs_own_lines() {
+    let sandbox = Sandbox::start();
+    let table = [
+        (
+            "interface A {}\nfunction f() {\n  throw new RangeError('m')\n}\ntry { f() } catch (e) { return e.stack }",
+            json!("RangeError: m\n    at f (agent.ts:3:13)\n    at agent.ts:5:7"),
+        ),
+        (
+            "try {\n  await mcp.test.fail({})\n} catch (e) { return e.stack }",
+            json!("ToolError: it did not work\n    at agent.ts:2:18"),
+        ),
+        (
+            "class E extends Error { constructor(m) { super(m); this.name = 'E'; Error.captureStackTrace(this, E) } }
+             function g() {\n throw new E('hi') }\ntry { g() } catch (e) { return e.stack }",
+            json!("E: hi\n    at g (agent.ts:3:12)\n    at agent.ts:4:7"),
+        ),
+        ("const e = new Error('x'); e.stack = 'mine'; return [e.stack, Object.keys(e)]", json!(["mine", []])),
+        ("Error.prepareStackTrace = (e, sites) => sites.length; return new Error('x').stack > 0", json!(true)),
+        ("return [Object.getOwnPropertyNames(new Error('x')), 'stack' in Error.prototype]", json!([["message"], true])),
+    ];
+    for (program, expected) in table {
+        assert_eq!(sandbox.value(program).await, expected, "{program}");
+    }
+    for program in ["const a = 1;\nstructuredClone(() => a)", "const a = 1;\natob('*')"] {
+        let error = sandbox.run(program).await.result.unwrap_err();
+        assert!(error.frame.as_deref().unwrap_or_default().starts_with("agent.ts:2:"), "{program}: {error:?}");
     }
     sandbox.stop().await;
 }
