@@ -4,12 +4,14 @@
 //! through it. In between, [`Session::rehearse`] runs a tiny program, so that the pages a run
 //! writes to are the worker's own before anybody waits for it.
 
+mod explained;
 mod handles;
 mod inspect;
 mod language;
 mod natives;
 mod raw;
 mod report;
+mod results;
 mod timers;
 mod to_json;
 mod web;
@@ -34,7 +36,9 @@ use rquickjs::{
     promise::PromiseState,
 };
 
-use self::{inspect::Helpers, report::Reporter, timers::Timers, to_json::Intrinsics};
+use self::{
+    explained::Explained, inspect::Helpers, report::Reporter, results::Results, timers::Timers, to_json::Intrinsics,
+};
 use crate::{
     channel::{self, Channel, Wait},
     clock::Moment,
@@ -77,6 +81,8 @@ struct State<'js> {
     /// What the program threw last, and where.
     last_throw: RefCell<Option<(u32, Value<'js>)>>,
     warnings: RefCell<Vec<String>>,
+    results: Results,
+    explained: Explained,
     /// The program, once it is compiled.
     source: RefCell<Option<Rc<Source>>>,
     /// Was an answer lost for lack of memory?
@@ -189,6 +195,8 @@ impl<'js> Session<'js> {
             turn_off_probes: RefCell::default(),
             last_throw: RefCell::default(),
             warnings: RefCell::default(),
+            results: Results::default(),
+            explained: Explained::default(),
             source: RefCell::default(),
             has_lost_answers: Cell::new(false),
             early: RefCell::default(),
@@ -289,7 +297,8 @@ impl<'js> Session<'js> {
                     self.state.warnings.borrow_mut().extend(program.unreturned);
                 }
                 let limit = self.state.limits.get().result_bytes;
-                let json = to_json::to_json(&value, &self.prelude.intrinsics, limit)
+                let explain = |error: &Value<'js>| explained::explain(error, &self.state, &self.prelude.helpers);
+                let json = to_json::to_json(&value, &self.prelude.intrinsics, limit, &explain)
                     .map_err(|failure| reporter.result_failure(failure))?;
                 Ok(Success {
                     json,
@@ -434,6 +443,7 @@ impl<'js> Session<'js> {
         let Some(call) = self.state.pending.borrow_mut().remove(&frame.id) else {
             last_words::fail("the host answered a call that was not made");
         };
+        let is_json_text = results::is_json_text(&frame.body);
         let value = match frame.kind {
             Kind::RpcResult if call.form == Form::Text => handles::text(&self.ctx, parse(&frame)),
             Kind::RpcResult => self.ctx.json_parse(frame.body),
@@ -445,6 +455,9 @@ impl<'js> Session<'js> {
             self.ctx.catch();
             CallError::new(ErrorCode::ToolError, "the result does not fit into the sandbox's memory")
         });
+        if let Ok(value) = &outcome {
+            self.state.results.note(&call.target, call.stack.as_ref(), value, is_json_text);
+        }
         self.settle(&call, outcome);
     }
 

@@ -16,7 +16,7 @@ use pml_wire::{
 use rquickjs::{Array, Ctx, Function, JsLifetime, Module, Object, Result, Runtime, Value, function::Opt};
 
 use super::{
-    Form, PendingCall, Prelude, State, handles,
+    Form, PendingCall, Prelude, State, explained, handles,
     inspect::{self, Helpers},
     language, raw,
     to_json::{self, Failure, Intrinsics},
@@ -94,6 +94,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
         is_array: object.get("isArray")?,
         to_number: object.get("toNumber")?,
         unbox: object.get("unbox")?,
+        is_dom_exception: object.get("isDomException")?,
         boxed: [class_of("Object(1)")?, class_of("Object('')")?, class_of("Object(true)")?, class_of("Object(1n)")?],
     };
     let helpers = Helpers {
@@ -104,7 +105,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     };
     let prelude = Prelude {
         imports: object.get("imports")?,
-        probe: probe(ctx, state)?,
+        probe: probe(ctx, state, &late)?,
         make_tool_error: object.get("makeToolError")?,
         make_success: object.get("makeSuccess")?,
         make_failure: object.get("makeFailure")?,
@@ -224,7 +225,8 @@ fn call<'js>(
     let args = if args.is_undefined() {
         Ok(b"{}".to_vec())
     } else {
-        to_json::to_json(args, &prelude.intrinsics, state.limits.get().result_bytes).map(|json| {
+        let explain = |error: &Value<'js>| explained::explain(error, state, &prelude.helpers);
+        to_json::to_json(args, &prelude.intrinsics, state.limits.get().result_bytes, &explain).map(|json| {
             let mut warnings = state.warnings.borrow_mut();
             for warning in json.warnings {
                 if warnings.len() < MAX_WARNINGS {
@@ -328,14 +330,18 @@ fn settlement<'js>(
 }
 
 /// Makes the function that branch probes call.
-fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Function<'js>> {
-    let state = Rc::clone(state);
+fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>, late: &Late<'js>) -> Result<Function<'js>> {
+    let (state, late) = (Rc::clone(state), Rc::clone(late));
     let probe = move |branch: usize, value: Value<'js>| {
         let outcome = match state.branches.borrow().get(branch) {
             Some(Branch::Test(_)) => usize::from(is_truthy(&value)),
             Some(Branch::Switch(..)) => value.as_int().and_then(|case| usize::try_from(case).ok()).unwrap_or(0),
             Some(Branch::Throw(offset)) => {
                 state.last_throw.replace(Some((*offset, value.clone())));
+                return value;
+            }
+            Some(Branch::Caught) => {
+                explained::explain(&value, &state, &given(&late).helpers);
                 return value;
             }
             Some(Branch::Switchboard) => {
@@ -364,7 +370,7 @@ pub(super) fn take_decisions(state: &State<'_>) -> Vec<Decision> {
         let (condition, outcome) = match branches.get(branch)? {
             Branch::Test(condition) => (condition, (outcome != 0).to_string()),
             Branch::Switch(condition, cases) => (condition, cases.get(outcome)?.clone()),
-            Branch::Throw(_) | Branch::Switchboard => return None,
+            Branch::Throw(_) | Branch::Caught | Branch::Switchboard => return None,
         };
         Some(Decision { node_id: format!("d{}", branch + 1), outcome, condition: condition.clone() })
     };

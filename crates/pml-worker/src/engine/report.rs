@@ -8,7 +8,7 @@ use rquickjs::{Object, Value};
 use super::{Session, inspect, raw, to_json::Failure};
 use crate::{
     last_words, memory,
-    transpile::{MODULE_EXPORTS, Source},
+    transpile::{Blame, MODULE_EXPORTS, Source, is_explained, undefined_name},
 };
 
 /// Longest message that is passed on.
@@ -79,15 +79,32 @@ impl<'a, 'js> Reporter<'a, 'js> {
                 .with_hint("end the recursion earlier, or use a loop");
             return Box::new(self.locate(report, &exception));
         }
+        let blame = error.filter(|_| name.as_deref() == Some("TypeError") && is_explained(&message)).and_then(|_| {
+            let results = self.session.state.results.list();
+            self.source.blame(&message, &self.stack(&exception), &results)
+        });
+        let said = blame.as_ref().map_or(&message, |blame| &blame.message);
         let full = match (error, name) {
-            (Some(_), Some(name)) => format!("{name}: {message}"),
-            (Some(_), None) => message.clone(),
-            (None, _) => format!("thrown: {message}"),
+            (Some(_), Some(name)) => format!("{name}: {said}"),
+            (Some(_), None) => said.clone(),
+            (None, _) => format!("thrown: {said}"),
         };
         let full = full + &error.map(|error| self.causes(error)).unwrap_or_default();
-        let mut report = ErrorReport::new(ErrorCode::Exception, full);
-        report.hint = absent_hint(&message);
-        Box::new(self.locate(report, &exception))
+        let mut report = self.locate(ErrorReport::new(ErrorCode::Exception, full), &exception);
+        report.hint = absent_hint(&message).or_else(|| self.misspelt(&message));
+        if let Some(Blame { hint, position, .. }) = blame {
+            report.hint = report.hint.or(hint);
+            // What failed is shown, not what the engine did just before.
+            report.frame = position.map(|position| self.source.frame(position)).or(report.frame);
+        }
+        Box::new(report)
+    }
+
+    /// The name that an unknown one was probably meant to be.
+    fn misspelt(&self, message: &str) -> Option<String> {
+        let name = message.strip_suffix(" is not defined")?.trim_matches('\'');
+        let near = undefined_name(self.source, name)?;
+        Some(format!("did you mean `{near}`?"))
     }
 
     /// The engine refused what the compiler accepted, as with a bad regular expression.

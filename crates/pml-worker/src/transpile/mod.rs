@@ -12,6 +12,7 @@
 //! **Invariant:** this runs inside the jail. Deep nesting may exhaust the stack here; see
 //! [`crate::last_words`] for how that becomes an answer.
 
+mod blame;
 mod entry;
 mod fence;
 mod function_text;
@@ -42,11 +43,12 @@ use pml_wire::{
     message::{ErrorReport, PreflightCall},
 };
 
-use self::fence::Unfenced;
 pub(crate) use self::{
+    blame::{Blame, Given, Shape, is_explained, undefined_name},
     probe::Branch,
-    source::{Source, nearest},
+    source::{Source, innermost, nearest},
 };
+use self::{fence::Unfenced, source::Mapped};
 
 /// What `import … from "pml"` can name.
 pub(crate) const MODULE_EXPORTS: [&str; 6] =
@@ -136,9 +138,10 @@ fn has_fence(text: &str) -> bool {
 }
 
 /// The map from the output's places back to the text's.
-fn source_map(source: &Source, probes: Probes) -> Option<SourceMap<'static>> {
+fn source_map(source: &Source, probes: Probes) -> Option<Mapped> {
     let options = CodegenOptions { source_map_path: Some(ENGINE_FILE.into()), ..CodegenOptions::default() };
-    translate(source, probes, options).ok()?.map
+    let output = translate(source, probes, options).ok()?;
+    Some(Mapped { javascript: output.javascript, map: output.map? })
 }
 
 struct Output {

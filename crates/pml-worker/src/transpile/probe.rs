@@ -4,7 +4,8 @@
 //! `if ($on) $probe(0, k)`. `$on` is a variable of the program's function that is set to false when enough was
 //! recorded, so that a loop pays for the reading of one variable. A condition that is long, or has functions or
 //! conditions in it, is not written twice. `throw x` becomes `throw $probe(0, x)`, since a thrown value that is no `Error`
-//! does not know where it came from. A probe returns its second argument, so the program cannot
+//! does not know where it came from. `catch (e) {` is followed by `$probe(0, e)`, so that a bare `not a function` can be
+//! explained before the program reads it. A probe returns its second argument, so the program cannot
 //! tell the difference. In front of each loop and each destructuring stands a bare `NaN;`:
 //! when one is interrupted or fails, the engine places that at whatever it did just before, and only
 //! some operations, such as reading a global, carry a place. What a probe reports is what the program says of itself: good for
@@ -30,6 +31,8 @@ pub(crate) enum Branch {
     Switch(String, Vec<String>),
     /// A `throw`, and where in the text its value begins.
     Throw(u32),
+    /// A `catch`, which gets an error that may be in need of words.
+    Caught,
     /// What the probes are turned off by.
     Switchboard,
 }
@@ -204,6 +207,17 @@ impl<'a> VisitMut<'a> for Inserter<'a> {
             self.wrap(&mut it.argument, Branch::Throw(span.start));
         }
         walk_mut::walk_throw_statement(self, it);
+    }
+
+    fn visit_catch_clause(&mut self, it: &mut CatchClause<'a>) {
+        walk_mut::walk_catch_clause(self, it);
+        let name = it.param.as_ref().and_then(|it| it.pattern.get_identifier_name());
+        if let Some(name) = name.filter(|_| !it.span.is_empty()) {
+            let branch = self.add(Branch::Caught);
+            let error = Expression::new_identifier(SPAN, name, &self.builder);
+            let told = self.call(branch, error);
+            it.body.body.insert(0, Statement::new_expression_statement(SPAN, told, &self.builder));
+        }
     }
 
     fn visit_switch_statement(&mut self, it: &mut SwitchStatement<'a>) {

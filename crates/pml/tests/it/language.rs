@@ -195,7 +195,7 @@ async fn results_are_json_or_say_why_not() {
         ("new Map([[1, 2]])", json!({}), Some("Object.fromEntries")),
         ("new Set([1])", json!({}), Some("[...set]")),
         ("({ p: Promise.resolve(1) })", json!({"p": {}}), Some("await it")),
-        ("new Error('x')", json!({}), Some("error.message")),
+        ("new Error('x')", json!({"name": "Error", "message": "x"}), None),
         ("'a\\ud800b'", json!("a\u{fffd}b"), Some("lone surrogate")),
         ("({ toJSON() { return { t: 1 } } })", json!({"t": 1}), None),
         ("[new Number(1), new String('s'), new Boolean(false), Object(2n)]", json!([1, "s", false, "2"]), None),
