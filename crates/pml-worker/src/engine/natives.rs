@@ -24,8 +24,9 @@ use super::{
 };
 use crate::transpile::Branch;
 
-/// The bytecode of `prelude.js` and of `language.js`; see `build.rs`.
+/// The bytecode of the scripts; see `build.rs`.
 const PRELUDE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/prelude.bin"));
+const LOCALE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/locale.bin"));
 const LANGUAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/language.bin"));
 /// Most warnings about the arguments of calls.
 const MAX_WARNINGS: usize = 20;
@@ -87,6 +88,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
 
     let object: Object<'js> = script(ctx, PRELUDE)?.call((native.clone(),))?;
     script(ctx, LANGUAGE)?.call::<_, ()>((native, object.clone()))?;
+    script(ctx, LOCALE)?.call::<_, ()>(())?;
     let class_of = |code: &str| -> Result<_> { Ok(raw::class_id(&ctx.eval::<Value<'js>, _>(code)?)) };
     let intrinsics = Intrinsics {
         object_prototype: ctx.eval("Object.prototype")?,

@@ -593,7 +593,10 @@ export default function prelude(native) {
   const views = { __proto__: null };
   for (const name of ["Int8Array", "Uint8Array", "Uint8ClampedArray", "Int16Array", "Uint16Array", "Int32Array", "Uint32Array",
     "Float16Array", "Float32Array", "Float64Array", "BigInt64Array", "BigUint64Array"]) views[name] = globalThis[name];
-  const structuredClone = (value) => clone(value, new Map());
+  const structuredClone = (value, options) => {
+    if (options?.transfer?.length) throw new DOMException("structuredClone copies, and does not transfer", "DataCloneError");
+    return clone(value, new Map());
+  };
 
   // ── Chance and time ────────────────────────────────────────────────────────────────────────
 

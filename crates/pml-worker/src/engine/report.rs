@@ -20,7 +20,7 @@ const NAME_BYTES: usize = 100;
 const MAX_CAUSES: usize = 3;
 
 /// Names that programs expect from other places, and what to do here instead.
-const ABSENT: [(&[&str], &str); 5] = [
+const ABSENT: [(&[&str], &str); 6] = [
     (&MODULE_EXPORTS, "is in the module \"pml\": import it from there, or write `pml.` in front"),
     (
         &["fetch", "XMLHttpRequest", "WebSocket", "EventSource", "Request", "Response", "Headers"],
@@ -46,7 +46,11 @@ const ABSENT: [(&[&str], &str); 5] = [
         ],
         "is not available here; programs see `mcp`, `pml`, `args` and standard JavaScript, and reach files, network and processes through MCP tools",
     ),
-    (&["Intl", "WebAssembly", "Temporal"], "is not available in this engine"),
+    (
+        &["Intl"],
+        "is not available here; toLocaleString() and localeCompare() know English, toISOString() and toFixed() everything else",
+    ),
+    (&["WebAssembly", "Temporal"], "is not available in this engine"),
 ];
 
 /// Makes reports about one program.

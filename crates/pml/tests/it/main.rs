@@ -19,6 +19,7 @@ mod language;
 mod leaks;
 mod limits;
 mod lines;
+mod locale;
 mod oauth;
 mod passthrough;
 mod peer;
