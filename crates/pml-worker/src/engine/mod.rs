@@ -6,6 +6,7 @@
 
 mod explained;
 mod handles;
+mod hashing;
 mod inspect;
 mod language;
 mod natives;

@@ -16,7 +16,7 @@ use pml_wire::{
 use rquickjs::{Array, Ctx, Function, JsLifetime, Module, Object, Result, Runtime, Value, function::Opt};
 
 use super::{
-    Form, PendingCall, Prelude, State, explained, handles,
+    Form, PendingCall, Prelude, State, explained, handles, hashing,
     inspect::{self, Helpers},
     language, raw,
     to_json::{self, Failure, Intrinsics},
@@ -27,6 +27,7 @@ use crate::transpile::Branch;
 /// The bytecode of the scripts; see `build.rs`.
 const PRELUDE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/prelude.bin"));
 const LOCALE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/locale.bin"));
+const BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bytes.bin"));
 const LANGUAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/language.bin"));
 /// Most warnings about the arguments of calls.
 const MAX_WARNINGS: usize = 20;
@@ -85,10 +86,12 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     web::install(ctx, &native, state)?;
     native.set("reserved", RESERVED_NAMES.to_vec())?;
     language::install(ctx, &native, state)?;
+    hashing::install(ctx, &native)?;
 
     let object: Object<'js> = script(ctx, PRELUDE)?.call((native.clone(),))?;
-    script(ctx, LANGUAGE)?.call::<_, ()>((native, object.clone()))?;
+    script(ctx, LANGUAGE)?.call::<_, ()>((native.clone(), object.clone()))?;
     script(ctx, LOCALE)?.call::<_, ()>(())?;
+    script(ctx, BYTES)?.call::<_, ()>((native,))?;
     let class_of = |code: &str| -> Result<_> { Ok(raw::class_id(&ctx.eval::<Value<'js>, _>(code)?)) };
     let intrinsics = Intrinsics {
         object_prototype: ctx.eval("Object.prototype")?,

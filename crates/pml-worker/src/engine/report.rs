@@ -20,10 +20,10 @@ const NAME_BYTES: usize = 100;
 const MAX_CAUSES: usize = 3;
 
 /// Names that programs expect from other places, and what to do here instead.
-const ABSENT: [(&[&str], &str); 6] = [
+const ABSENT: [(&[&str], &str); 7] = [
     (&MODULE_EXPORTS, "is in the module \"pml\": import it from there, or write `pml.` in front"),
     (
-        &["fetch", "XMLHttpRequest", "WebSocket", "EventSource", "Request", "Response", "Headers"],
+        &["fetch", "XMLHttpRequest", "WebSocket", "EventSource", "Request", "Response", "FormData"],
         "is not available here; call an MCP tool instead",
     ),
     (
@@ -31,24 +31,16 @@ const ABSENT: [(&[&str], &str); 6] = [
         "is not available here; there are no packages: call an MCP tool, or write the function yourself",
     ),
     (
-        &[
-            "process",
-            "Deno",
-            "Bun",
-            "Buffer",
-            "global",
-            "window",
-            "self",
-            "document",
-            "navigator",
-            "localStorage",
-            "Worker",
-        ],
+        &["process", "Deno", "Bun", "global", "window", "self", "document", "navigator", "localStorage", "Worker"],
         "is not available here; programs see `mcp`, `pml`, `args` and standard JavaScript, and reach files, network and processes through MCP tools",
     ),
     (
         &["Intl"],
         "is not available here; toLocaleString() and localeCompare() know English, toISOString() and toFixed() everything else",
+    ),
+    (
+        &["ReadableStream", "WritableStream", "TransformStream", "File"],
+        "is not available here; a Blob or a Uint8Array holds bytes",
     ),
     (&["WebAssembly", "Temporal"], "is not available in this engine"),
 ];

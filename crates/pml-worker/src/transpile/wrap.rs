@@ -133,7 +133,7 @@ fn check_import(import: &ImportDeclaration<'_>, source: &Source) -> Result<(), B
     if import.source.value != "pml" {
         return refuse(
             format!("`{}` cannot be imported; only \"pml\" can", import.source.value),
-            "there are no packages here; call an MCP tool for files, network and other services".to_owned(),
+            instead(&import.source.value).to_owned(),
             import.span,
         );
     }
@@ -151,4 +151,19 @@ fn check_import(import: &ImportDeclaration<'_>, source: &Source) -> Result<(), B
         }
     }
     Ok(())
+}
+
+/// What to do instead of importing a package.
+fn instead(package: &str) -> &'static str {
+    match package.strip_prefix("node:").unwrap_or(package) {
+        "buffer" => "`Buffer` is a global: leave out the import",
+        "crypto" => {
+            "`crypto` is a global: `crypto.randomUUID()`, `await crypto.subtle.digest(\"SHA-256\", bytes)`, and HMAC with `importKey` and `sign`"
+        }
+        "url" => "`URL` and `URLSearchParams` are globals: leave out the import",
+        "util" => "`TextEncoder`, `TextDecoder` and `structuredClone` are globals: leave out the import",
+        "timers/promises" => "wait with `await new Promise((done) => setTimeout(done, 100))`",
+        "uuid" => "use `crypto.randomUUID()`",
+        _ => "there are no packages here; call an MCP tool for files, network and other services",
+    }
 }

@@ -5,6 +5,7 @@
 mod blame;
 mod bridge;
 mod broker;
+mod bytes;
 mod changed;
 mod cli;
 mod clients;
