@@ -14,6 +14,7 @@ use super::{
     Source,
     entry::{self, Parameters, is_function},
     names::References,
+    unreturned,
 };
 
 /// Names of functions that are meant to be called by whoever runs the program.
@@ -25,6 +26,22 @@ enum Outcome<'a> {
     Call(Expression<'a>, Parameters),
     /// A value.
     Value(Expression<'a>),
+}
+
+/// Where a final expression stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Top,
+    /// In a block or a branch.
+    Inside,
+    /// In a `try`, whose `catch` is meant to see its failure.
+    Try,
+}
+
+impl Place {
+    fn inside(self) -> Place {
+        if self == Place::Try { Place::Try } else { Place::Inside }
+    }
 }
 
 /// Gives `program` its shape. `unused` is a name that is nowhere in the text. Returns the name of the function that the
@@ -170,7 +187,7 @@ impl<'a> Shaper<'a, '_> {
                 };
                 statements.push(match body {
                     Ok(mut body) => {
-                        self.end_statement(&mut body, false);
+                        self.end_statement(&mut body, Place::Inside);
                         body
                     }
                     Err(function) => self.call(span, function, parameters)?,
@@ -217,7 +234,7 @@ impl<'a> Shaper<'a, '_> {
             };
             return Some((span, self.called_in_place(value)));
         }
-        self.end_statement(&mut statements[last], false);
+        self.end_statement(&mut statements[last], Place::Top);
         None
     }
 
@@ -310,8 +327,11 @@ impl<'a> Shaper<'a, '_> {
     }
 
     /// Makes a final expression the result, also at the end of a block, a condition or a `try`.
-    fn end_statement(&self, statement: &mut Statement<'a>, in_try: bool) {
+    fn end_statement(&self, statement: &mut Statement<'a>, place: Place) {
         match statement {
+            // A length is hardly what a branch is there for.
+            Statement::ExpressionStatement(it)
+                if place != Place::Top && unreturned::length_warning(&it.expression).is_some() => {}
             Statement::ExpressionStatement(it) => {
                 let span = it.span;
                 let mut value = it.expression.take_in(&self.allocator);
@@ -323,25 +343,25 @@ impl<'a> Shaper<'a, '_> {
                     value = it.argument.take_in(&self.allocator);
                 }
                 // Returned without being awaited, a rejection would pass the `catch` by.
-                *statement = self.returned(span, value, in_try);
+                *statement = self.returned(span, value, place == Place::Try);
             }
-            Statement::BlockStatement(it) => self.end_statements(&mut it.body, in_try),
+            Statement::BlockStatement(it) => self.end_statements(&mut it.body, place.inside()),
             Statement::IfStatement(it) => {
-                self.end_statement(&mut it.consequent, in_try);
-                it.alternate.iter_mut().for_each(|it| self.end_statement(it, in_try));
+                self.end_statement(&mut it.consequent, place.inside());
+                it.alternate.iter_mut().for_each(|it| self.end_statement(it, place.inside()));
             }
             // What a `finally` does comes after the value.
             Statement::TryStatement(it) if it.finalizer.is_none() => {
-                self.end_statements(&mut it.block.body, true);
-                it.handler.iter_mut().for_each(|it| self.end_statements(&mut it.body.body, in_try));
+                self.end_statements(&mut it.block.body, Place::Try);
+                it.handler.iter_mut().for_each(|it| self.end_statements(&mut it.body.body, place.inside()));
             }
             _ => {}
         }
     }
 
-    fn end_statements(&self, statements: &mut ArenaVec<'a, Statement<'a>>, in_try: bool) {
+    fn end_statements(&self, statements: &mut ArenaVec<'a, Statement<'a>>, place: Place) {
         if let Some(last) = statements.iter().rposition(|it| !entry::is_passed_over(it)) {
-            self.end_statement(&mut statements[last], in_try);
+            self.end_statement(&mut statements[last], place);
         }
     }
 
@@ -409,6 +429,7 @@ mod tests {
             ("void main(); async function main() {}", "return main(); async function main() {}"),
             ("if (a) { b } else c", "if (a) { return b; } else return c;"),
             ("try { f() } catch (e) { e.message }", "try { return await f(); } catch (e) { return e.message; }"),
+            ("const a = []; if (b) a.push(1)", "const a = []; if (b) a.push(1);"),
             ("{ a: 1, b: 2 }", "return { a: 1, b: 2 };"),
             // What is used is not called, nor what is one of several.
             ("function run() {} run", "function run() {} return await run();"),
