@@ -74,6 +74,15 @@ async fn measure() -> Results {
     let branches = "let n = 0; for (let i = 0; i < 50; i++) { if (i % 2) n++; else n--; } return n";
     step("hooks_on_us", pool.warm(branches, 200, 200).await * 1e6);
     step("hooks_off_us", pool.warm(branches, 200, 0).await * 1e6);
+    let tight = "let n = 0; for (let i = 0; i < 1e6; i++) { if (i % 3 === 0) n++; } return n";
+    let (mut on, mut off) = (f64::MAX, f64::MAX);
+    // In turns, and the best of each: the machine is shared, and both are long.
+    for _ in 0..5 {
+        on = on.min(pool.warm(tight, 3, 200).await);
+        off = off.min(pool.warm(tight, 3, 0).await);
+    }
+    step("tight_loop_probed_ms", on * 1e3);
+    step("tight_loop_plain_ms", off * 1e3);
     let (rpc, sequential) = pool.sequential().await;
     step("rpc_us", rpc * 1e6);
     step("seq_1000_ms", sequential * 1e3);
@@ -137,21 +146,23 @@ impl Results {
         object.into()
     }
 
-    fn ratios(&self) -> [(&'static str, Option<f64>); 3] {
+    fn ratios(&self) -> [(&'static str, Option<f64>); 4] {
         [
             ("ratio_warm_to_pingpong", self.ratio("warm_exec_us", "pingpong_us", 1.0)),
             ("ratio_rpc_to_pingpong", self.ratio("rpc_us", "pingpong_us", 1.0)),
             ("ratio_deno_to_warm", self.ratio("deno_worker_ms", "warm_exec_us", 1e3)),
+            ("ratio_probes_in_a_tight_loop", self.ratio("tight_loop_probed_ms", "tight_loop_plain_ms", 1.0)),
         ]
     }
 
     /// Each promise: what, the measured value, and its bound.
     fn promises(&self) -> Vec<(&'static str, Option<f64>, Bound)> {
-        let [warm, rpc, deno] = self.ratios().map(|(_, value)| value);
+        let [warm, rpc, deno, probes] = self.ratios().map(|(_, value)| value);
         vec![
             ("fresh process, warm, in ping-pongs", warm, Bound::AtMost(12.0)),
             ("one call, in ping-pongs", rpc, Bound::AtMost(3.0)),
             ("a new Deno worker, in fresh processes", deno, Bound::AtLeast(100.0)),
+            ("tight loop with probes, in loops without", probes, Bound::AtMost(1.2)),
             ("cold start, ms", self.get("cold_ms"), Bound::AtMost(5.0)),
             ("100 warm workers, MB PSS", self.get("pss_100_mb"), Bound::AtMost(50.0)),
             ("endless loop, ms after its deadline", self.get("kill_over_ms"), Bound::AtMost(60.0)),

@@ -6,13 +6,17 @@
 
 mod deadline;
 mod exact;
+mod explained;
 mod handles;
+mod hashing;
 mod inspect;
 mod json_texts;
+mod language;
 mod natives;
 mod questions;
 mod raw;
 mod report;
+mod results;
 mod timers;
 mod to_json;
 mod web;
@@ -40,8 +44,10 @@ use rquickjs::{
 use self::{
     deadline::Deadline,
     exact::Exact,
+    explained::Explained,
     inspect::Helpers,
     report::Reporter,
+    results::Results,
     timers::Timers,
     to_json::{Intrinsics, Texts},
 };
@@ -84,11 +90,15 @@ struct State<'js> {
     branches: RefCell<Vec<Branch>>,
     /// Branches that were taken, by index, and which way.
     decisions: RefCell<Vec<(usize, usize)>>,
+    /// What turns the probes off.
+    turn_off_probes: RefCell<Option<Function<'js>>>,
     /// What the program threw last, and where.
     last_throw: RefCell<Option<(u32, Value<'js>)>>,
     warnings: RefCell<Vec<String>>,
     /// How numbers in results are written.
     exact: Exact,
+    results: Results,
+    explained: Explained,
     /// The program, once it is compiled.
     source: RefCell<Option<Rc<Source>>>,
     /// Was an answer lost for lack of memory?
@@ -201,9 +211,12 @@ impl<'js> Session<'js> {
             logs_dropped: Cell::new(0),
             branches: RefCell::default(),
             decisions: RefCell::default(),
+            turn_off_probes: RefCell::default(),
             last_throw: RefCell::default(),
             warnings: RefCell::default(),
             exact: Exact::default(),
+            results: Results::default(),
+            explained: Explained::default(),
             source: RefCell::default(),
             has_lost_answers: Cell::new(false),
             early: RefCell::default(),
@@ -219,6 +232,7 @@ impl<'js> Session<'js> {
         debug_assert!(outcome.is_ok(), "{outcome:?}");
         self.state.decisions.borrow_mut().clear();
         self.state.branches.borrow_mut().clear();
+        self.state.turn_off_probes.take();
     }
 
     /// The socket, for the words before and around a run.
@@ -293,6 +307,7 @@ impl<'js> Session<'js> {
         let source = Rc::new(program.source);
         self.state.source.replace(Some(Rc::clone(&source)));
         self.state.branches.replace(program.branches);
+        self.state.warnings.borrow_mut().extend(program.warnings);
         let reporter = Reporter::new(self, &source);
 
         let function =
@@ -303,8 +318,12 @@ impl<'js> Session<'js> {
 
         match main.result::<Value<'js>>() {
             Some(Ok(value)) => {
+                if value.is_undefined() {
+                    self.state.warnings.borrow_mut().extend(program.unreturned);
+                }
                 let limit = self.state.limits.get().result_bytes;
-                let json = to_json::to_json(&value, &self.prelude.intrinsics, limit, Texts::AsValues)
+                let explain = |error: &Value<'js>| explained::explain(error, &self.state, &self.prelude.helpers);
+                let json = to_json::to_json(&value, &self.prelude.intrinsics, limit, Texts::AsValues, &explain)
                     .map_err(|failure| reporter.result_failure(failure))?;
                 Ok(Success {
                     json,
@@ -464,6 +483,7 @@ impl<'js> Session<'js> {
             last_words::fail("the host answered a call that was not made");
         };
         let is_json_text = frame.kind == Kind::RpcJsonText;
+        let looks_like_json = results::is_json_text(&frame.body);
         let value = match frame.kind {
             Kind::RpcResult if call.form == Form::Text => handles::text(&self.ctx, parse(&frame)),
             Kind::RpcResult => exact::parse(&self.ctx, &self.state, &self.prelude, frame.body, &call.target),
@@ -480,6 +500,9 @@ impl<'js> Session<'js> {
             }
             CallError::new(ErrorCode::ToolError, message)
         });
+        if let Ok(value) = &outcome {
+            self.state.results.note(&call.target, call.stack.as_ref(), value, looks_like_json);
+        }
         self.settle(&call, outcome);
     }
 

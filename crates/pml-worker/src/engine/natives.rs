@@ -16,16 +16,19 @@ use pml_wire::{
 use rquickjs::{Array, Ctx, Function, JsLifetime, Module, Object, Result, Runtime, Value, function::Opt};
 
 use super::{
-    Form, PendingCall, Prelude, State, handles,
+    Form, PendingCall, Prelude, State, explained, handles, hashing,
     inspect::{self, Helpers},
-    json_texts, questions, raw,
+    json_texts, language, questions, raw,
     to_json::{self, Failure, Intrinsics, Texts},
     web,
 };
 use crate::transpile::Branch;
 
-/// The bytecode of `prelude.js`; see `build.rs`.
+/// The bytecode of the scripts; see `build.rs`.
 const PRELUDE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/prelude.bin"));
+const LOCALE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/locale.bin"));
+const BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bytes.bin"));
+const LANGUAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/language.bin"));
 /// Most rejections that are kept.
 const MAX_REJECTIONS: usize = 100;
 /// Longest message of one `progress()`.
@@ -80,14 +83,13 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     questions::install(ctx, &native, state, &late)?;
     web::install(ctx, &native, state)?;
     native.set("reserved", RESERVED_NAMES.to_vec())?;
+    language::install(ctx, &native, state)?;
+    hashing::install(ctx, &native)?;
 
-    // SAFETY: the bytes were written by the same engine, when this program was built.
-    #[expect(unsafe_code, reason = "compiling the source at each cold start would take 2 ms")]
-    let module = unsafe { Module::load(ctx.clone(), PRELUDE)? };
-    let (module, loaded) = module.eval()?;
-    loaded.finish::<()>()?;
-    let prelude: Function<'js> = module.get("default")?;
-    let object: Object<'js> = prelude.call((native,))?;
+    let object: Object<'js> = script(ctx, PRELUDE)?.call((native.clone(),))?;
+    script(ctx, LANGUAGE)?.call::<_, ()>((native.clone(), object.clone()))?;
+    script(ctx, LOCALE)?.call::<_, ()>(())?;
+    script(ctx, BYTES)?.call::<_, ()>((native,))?;
     let class_of = |code: &str| -> Result<_> { Ok(raw::class_id(&ctx.eval::<Value<'js>, _>(code)?)) };
     let intrinsics = Intrinsics {
         object_prototype: ctx.eval("Object.prototype")?,
@@ -99,6 +101,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
         original_text: object.get("originalText")?,
         exact: state.exact.clone(),
         numbers_of: object.get("numbersOf")?,
+        is_dom_exception: object.get("isDomException")?,
         boxed: [class_of("Object(1)")?, class_of("Object('')")?, class_of("Object(true)")?, class_of("Object(1n)")?],
     };
     let helpers = Helpers {
@@ -109,7 +112,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     };
     let prelude = Prelude {
         imports: object.get("imports")?,
-        probe: probe(ctx, state)?,
+        probe: probe(ctx, state, &late)?,
         make_tool_error: object.get("makeToolError")?,
         make_success: object.get("makeSuccess")?,
         make_failure: object.get("makeFailure")?,
@@ -124,6 +127,16 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     ctx.store_userdata(Rejections::default()).map_err(|_| rquickjs::Error::Unknown)?;
     ctx.store_userdata(ModuleObject(object.get("pml")?)).map_err(|_| rquickjs::Error::Unknown)?;
     Ok(late.get_or_init(|| prelude).clone())
+}
+
+/// The function that a script gives.
+fn script<'js>(ctx: &Ctx<'js>, bytecode: &[u8]) -> Result<Function<'js>> {
+    // SAFETY: the bytes were written by the same engine, when this program was built.
+    #[expect(unsafe_code, reason = "compiling the source at each cold start would take 2 ms")]
+    let module = unsafe { Module::load(ctx.clone(), bytecode)? };
+    let (module, loaded) = module.eval()?;
+    loaded.finish::<()>()?;
+    module.get("default")
 }
 
 /// The prelude, for natives that are made before it.
@@ -195,7 +208,8 @@ fn call<'js>(
     let args = if args.is_undefined() {
         Ok(to_json::Json { text: b"{}".to_vec(), ..to_json::Json::default() })
     } else {
-        to_json::to_json(args, &prelude.intrinsics, state.limits.get().result_bytes, Texts::Noted)
+        let explain = |error: &Value<'js>| explained::explain(error, state, &prelude.helpers);
+        to_json::to_json(args, &prelude.intrinsics, state.limits.get().result_bytes, Texts::Noted, &explain)
     };
     let args = match args {
         Ok(args) => args,
@@ -303,8 +317,8 @@ fn settlement<'js>(
 }
 
 /// Makes the function that branch probes call.
-fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Function<'js>> {
-    let state = Rc::clone(state);
+fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>, late: &Late<'js>) -> Result<Function<'js>> {
+    let (state, late) = (Rc::clone(state), Rc::clone(late));
     let probe = move |branch: usize, value: Value<'js>| {
         let outcome = match state.branches.borrow().get(branch) {
             Some(Branch::Test(_)) => usize::from(is_truthy(&value)),
@@ -313,11 +327,23 @@ fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Function<'js>> {
                 state.last_throw.replace(Some((*offset, value.clone())));
                 return value;
             }
+            Some(Branch::Caught) => {
+                explained::explain(&value, &state, &given(&late).helpers);
+                return value;
+            }
+            Some(Branch::Switchboard) => {
+                let is_on = Value::new_bool(value.ctx().clone(), true);
+                state.turn_off_probes.replace(value.into_function());
+                return is_on;
+            }
             None => return value,
         };
         let mut decisions = state.decisions.borrow_mut();
         if decisions.len() < state.limits.get().decisions {
             decisions.push((branch, outcome));
+        } else if let Some(turn_off) = state.turn_off_probes.take() {
+            // It assigns to a variable; if even that fails, the probes stay on.
+            let _ = turn_off.call::<_, ()>(());
         }
         value
     };
@@ -331,7 +357,7 @@ pub(super) fn take_decisions(state: &State<'_>) -> Vec<Decision> {
         let (condition, outcome) = match branches.get(branch)? {
             Branch::Test(condition) => (condition, (outcome != 0).to_string()),
             Branch::Switch(condition, cases) => (condition, cases.get(outcome)?.clone()),
-            Branch::Throw(_) => return None,
+            Branch::Throw(_) | Branch::Caught | Branch::Switchboard => return None,
         };
         Some(Decision { node_id: format!("d{}", branch + 1), outcome, condition: condition.clone() })
     };

@@ -89,7 +89,6 @@ export default function prelude(native) {
   const genuine = new WeakMap();
   const makeToolError = (code, message, tool, retryable, data, stack) => {
     const error = new ToolError(message, { code, tool, retryable, data });
-    hide(error, "stack", stack);
     weakSet(genuine, error, freeze({ __proto__: null, code, tool, stack }));
     return error;
   };
@@ -734,7 +733,10 @@ export default function prelude(native) {
   const views = { __proto__: null };
   for (const name of ["Int8Array", "Uint8Array", "Uint8ClampedArray", "Int16Array", "Uint16Array", "Int32Array", "Uint32Array",
     "Float16Array", "Float32Array", "Float64Array", "BigInt64Array", "BigUint64Array"]) views[name] = globalThis[name];
-  const structuredClone = (value) => clone(value, new Map());
+  const structuredClone = (value, options) => {
+    if (options?.transfer?.length) throw new DOMException("structuredClone copies, and does not transfer", "DataCloneError");
+    return clone(value, new Map());
+  };
 
   // ── Chance and time ────────────────────────────────────────────────────────────────────────
 

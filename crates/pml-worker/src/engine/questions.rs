@@ -76,7 +76,7 @@ pub(super) fn install<'js>(
     let prompt = move |ctx: Ctx<'js>, server: Value<'js>, name: Value<'js>, args: Value<'js>, stack: Value<'js>| {
         let (promise, call) = natives::pending(&ctx, "getPrompt", Form::Value, stack)?;
         let (server, name) = (text(&server, 2 * MAX_NAME_BYTES)?, text(&name, URI_BYTES)?);
-        let args = match to_json::to_json(&args, &given(&prelude).intrinsics, MAX_PROMPT_BYTES, Texts::Noted) {
+        let args = match to_json::to_json(&args, &given(&prelude).intrinsics, MAX_PROMPT_BYTES, Texts::Noted, &|_| ()) {
             Ok(json) => String::from_utf8(json.text).ok().and_then(|text| RawValue::from_string(text).ok()),
             Err(Failure::Threw { exception, .. }) => return Err(ctx.throw(exception)),
             Err(Failure::Cycle { .. } | Failure::TooDeep { .. } | Failure::TooLarge { .. }) => None,

@@ -9,7 +9,10 @@ use pml_wire::{
 use rquickjs::{Object, Value};
 
 use super::{Session, deadline::Limit, inspect, raw, to_json::Failure};
-use crate::{last_words, memory, transpile::Source};
+use crate::{
+    last_words, memory,
+    transpile::{Blame, Source, is_explained, undefined_name},
+};
 
 /// Longest message that is passed on.
 const MESSAGE_BYTES: usize = 8 * 1024;
@@ -20,14 +23,24 @@ const NAME_BYTES: usize = 100;
 const MAX_CAUSES: usize = 3;
 
 /// Names that programs expect from other places, and what to do here instead.
-const ABSENT: [(&[&str], &str); 5] = [
+const ABSENT: [(&[&str], &str); 7] = [
     // Not `result`: a program that has no such variable seldom means the function.
     (
-        &["searchTools", "callTool", "callToolsBatch", "progress", "ToolError", "ResultHandle"],
+        &[
+            "searchTools",
+            "callTool",
+            "callToolsBatch",
+            "readResource",
+            "listResources",
+            "getPrompt",
+            "progress",
+            "ToolError",
+            "ResultHandle",
+        ],
         "is in the module \"pml\": import it from there, or write `pml.` in front",
     ),
     (
-        &["fetch", "XMLHttpRequest", "WebSocket", "EventSource", "Request", "Response", "Headers"],
+        &["fetch", "XMLHttpRequest", "WebSocket", "EventSource", "Request", "Response", "FormData"],
         "is not available here; call an MCP tool instead",
     ),
     (
@@ -35,22 +48,18 @@ const ABSENT: [(&[&str], &str); 5] = [
         "is not available here; there are no packages: call an MCP tool, or write the function yourself",
     ),
     (
-        &[
-            "process",
-            "Deno",
-            "Bun",
-            "Buffer",
-            "global",
-            "window",
-            "self",
-            "document",
-            "navigator",
-            "localStorage",
-            "Worker",
-        ],
+        &["process", "Deno", "Bun", "global", "window", "self", "document", "navigator", "localStorage", "Worker"],
         "is not available here; programs see `mcp`, `pml`, `args` and standard JavaScript, and reach files, network and processes through MCP tools",
     ),
-    (&["Intl", "WebAssembly", "Temporal"], "is not available in this engine"),
+    (
+        &["Intl"],
+        "is not available here; toLocaleString() and localeCompare() know English, toISOString() and toFixed() everything else",
+    ),
+    (
+        &["ReadableStream", "WritableStream", "TransformStream", "File"],
+        "is not available here; a Blob or a Uint8Array holds bytes",
+    ),
+    (&["WebAssembly", "Temporal"], "is not available in this engine"),
 ];
 
 /// Makes reports about one program.
@@ -83,15 +92,32 @@ impl<'a, 'js> Reporter<'a, 'js> {
                 .with_hint("end the recursion earlier, or use a loop");
             return Box::new(self.locate(report, &exception));
         }
+        let blame = error.filter(|_| name.as_deref() == Some("TypeError") && is_explained(&message)).and_then(|_| {
+            let results = self.session.state.results.list();
+            self.source.blame(&message, &self.stack(&exception), &results)
+        });
+        let said = blame.as_ref().map_or(&message, |blame| &blame.message);
         let full = match (error, name) {
-            (Some(_), Some(name)) => format!("{name}: {message}"),
-            (Some(_), None) => message.clone(),
-            (None, _) => format!("thrown: {message}"),
+            (Some(_), Some(name)) => format!("{name}: {said}"),
+            (Some(_), None) => said.clone(),
+            (None, _) => format!("thrown: {said}"),
         };
         let full = full + &error.map(|error| self.causes(error)).unwrap_or_default();
-        let mut report = ErrorReport::new(ErrorCode::Exception, full);
-        report.hint = absent_hint(&message);
-        Box::new(self.locate(report, &exception))
+        let mut report = self.locate(ErrorReport::new(ErrorCode::Exception, full), &exception);
+        report.hint = absent_hint(&message).or_else(|| self.misspelt(&message));
+        if let Some(Blame { hint, position, .. }) = blame {
+            report.hint = report.hint.or(hint);
+            // What failed is shown, not what the engine did just before.
+            report.frame = position.map(|position| self.source.frame(position)).or(report.frame);
+        }
+        Box::new(report)
+    }
+
+    /// The name that an unknown one was probably meant to be.
+    fn misspelt(&self, message: &str) -> Option<String> {
+        let name = message.strip_suffix(" is not defined")?.trim_matches('\'');
+        let near = undefined_name(self.source, name)?;
+        Some(format!("did you mean `{near}`?"))
     }
 
     /// The engine refused what the compiler accepted, as with a bad regular expression.
@@ -222,17 +248,26 @@ impl<'a, 'js> Reporter<'a, 'js> {
 
     /// Where an error was made, as the engine noted it, not as the program may have set it.
     fn stack(&self, exception: &Value<'js>) -> String {
-        let stack = match self.genuine(exception) {
+        let stack: rquickjs::Result<Value<'js>> = match self.genuine(exception) {
             Some(genuine) => genuine.get("stack"),
             None => self.session.prelude.helpers.stack_of.call((exception.clone(),)),
         };
         match stack {
+            Ok(stack) if stack.is_undefined() => self.own_stack(exception).unwrap_or_default(),
             Ok(stack) => Some(stack).filter(Value::is_string).and_then(|stack| raw::text(&stack)).unwrap_or_default().0,
             Err(_) => {
                 self.session.ctx.catch();
                 String::new()
             }
         }
+    }
+
+    /// The exceptions of the web's interfaces have their stack as a property.
+    fn own_stack(&self, exception: &Value<'js>) -> Option<String> {
+        let object = exception.as_object().filter(|object| self.is_error(object))?;
+        let name = rquickjs::String::from_str(self.session.ctx.clone(), "stack").ok()?;
+        let stack = raw::own_data(object, name.as_value()).filter(Value::is_string)?;
+        raw::text(&stack).map(|(stack, _)| stack)
     }
 
     /// What the host said, if this is an error that it sent.

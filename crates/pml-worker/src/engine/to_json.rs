@@ -36,6 +36,7 @@ pub(crate) struct Intrinsics<'js> {
     pub(super) exact: Exact,
     /// What is noted about the numbers of an array or object.
     pub(super) numbers_of: Function<'js>,
+    pub(crate) is_dom_exception: Function<'js>,
     /// The engine's class numbers of boxed primitives.
     pub(crate) boxed: [rquickjs::qjs::JSClassID; 4],
 }
@@ -73,16 +74,18 @@ pub(crate) enum Failure<'js> {
     TooLarge { limit: usize },
 }
 
-/// Writes `value`. `undefined` and functions at the top become `null`.
+/// Writes `value`. `undefined` and functions at the top become `null`. `explain` gets each error before it is written.
 pub(crate) fn to_json<'js>(
     value: &Value<'js>,
     intrinsics: &Intrinsics<'js>,
     limit: usize,
     texts: Texts,
+    explain: &dyn Fn(&Value<'js>),
 ) -> Result<Json, Failure<'js>> {
     let mut writer = Writer {
         ctx: value.ctx().clone(),
         intrinsics,
+        explain,
         limit,
         mode: texts,
         out: Vec::new(),
@@ -112,6 +115,7 @@ enum Step<'js> {
 struct Writer<'a, 'js> {
     ctx: Ctx<'js>,
     intrinsics: &'a Intrinsics<'js>,
+    explain: &'a dyn Fn(&Value<'js>),
     limit: usize,
     mode: Texts,
     out: Vec<u8>,
@@ -157,7 +161,14 @@ impl<'js> Writer<'_, 'js> {
 
     fn float(&mut self, number: f64) {
         if !number.is_finite() {
-            self.warn(&format!("{number} became null"));
+            let name = if number.is_nan() {
+                "NaN"
+            } else if number > 0.0 {
+                "Infinity"
+            } else {
+                "-Infinity"
+            };
+            self.warn(&format!("{name} became null"));
             self.out.extend_from_slice(b"null");
             return;
         }
@@ -242,6 +253,8 @@ impl<'js> Writer<'_, 'js> {
         self.open.push(object.clone());
         if is_array {
             self.array(&object)?;
+        } else if self.is_error(&object) {
+            self.error(&object)?;
         } else {
             self.warn_if_empty(&object);
             self.members(&object)?;
@@ -326,22 +339,67 @@ impl<'js> Writer<'_, 'js> {
         let mut first = true;
         for key in object.own_keys::<Atom<'js>>(Filter::new().string().enum_only()) {
             let key = key.map_err(|_| self.threw())?;
-            self.path.push(Step::Key(key.clone()));
-            let member: Value<'js> = object.get(key.clone()).map_err(|_| self.threw())?;
-            let start = self.out.len();
-            if !first {
-                self.out.push(b',');
+            self.member(object, key, &notes, &mut first)?;
+        }
+        self.out.push(b'}');
+        Ok(())
+    }
+
+    /// Writes one member, unless its value has no JSON form.
+    fn member(
+        &mut self,
+        object: &Object<'js>,
+        key: Atom<'js>,
+        notes: &Notes,
+        first: &mut bool,
+    ) -> Result<(), Failure<'js>> {
+        self.path.push(Step::Key(key.clone()));
+        let member: Value<'js> = object.get(key.clone()).map_err(|_| self.threw())?;
+        let start = self.out.len();
+        if !*first {
+            self.out.push(b',');
+        }
+        let name = key.to_value().map_err(|_| self.threw())?;
+        self.string(&name)?;
+        self.out.push(b':');
+        let key = || raw::text(&name).map(|(key, _)| key).unwrap_or_default();
+        if self.noted(notes, key, &member) || self.value(member)? {
+            *first = false;
+        } else {
+            self.out.truncate(start);
+        }
+        self.path.pop();
+        Ok(())
+    }
+
+    fn is_error(&self, object: &Object<'js>) -> bool {
+        object.is_error() || self.intrinsics.is_dom_exception.call((object.clone(),)).unwrap_or(false)
+    }
+
+    /// An error is its name, its message, what it was given besides, and what led to it.
+    fn error(&mut self, error: &Object<'js>) -> Result<(), Failure<'js>> {
+        (self.explain)(error);
+        let notes = self.notes(error);
+        self.out.push(b'{');
+        let mut first = true;
+        for name in ["name", "message"] {
+            let name = rquickjs::String::from_str(self.ctx.clone(), name).map_err(|_| self.threw())?;
+            self.member(
+                error,
+                Atom::from_value(self.ctx.clone(), name.as_value()).map_err(|_| self.threw())?,
+                &notes,
+                &mut first,
+            )?;
+        }
+        let all: Vec<_> = error.own_keys::<Atom<'js>>(Filter::new().string()).collect();
+        let shown: Vec<_> = error.own_keys::<Atom<'js>>(Filter::new().string().enum_only()).flatten().collect();
+        for key in all {
+            let key = key.map_err(|_| self.threw())?;
+            let name = key.to_string().map_err(|_| self.threw())?;
+            let is_told = shown.contains(&key) || matches!(name.as_str(), "cause" | "errors");
+            if is_told && !matches!(name.as_str(), "name" | "message" | "stack") {
+                self.member(error, key, &notes, &mut first)?;
             }
-            let name = key.to_value().map_err(|_| self.threw())?;
-            self.string(&name)?;
-            self.out.push(b':');
-            let key = || raw::text(&name).map(|(key, _)| key).unwrap_or_default();
-            if self.noted(&notes, key, &member) || self.value(member)? {
-                first = false;
-            } else {
-                self.out.truncate(start);
-            }
-            self.path.pop();
         }
         self.out.push(b'}');
         Ok(())
@@ -385,8 +443,6 @@ impl<'js> Writer<'_, 'js> {
             self.warn("a Set has no JSON form: use [...set]");
         } else if object.is_promise() {
             self.warn("a Promise has no JSON form: await it");
-        } else if object.is_error() {
-            self.warn("an Error keeps its message to itself: use error.message");
         }
     }
 

@@ -12,18 +12,29 @@
 //! **Invariant:** this runs inside the jail. Deep nesting may exhaust the stack here; see
 //! [`crate::last_words`] for how that becomes an answer.
 
+mod blame;
+mod entry;
+mod fence;
+mod function_text;
+mod names;
+mod namespace;
 mod preflight;
 mod probe;
+mod raw_text;
+mod shape;
 mod source;
+mod unreturned;
 mod wrap;
 
 use oxc::{
-    allocator::Allocator,
+    allocator::{Allocator, ArenaVec},
+    ast::{AstKind, ast::Statement},
+    ast_visit::Visit,
     codegen::{Codegen, CodegenOptions, CommentOptions},
     diagnostics::{Diagnostics, OxcDiagnostic},
     parser::{ParseOptions, Parser, ParserReturn},
-    semantic::SemanticBuilder,
-    span::SourceType,
+    semantic::{Scoping, SemanticBuilder},
+    span::{GetSpan, SourceType},
     transformer::{TransformOptions, Transformer},
 };
 use oxc_sourcemap::SourceMap;
@@ -33,9 +44,11 @@ use pml_wire::{
 };
 
 pub(crate) use self::{
+    blame::{Blame, Given, Shape, is_explained, undefined_name},
     probe::Branch,
-    source::{Source, nearest},
+    source::{Source, innermost, nearest},
 };
+use self::{fence::Unfenced, source::Mapped};
 
 /// What `import … from "pml"` can name.
 pub(crate) const MODULE_EXPORTS: [&str; 10] = [
@@ -65,6 +78,10 @@ pub(crate) struct Program {
     pub(crate) branches: Vec<Branch>,
     /// The tool calls that can be read off it.
     pub(crate) calls: Vec<PreflightCall>,
+    /// What the agent should know about how the program was read.
+    pub(crate) warnings: Vec<String>,
+    /// What to say if the run ends without a value.
+    pub(crate) unreturned: Option<String>,
 }
 
 /// Whether branches are to be recorded.
@@ -76,48 +93,104 @@ pub(crate) enum Probes {
 
 /// Compiles `code`, or says what is wrong with it in the agent's own lines.
 pub(crate) fn compile(code: &str, name: &str, probes: Probes) -> Result<Program, Box<ErrorReport>> {
-    let source = Source::new(code.strip_prefix('\u{feff}').unwrap_or(code), name, probes);
-    if source.text().trim().is_empty() {
+    let mut source = Source::new(code.strip_prefix('\u{feff}').unwrap_or(code), name, probes);
+    let mut warnings = Vec::new();
+    if has_fence(source.text()) {
+        match fence::remove(source.text()) {
+            Unfenced::Plain => {}
+            Unfenced::Code { code, has_prose } => {
+                source.set_code(code);
+                if has_prose {
+                    warnings.push("only the code inside of the fence was run, not the text around it".to_owned());
+                }
+            }
+            Unfenced::Several { second } => {
+                let what = "the text has several code blocks, and it cannot be told which is the program";
+                return Err(Box::new(ErrorReport {
+                    hint: Some("send the code of one program, without fences and without prose".to_owned()),
+                    ..source.report(ErrorCode::UnsupportedSyntax, what, second)
+                }));
+            }
+        }
+    }
+    if source.code().trim().is_empty() {
         let report = ErrorReport::new(ErrorCode::CodeEmpty, "there is no code to run");
         return Err(Box::new(report.with_hint("send at least one statement, such as `return 1`")));
     }
-    let Output { javascript, branches, calls, .. } = translate(&source, probes, CodegenOptions::default())?;
-    Ok(Program { javascript, source, branches, calls })
+    let output = translate(&source, probes, CodegenOptions::default())?;
+    let Output { javascript, branches, calls, unreturned, .. } = output;
+    warnings.extend(output.warnings);
+    Ok(Program { javascript, source, branches, calls, warnings, unreturned })
+}
+
+/// Is a line of the text the beginning of a code fence? Not if it stands in a comment, nor if the text around it is a
+/// program that means something else by it.
+fn has_fence(text: &str) -> bool {
+    /// Looks for an expression that begins with the fence: to JavaScript, two tagged templates.
+    struct Finder(u32, bool);
+    impl<'a> Visit<'a> for Finder {
+        fn enter_node(&mut self, kind: AstKind<'a>) {
+            self.1 |= kind.span().start == self.0;
+        }
+    }
+    let Some(start) = fence::first(text) else { return false };
+    if fence::is_at_start(text) {
+        return true;
+    }
+    let allocator = Allocator::default();
+    let parsed = parse(&allocator, text, SourceType::ts());
+    if parsed.program.comments.iter().any(|comment| comment.span.start <= start && start < comment.span.end) {
+        return false;
+    }
+    let mut finder = Finder(start, false);
+    finder.visit_program(&parsed.program);
+    finder.1 || !parsed.diagnostics.is_empty()
 }
 
 /// The map from the output's places back to the text's.
-fn source_map(source: &Source, probes: Probes) -> Option<SourceMap<'static>> {
+fn source_map(source: &Source, probes: Probes) -> Option<Mapped> {
     let options = CodegenOptions { source_map_path: Some(ENGINE_FILE.into()), ..CodegenOptions::default() };
-    translate(source, probes, options).ok()?.map
+    let output = translate(source, probes, options).ok()?;
+    Some(Mapped { javascript: output.javascript, map: output.map? })
 }
 
 struct Output {
     javascript: String,
     branches: Vec<Branch>,
     calls: Vec<PreflightCall>,
+    warnings: Vec<String>,
+    unreturned: Option<String>,
     map: Option<SourceMap<'static>>,
 }
 
 fn translate(source: &Source, probes: Probes, options: CodegenOptions) -> Result<Output, Box<ErrorReport>> {
     let allocator = Allocator::default();
-    let text = allocator.alloc_str(source.text());
-    let parsed = parse(&allocator, text, SourceType::ts());
+    let text = allocator.alloc_str(source.code());
+    let mut parsed = parse(&allocator, text, SourceType::ts());
     if !parsed.diagnostics.is_empty() {
-        return Err(Box::new(explain(&allocator, source, text, &parsed.diagnostics)));
+        match parse_expression(&allocator, text) {
+            Some(statement) => parsed.program.body = ArenaVec::from_array_in([statement], &&allocator),
+            None => return Err(Box::new(explain(&allocator, source, text, &parsed.diagnostics))),
+        }
     }
     let mut program = parsed.program;
+    let last = program.body.iter().rfind(|it| !entry::is_passed_over(it));
+    let length_warning = last.and_then(|last| match last {
+        Statement::ExpressionStatement(it) => unreturned::length_warning(&it.expression),
+        _ => None,
+    });
+    let result_name = allocator.alloc_str(&probe::unused_name(text, "$result"));
+    let main = shape::normalise(&allocator, &mut program, result_name, source)?;
+    let unreturned = unreturned::warning(&program, main, source);
 
-    let semantic = SemanticBuilder::new()
-        .with_check_syntax_error(true)
-        .with_enum_eval(true)
-        .with_excess_capacity(2.0)
-        .build(&program);
-    if semantic.diagnostics.has_errors() {
-        return Err(Box::new(explain(&allocator, source, text, &semantic.diagnostics)));
-    }
+    let scoping = resolve(&program).map_err(|errors| explain(&allocator, source, text, &errors))?;
     wrap::refuse_unsupported(&program, source)?;
-
-    let scoping = semantic.semantic.into_scoping();
+    let scoping = if namespace::is_needed(&program) {
+        namespace::mend(&allocator, &mut program, &scoping, source)?;
+        resolve(&program).map_err(|errors| explain(&allocator, source, text, &errors))?
+    } else {
+        scoping
+    };
     let calls = preflight::find(&program, &scoping, source);
     let transformed = Transformer::new(&allocator, ENGINE_FILE.as_ref(), &TransformOptions::default())
         .build_with_scoping(scoping, &mut program);
@@ -125,26 +198,61 @@ fn translate(source: &Source, probes: Probes, options: CodegenOptions) -> Result
         return Err(Box::new(explain(&allocator, source, text, &transformed.diagnostics)));
     }
 
-    let probe_name = allocator.alloc_str(&probe::unused_name(text));
+    let probe_name = allocator.alloc_str(&probe::unused_name(text, "$probe"));
     let branches = match probes {
-        Probes::Insert => probe::insert(&allocator, &mut program, text, probe_name),
+        Probes::Insert => {
+            let on_name = allocator.alloc_str(&probe::unused_name(text, "$on"));
+            probe::insert(&allocator, &mut program, text, probe_name, on_name)
+        }
         Probes::Omit => Vec::new(),
     };
     wrap::wrap(&allocator, &mut program, probe_name, source)?;
 
+    let mark = allocator.alloc_str(&probe::unused_name(text, "$raw"));
+    let is_marked = raw_text::mark(&allocator, &mut program, mark);
     let options = CodegenOptions { comments: CommentOptions::disabled(), ..options };
     let output = Codegen::new().with_options(options).build(&program);
-    Ok(Output { javascript: output.code, branches, calls, map: output.map.map(SourceMap::into_owned) })
+    Ok(Output {
+        javascript: if is_marked { output.code.replace(mark, "") } else { output.code },
+        branches,
+        calls,
+        warnings: length_warning.into_iter().collect(),
+        unreturned,
+        map: output.map.map(SourceMap::into_owned),
+    })
 }
 
 fn parse<'a>(allocator: &'a Allocator, text: &'a str, kind: SourceType) -> ParserReturn<'a> {
+    parser(allocator, text, kind).parse()
+}
+
+fn parser<'a>(allocator: &'a Allocator, text: &'a str, kind: SourceType) -> Parser<'a> {
     let options = ParseOptions {
         allow_return_outside_function: true,
         // The engine would find a bad one too, but not say where.
         parse_regular_expression: true,
         ..ParseOptions::default()
     };
-    Parser::new(allocator, text, kind.with_module(true)).with_options(options).parse()
+    Parser::new(allocator, text, kind.with_module(true)).with_options(options)
+}
+
+/// Finds what each name stands for.
+fn resolve(program: &oxc::ast::ast::Program<'_>) -> Result<Scoping, Diagnostics> {
+    let built = SemanticBuilder::new()
+        .with_check_syntax_error(true)
+        .with_enum_eval(true)
+        .with_excess_capacity(2.0)
+        .build(program);
+    match built.diagnostics.has_errors() {
+        true => Err(built.diagnostics),
+        false => Ok(built.semantic.into_scoping()),
+    }
+}
+
+/// A text that is no program, but is a function without a name or an object: `function () { … }`, `{ a: 1, b: 2 }`.
+fn parse_expression<'a>(allocator: &'a Allocator, text: &'a str) -> Option<Statement<'a>> {
+    let value = parser(allocator, text, SourceType::ts()).parse_expression().ok()?;
+    Some(shape::expression_statement(value, allocator))
 }
 
 /// Turns the first diagnostic into a report.
@@ -164,10 +272,34 @@ fn explain(allocator: &Allocator, source: &Source, text: &str, diagnostics: &Dia
     let first = diagnostics.iter().next();
     let message = first.map_or_else(|| "the code cannot be parsed".into(), OxcDiagnostic::to_string);
     let offset = first.and_then(|first| first.labels.first()).map_or(0, |label| label.offset());
+    let help = first.and_then(|first| first.help.as_ref()).map(ToString::to_string);
     ErrorReport {
-        hint: first.and_then(|first| first.help.as_ref()).map(ToString::to_string),
+        hint: advice(text, offset as usize).map(str::to_owned).or(help),
         ..source.report(ErrorCode::SyntaxError, message, offset)
     }
+}
+
+/// What to send instead of a text that is no code, as far as it can be told.
+fn advice(text: &str, offset: usize) -> Option<&'static str> {
+    let offset = text.floor_char_boundary(offset.min(text.len()));
+    let next = text[offset..].chars().next();
+    let line = text[..offset].rsplit('\n').next().unwrap_or_default();
+    if line.ends_with('\\') && matches!(next, Some('n' | 't' | 'r' | '"' | '\'')) {
+        return Some("the line breaks or quotes are escaped twice: send the code with real ones");
+    }
+    if matches!(next, Some('“' | '”' | '‘' | '’')) {
+        return Some("the quotes are typographic: write \" or '");
+    }
+    let is_prose = |line: &str| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let is_word = |word: &&str| {
+            let word = word.trim_end_matches([',', '.', ':', '!']);
+            !word.is_empty() && word.chars().all(|c| c.is_alphabetic() || c == '\'' || c == '’')
+        };
+        words.len() >= 3 && words.iter().filter(|word| is_word(word)).count() * 4 >= words.len() * 3
+    };
+    let line_end = text[offset..].find('\n').map_or(text.len(), |end| offset + end);
+    is_prose(&text[offset - line.len()..line_end]).then_some("send the code alone, without text around it")
 }
 
 #[cfg(test)]
@@ -190,9 +322,9 @@ mod tests {
             ("const x: number = 1; x", "", "const x = 1;\n\treturn x;"),
             ("export default 5", "", "return 5;"),
             ("export const a = 1; a", "", "const a = 1;\n\treturn a;"),
-            ("export function f() {}", "", "function f() {}"),
-            ("export default function f() {}", "", "function f() {}\n\treturn f;"),
-            ("export default function () {}", "", "return function() {};"),
+            ("export function f() {}", "", "function f() {}\n\treturn await f();"),
+            ("export default function f() {}", "", "function f() {}\n\treturn await f();"),
+            ("export default function () { return 1 }", "", "{\n\t\treturn 1;\n\t}"),
             ("export default class {}", "", "return class {};"),
             ("const a = 1; export { a }", "", "const a = 1;"),
             ("'use strict'; 1", "", "return 1;"),

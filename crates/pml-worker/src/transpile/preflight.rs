@@ -47,13 +47,6 @@ pub(super) fn find<'a>(program: &oxc::ast::ast::Program<'a>, scoping: &Scoping, 
         ends: 0,
         is_mcp_ours: !WAYS_TO_THE_GLOBALS.iter().any(|name| globals.contains_key(*name)),
     };
-    // The last expression is the result, unless `export default` gives another.
-    let has_default = program.body.iter().any(|it| matches!(it, Statement::ExportDefaultDeclaration(_)));
-    if let Some(Statement::ExpressionStatement(last)) = program.body.last()
-        && !has_default
-    {
-        finder.hand_over(&last.expression);
-    }
     finder.visit_program(program);
     finder.calls
 }
@@ -233,8 +226,6 @@ fn is_branch(kind: AstKind<'_>) -> bool {
         // Default values.
         AssignmentPattern(_) | AssignmentTargetWithDefault(_) | AssignmentTargetPropertyIdentifier(_) => true,
         AssignmentExpression(it) => it.operator.is_logical(),
-        // Taken last, wherever it stands.
-        ExportDefaultDeclaration(_) => true,
         _ => false,
     }
 }
@@ -454,7 +445,7 @@ mod tests {
             // `callTool` answers failures.
             ("import { callTool as c } from 'pml'; await c('a:b', { x: 1 })", &["1 a:b(x)"]),
             ("import { callTool } from 'pml'; await callTool(`a:b`); await callTool(x, {})", &["1 a:b()"]),
-            ("import { callTool } from 'pml'; function f(callTool) { callTool('a:b') }", &[]),
+            ("import { callTool } from 'pml'; function f(callTool) { callTool('a:b') } f(1)", &[]),
             // Where the promise goes.
             ("return mcp.a.b()", &["1 a:b()!"]),
             ("mcp.a.b()", &["1 a:b()!"]),
@@ -471,7 +462,10 @@ mod tests {
             ("await mcp.a.b({ x: await mcp.c.d() })", &["1 a:b(x?)!", "1 c:d()!"]),
             ("f(`${await mcp.a.b()}`, [await mcp.c.d()])", &["1 a:b()!", "1 c:d()!"]),
             ("export const x = await mcp.a.b()", &["1 a:b()!"]),
-            ("export default await mcp.a.b()", &["1 a:b()"]),
+            ("export default await mcp.a.b()", &["1 a:b()!"]),
+            ("async () => { const x = await mcp.a.b(); return x }", &["1 a:b()!"]),
+            ("(async () => { await mcp.a.b() })()", &["1 a:b()!"]),
+            ("async function main() { await mcp.a.b() }", &["1 a:b()"]),
             ("mcp.a.b(); export default 1", &["1 a:b()"]),
             ("export default 1; mcp.a.b()", &["1 a:b()"]),
             // Whether it is made.

@@ -1,17 +1,20 @@
 //! Branch probes: what makes a trace able to say which way a program went.
 //!
-//! `if (c)` becomes `if ($probe(0, c))`; `c ? a : b` likewise; each `case` begins with
-//! `$probe(0, k)`. `throw x` becomes `throw $probe(0, x)`, since a thrown value that is no `Error`
-//! does not know where it came from. A probe returns its second argument, so the program cannot
+//! `if (c)` becomes `if ($on ? $probe(0, c) : c)`; `c ? a : b` likewise; each `case` begins with
+//! `if ($on) $probe(0, k)`. `$on` is a variable of the program's function that is set to false when enough was
+//! recorded, so that a loop pays for the reading of one variable. A condition that is long, or has functions or
+//! conditions in it, is not written twice. `throw x` becomes `throw $probe(0, x)`, since a thrown value that is no `Error`
+//! does not know where it came from. `catch (e) {` is followed by `$probe(0, e)`, so that a bare `not a function` can be
+//! explained before the program reads it. A probe returns its second argument, so the program cannot
 //! tell the difference. In front of each loop and each destructuring stands a bare `NaN;`:
 //! when one is interrupted or fails, the engine places that at whatever it did just before, and only
 //! some operations, such as reading a global, carry a place. What a probe reports is what the program says of itself: good for
 //! learning and for messages, never for security.
 
 use oxc::{
-    allocator::{Allocator, ArenaVec, TakeIn},
-    ast::{ast::*, builder::AstBuilder},
-    ast_visit::{VisitMut, walk_mut},
+    allocator::{Allocator, ArenaVec, CloneIn, TakeIn},
+    ast::{AstKind, ast::*, builder::AstBuilder},
+    ast_visit::{Visit, VisitMut, walk_mut},
     span::{GetSpan, SPAN, Span},
     syntax::number::NumberBase,
 };
@@ -28,7 +31,14 @@ pub(crate) enum Branch {
     Switch(String, Vec<String>),
     /// A `throw`, and where in the text its value begins.
     Throw(u32),
+    /// A `catch`, which gets an error that may be in need of words.
+    Caught,
+    /// What the probes are turned off by.
+    Switchboard,
 }
+
+/// Longest condition that is written twice.
+const TWICE_BYTES: u32 = 200;
 
 /// Puts probes into `program`, which call `name`. Returns the branches.
 pub(super) fn insert<'a>(
@@ -36,15 +46,24 @@ pub(super) fn insert<'a>(
     program: &mut oxc::ast::ast::Program<'a>,
     text: &'a str,
     name: &'a str,
+    on: &'a str,
 ) -> Vec<Branch> {
-    let mut inserter = Inserter { builder: AstBuilder::new(allocator), allocator, text, name, branches: Vec::new() };
+    let builder = AstBuilder::new(allocator);
+    let mut inserter = Inserter { builder, allocator, text, name, on, is_guarded: false, branches: Vec::new() };
     inserter.visit_program(program);
+    if inserter.is_guarded {
+        let declaration = inserter.switchboard();
+        // Behind the imports, which are no statements in the end.
+        let first = program.body.iter().position(|it| !matches!(it, Statement::ImportDeclaration(_)));
+        let first = first.unwrap_or(program.body.len());
+        program.body.insert(first, declaration);
+    }
     inserter.branches
 }
 
 /// A name that is nowhere in the text, so that the program neither sees nor hides it.
-pub(super) fn unused_name(text: &str) -> String {
-    let mut name = "$probe".to_owned();
+pub(super) fn unused_name(text: &str, name: &str) -> String {
+    let mut name = name.to_owned();
     while text.contains(&name) {
         name.push('$');
     }
@@ -56,6 +75,9 @@ struct Inserter<'a> {
     allocator: &'a Allocator,
     text: &'a str,
     name: &'a str,
+    on: &'a str,
+    /// Does any probe ask whether it is on?
+    is_guarded: bool,
     branches: Vec<Branch>,
 }
 
@@ -94,11 +116,49 @@ impl<'a> Inserter<'a> {
 
     fn wrap_test(&mut self, test: &mut Expression<'a>) {
         // What the transformer made up has no place in the source, and is no decision of the agent.
-        if !test.span().is_empty() {
-            let condition = self.excerpt(test.span());
-            self.wrap(test, Branch::Test(condition));
+        if test.span().is_empty() {
+            return self.visit_expression(test);
         }
+        let condition = self.excerpt(test.span());
+        let branch = self.add(Branch::Test(condition));
+        if !is_simple(test) {
+            self.visit_expression(test);
+            let inner = test.take_in(&self.allocator);
+            *test = self.call(branch, inner);
+            return;
+        }
+        let probed = self.call(branch, test.clone_in(self.allocator));
+        let plain = test.take_in(&self.allocator);
+        let on = self.on();
+        *test = Expression::new_conditional_expression(SPAN, on, probed, plain, &self.builder);
     }
+
+    fn on(&mut self) -> Expression<'a> {
+        self.is_guarded = true;
+        Expression::new_identifier(SPAN, self.on, &self.builder)
+    }
+
+    /// `var $on = $probe(n, () => $on = false)`.
+    fn switchboard(&mut self) -> Statement<'a> {
+        let builder = &self.builder;
+        let target = AssignmentTarget::new_assignment_target_identifier(SPAN, self.on, builder);
+        let off = Expression::new_boolean_literal(SPAN, false, builder);
+        let turn_off = Expression::new_assignment_expression(SPAN, AssignmentOperator::Assign, target, off, builder);
+        let kind = FormalParameterKind::ArrowFormalParameters;
+        let none = FormalParameters::boxed(SPAN, kind, [], None, builder);
+        let body = ArrowFunctionBody::from(turn_off);
+        let turn_off = Expression::new_arrow_function_expression(SPAN, false, None, none, None, body, builder);
+        self.branches.push(Branch::Switchboard);
+        let on = self.call(self.branches.len() - 1, turn_off);
+        let name = BindingPattern::new_binding_identifier(SPAN, self.on, builder);
+        let declarator = VariableDeclarator::new(SPAN, name, None, Some(on), false, builder);
+        let kind = VariableDeclarationKind::Var;
+        Declaration::new_variable_declaration(SPAN, kind, [declarator], false, builder).into()
+    }
+}
+
+fn is_destructuring(value: &Expression<'_>) -> bool {
+    matches!(value, Expression::AssignmentExpression(it) if it.left.is_assignment_target_pattern())
 }
 
 /// Would the engine place an error in this statement somewhere else?
@@ -106,10 +166,8 @@ fn needs_mark(statement: &Statement<'_>) -> bool {
     match statement {
         Statement::LabeledStatement(labeled) => needs_mark(&labeled.body),
         Statement::VariableDeclaration(it) => it.declarations.iter().any(|it| it.id.is_destructuring_pattern()),
-        Statement::ExpressionStatement(it) => match &it.expression {
-            Expression::AssignmentExpression(it) => it.left.is_assignment_target_pattern(),
-            _ => false,
-        },
+        Statement::ExpressionStatement(it) => is_destructuring(&it.expression),
+        Statement::ReturnStatement(it) => it.argument.as_ref().is_some_and(is_destructuring),
         Statement::WhileStatement(_) | Statement::DoWhileStatement(_) | Statement::ForStatement(_) => true,
         Statement::ForInStatement(_) | Statement::ForOfStatement(_) => true,
         _ => false,
@@ -133,12 +191,14 @@ impl<'a> VisitMut<'a> for Inserter<'a> {
 
     fn visit_if_statement(&mut self, it: &mut IfStatement<'a>) {
         self.wrap_test(&mut it.test);
-        walk_mut::walk_if_statement(self, it);
+        self.visit_statement(&mut it.consequent);
+        it.alternate.iter_mut().for_each(|it| self.visit_statement(it));
     }
 
     fn visit_conditional_expression(&mut self, it: &mut ConditionalExpression<'a>) {
         self.wrap_test(&mut it.test);
-        walk_mut::walk_conditional_expression(self, it);
+        self.visit_expression(&mut it.consequent);
+        self.visit_expression(&mut it.alternate);
     }
 
     fn visit_throw_statement(&mut self, it: &mut ThrowStatement<'a>) {
@@ -147,6 +207,17 @@ impl<'a> VisitMut<'a> for Inserter<'a> {
             self.wrap(&mut it.argument, Branch::Throw(span.start));
         }
         walk_mut::walk_throw_statement(self, it);
+    }
+
+    fn visit_catch_clause(&mut self, it: &mut CatchClause<'a>) {
+        walk_mut::walk_catch_clause(self, it);
+        let name = it.param.as_ref().and_then(|it| it.pattern.get_identifier_name());
+        if let Some(name) = name.filter(|_| !it.span.is_empty()) {
+            let branch = self.add(Branch::Caught);
+            let error = Expression::new_identifier(SPAN, name, &self.builder);
+            let told = self.call(branch, error);
+            it.body.body.insert(0, Statement::new_expression_statement(SPAN, told, &self.builder));
+        }
     }
 
     fn visit_switch_statement(&mut self, it: &mut SwitchStatement<'a>) {
@@ -164,30 +235,74 @@ impl<'a> VisitMut<'a> for Inserter<'a> {
             for (index, case) in it.cases.iter_mut().enumerate() {
                 let entered = self.call(branch, self.number(index));
                 let entered = Statement::new_expression_statement(SPAN, entered, &self.builder);
+                let on = self.on();
+                let entered = Statement::new_if_statement(SPAN, on, entered, None, &self.builder);
                 case.consequent.insert(0, entered);
             }
         }
-        walk_mut::walk_switch_statement(self, it);
+        self.visit_expression(&mut it.discriminant);
+        for case in &mut it.cases {
+            case.test.iter_mut().for_each(|test| self.visit_expression(test));
+            self.visit_statements(&mut case.consequent);
+        }
     }
+}
+
+/// May this be written twice?
+fn is_simple(test: &Expression<'_>) -> bool {
+    struct Finder(bool);
+    impl<'a> Visit<'a> for Finder {
+        fn enter_node(&mut self, kind: AstKind<'a>) {
+            use AstKind::{ArrowFunctionExpression, Class, ConditionalExpression, Function, ObjectExpression};
+            let is_large =
+                matches!(kind, ArrowFunctionExpression(_) | Class(_) | ConditionalExpression(_) | Function(_));
+            self.0 |= is_large || matches!(kind, ObjectExpression(_) | AstKind::TaggedTemplateExpression(_));
+        }
+    }
+    let mut finder = Finder(test.span().size() > TWICE_BYTES);
+    finder.visit_expression(test);
+    !finder.0
 }
 
 #[cfg(test)]
 mod tests {
     use super::{
         super::{Probes, compile},
-        Branch::{self, Switch, Test, Throw},
+        Branch::{self, Switch, Switchboard, Test, Throw},
     };
 
     #[test]
     fn every_kind_of_branch_gets_a_probe() {
         let test = |condition: &str| Test(condition.to_owned());
         let switch = Switch("a".to_owned(), vec!["'x'".to_owned(), "default".to_owned()]);
-        let table: [(&str, &str, Vec<Branch>); 10] = [
-            ("if (a > 1) b()", "if ($probe(0, a > 1)) b();", vec![test("a > 1")]),
-            ("return a ? 1 : 2", "return $probe(0, a) ? 1 : 2;", vec![test("a")]),
-            ("if (a) { b ? 1 : 2 } else if (c) {}", "else if ($probe(2, c))", vec![test("a"), test("b"), test("c")]),
-            ("switch (a) { case 'x': b(); break; default: c() }", "$probe(0, 1);", vec![switch]),
-            ("let $probe = 1; if ($probe) b()", "if ($probe$(0, $probe)) b();", vec![test("$probe")]),
+        let table: [(&str, &str, Vec<Branch>); 12] = [
+            (
+                "if ([].some((x) => x)) b()",
+                "if ($probe(0, [].some((x) => x))) return b();",
+                vec![test("[].some((x) => x)")],
+            ),
+            (
+                "if (a ? b : c) d()",
+                "if ($probe(0, ($on ? $probe(1, a) : a) ? b : c))",
+                vec![test("a ? b : c"), test("a"), Switchboard],
+            ),
+            ("if (a > 1) b()", "if ($on ? $probe(0, a > 1) : a > 1) return b();", vec![test("a > 1"), Switchboard]),
+            ("return a ? 1 : 2", "return ($on ? $probe(0, a) : a) ? 1 : 2;", vec![test("a"), Switchboard]),
+            (
+                "if (a) { b ? 1 : 2 } else if (c) {}",
+                "else if ($on ? $probe(2, c) : c)",
+                vec![test("a"), test("b"), test("c"), Switchboard],
+            ),
+            (
+                "switch (a) { case 'x': b(); break; default: c() }",
+                "default:\n\t\t\tif ($on) $probe(0, 1);",
+                vec![switch, Switchboard],
+            ),
+            (
+                "let $probe = 1; if ($probe) b()",
+                "if ($on ? $probe$(0, $probe) : $probe) return b();",
+                vec![test("$probe"), Switchboard],
+            ),
             ("while (true) i++", "\tNaN;\n\twhile (true) i++;", vec![]),
             ("a: for (;;) continue a", "\tNaN;\n\ta: for", vec![]),
             ("{ for (const x of y) {} }", "\t\tNaN;\n\t\tfor (const x of y)", vec![]),
@@ -211,7 +326,7 @@ mod tests {
     fn long_conditions_are_shortened_at_a_character() {
         let code = format!("if ('{}') 1", "é".repeat(200));
         let program = compile(&code, "agent.ts", Probes::Insert).unwrap();
-        let [Test(condition)] = &program.branches[..] else { panic!("{:?}", program.branches) };
+        let [Test(condition), ..] = &program.branches[..] else { panic!("{:?}", program.branches) };
         assert_eq!(condition.chars().count(), 81);
     }
 }

@@ -5,7 +5,7 @@ use std::{cell::OnceCell, fmt::Write as _};
 use oxc_sourcemap::{SourceMap, Token};
 use pml_wire::{ErrorCode, message::ErrorReport};
 
-use super::{ENGINE_FILE, Probes, source_map};
+use super::{Blame, ENGINE_FILE, Given, Probes, blame, function_text, source_map};
 
 /// Lines shown above and below the one that failed.
 const CONTEXT_LINES: usize = 2;
@@ -27,25 +27,52 @@ pub(crate) struct Position {
 #[derive(Debug)]
 pub(crate) struct Source {
     text: String,
+    /// The code in the text, at its place, if there is more in it.
+    code: Option<String>,
     name: String,
     probes: Probes,
     /// Made when it is first needed.
-    map: OnceCell<Option<SourceMap<'static>>>,
+    map: OnceCell<Option<Mapped>>,
+}
+
+/// What the engine runs, and the way from there to the agent's text.
+#[derive(Debug)]
+pub(super) struct Mapped {
+    pub(super) javascript: String,
+    pub(super) map: SourceMap<'static>,
 }
 
 impl Source {
     pub(super) fn new(text: &str, name: &str, probes: Probes) -> Source {
-        Source { text: text.to_owned(), name: name.to_owned(), probes, map: OnceCell::new() }
+        Source { text: text.to_owned(), code: None, name: name.to_owned(), probes, map: OnceCell::new() }
     }
 
+    /// What was sent.
     pub(super) fn text(&self) -> &str {
         &self.text
+    }
+
+    /// What of it is code. Each byte of it stands where it stands in the text.
+    pub(super) fn code(&self) -> &str {
+        self.code.as_deref().unwrap_or(&self.text)
+    }
+
+    pub(super) fn set_code(&mut self, code: String) {
+        self.code = Some(code);
     }
 
     /// An error at a byte offset of the text.
     pub(super) fn report(&self, code: ErrorCode, message: impl Into<String>, offset: u32) -> ErrorReport {
         let position = self.position(offset);
         ErrorReport { frame: Some(self.frame(position)), ..ErrorReport::new(code, message) }
+    }
+
+    /// The text of one of the program's functions without probes, if it has any.
+    pub(crate) fn function_text(&self, text: &str) -> Option<String> {
+        match self.probes {
+            Probes::Insert => function_text::without_probes(self, text),
+            Probes::Omit => None,
+        }
     }
 
     /// Where a byte offset stands.
@@ -59,10 +86,15 @@ impl Source {
         Position { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
     }
 
-    /// Where a line and column of the engine, counted from 1, stand in the agent's text.
-    fn original(&self, line: u32, column: u32) -> Option<Position> {
-        let map = self.map.get_or_init(|| source_map(self, self.probes)).as_ref()?;
-        let place = (line.checked_sub(1)?, column.checked_sub(1)?);
+    /// Where a line and column of the engine, counted from 1 and columns in bytes, stand in the agent's text.
+    pub(super) fn original(&self, line: u32, column: u32) -> Option<Position> {
+        let Mapped { javascript, map } = self.map.get_or_init(|| source_map(self, self.probes)).as_ref()?;
+        let (line, column) = (line.checked_sub(1)?, column.checked_sub(1)? as usize);
+        // The engine counts bytes, the map UTF-16 units.
+        let text = javascript.lines().nth(line as usize).unwrap_or_default();
+        let before = &text[..text.floor_char_boundary(column)];
+        let units = before.chars().map(char::len_utf16).sum::<usize>() + column.saturating_sub(text.len());
+        let place = (line, u32::try_from(units).ok()?);
         let place_of = |token: &Token| (token.get_dst_line(), token.get_dst_col());
         // The last token at or before the place. The engine gives some errors the beginning of
         // their line, in front of its first token: then that one.
@@ -85,6 +117,18 @@ impl Source {
             column += 1;
         }
         Some(Position { line: line + 1, column })
+    }
+
+    /// Says which expression an engine's message is about. `stack` is where it happened, `results` what tools gave.
+    pub(crate) fn blame(&self, message: &str, stack: &str, results: &[Given]) -> Option<Blame> {
+        let first = stack.lines().next()?.trim();
+        let native = first.strip_prefix("at ").and_then(|first| first.strip_suffix(" (native)"));
+        let place = match native {
+            Some(_) => stack.lines().nth(1)?,
+            None => first,
+        };
+        let frame = StackFrame::parse(place)?;
+        blame::explain(self, self.probes, message, (frame.line, frame.column), native, results)
     }
 
     /// Rewrites an engine's stack in the agent's lines, and gives the innermost place.
@@ -166,6 +210,11 @@ impl StackFrame<'_> {
             column: column.parse().ok()?,
         })
     }
+}
+
+/// The line and column of the innermost frame of the program in an engine's stack, as the engine counts them.
+pub(crate) fn innermost(stack: &str) -> Option<(u32, u32)> {
+    stack.lines().find_map(StackFrame::parse).map(|frame| (frame.line, frame.column))
 }
 
 /// The candidate that `name` is most likely a slip of, if one is near enough.

@@ -69,48 +69,14 @@ pub(super) fn wrap<'a>(
     let builder = AstBuilder::new(allocator);
     let mut imports = ArenaVec::new_in(&allocator);
     let mut statements = ArenaVec::new_in(&allocator);
-    // What `export default` gives is the result, once everything else has run.
-    let mut default = None;
     for statement in program.body.take_in(&allocator) {
         match statement {
             Statement::ImportDeclaration(import) => {
                 check_import(&import, source)?;
                 imports.extend(import.unbox().specifiers.into_iter().flatten().map(|name| binding(name, &builder)));
             }
-            Statement::ExportDefaultDeclaration(export) => {
-                let span = export.span;
-                let result = match export.unbox().declaration {
-                    // With a name it can be used elsewhere, so it stays a declaration.
-                    ExportDefaultDeclarationKind::FunctionDeclaration(function) if function.id.is_some() => {
-                        let name = function.id.as_ref().map(|id| id.name);
-                        statements.push(Statement::FunctionDeclaration(function));
-                        name.map(|name| Expression::new_identifier(span, name, &builder))
-                    }
-                    ExportDefaultDeclarationKind::ClassDeclaration(class) if class.id.is_some() => {
-                        let name = class.id.as_ref().map(|id| id.name);
-                        statements.push(Statement::ClassDeclaration(class));
-                        name.map(|name| Expression::new_identifier(span, name, &builder))
-                    }
-                    ExportDefaultDeclarationKind::FunctionDeclaration(mut function) => {
-                        function.r#type = FunctionType::FunctionExpression;
-                        Some(Expression::FunctionExpression(function))
-                    }
-                    ExportDefaultDeclarationKind::ClassDeclaration(mut class) => {
-                        class.r#type = ClassType::ClassExpression;
-                        Some(Expression::ClassExpression(class))
-                    }
-                    // An interface is no more, and is nothing.
-                    declaration => Expression::try_from(declaration).ok(),
-                };
-                default = result.map(|result| Statement::new_return_statement(span, Some(result), &builder));
-            }
-            Statement::ExportDeclaration(export) => {
-                statements.push(export.unbox().declaration.into());
-            }
+            // The compiler marks a program that has lost all its imports as a module.
             Statement::ExportNamedDeclaration(_) => {}
-            Statement::ExportAllDeclaration(export) => return Err(no_export(export.span, source)),
-            Statement::ExportFromDeclaration(export) => return Err(no_export(export.span, source)),
-            Statement::TSExportAssignment(export) => return Err(no_export(export.span, source)),
             statement => statements.push(statement),
         }
     }
@@ -123,18 +89,6 @@ pub(super) fn wrap<'a>(
         statements.push(Statement::new_return_statement(SPAN, Some(text), &builder));
     }
     program.directives.clear();
-    if let Some(result) = default {
-        statements.push(result);
-    } else if let Some(last) = statements.pop() {
-        statements.push(match last {
-            Statement::ExpressionStatement(last) => {
-                let span = last.span;
-                Statement::new_return_statement(span, Some(last.unbox().expression), &builder)
-            }
-            last => last,
-        });
-    }
-
     let body = ArrowFunctionBody::new_function_body(SPAN, ArenaVec::new_in(&allocator), statements, &builder);
     let probe = BindingPattern::new_binding_identifier(SPAN, probe, &builder);
     let mut parameters = ArenaVec::from_array_in([parameter(probe, &builder)], &allocator);
@@ -179,7 +133,7 @@ fn check_import(import: &ImportDeclaration<'_>, source: &Source) -> Result<(), B
     if import.source.value != "pml" {
         return refuse(
             format!("`{}` cannot be imported; only \"pml\" can", import.source.value),
-            "there are no packages here; call an MCP tool for files, network and other services".to_owned(),
+            instead(&import.source.value).to_owned(),
             import.span,
         );
     }
@@ -199,13 +153,17 @@ fn check_import(import: &ImportDeclaration<'_>, source: &Source) -> Result<(), B
     Ok(())
 }
 
-fn no_export(span: Span, source: &Source) -> Box<ErrorReport> {
-    Box::new(ErrorReport {
-        hint: Some("end the program with `return value`".to_owned()),
-        ..source.report(
-            ErrorCode::UnsupportedSyntax,
-            "`export … from` and `export =` mean nothing in a program",
-            span.start,
-        )
-    })
+/// What to do instead of importing a package.
+fn instead(package: &str) -> &'static str {
+    match package.strip_prefix("node:").unwrap_or(package) {
+        "buffer" => "`Buffer` is a global: leave out the import",
+        "crypto" => {
+            "`crypto` is a global: `crypto.randomUUID()`, `await crypto.subtle.digest(\"SHA-256\", bytes)`, and HMAC with `importKey` and `sign`"
+        }
+        "url" => "`URL` and `URLSearchParams` are globals: leave out the import",
+        "util" => "`TextEncoder`, `TextDecoder` and `structuredClone` are globals: leave out the import",
+        "timers/promises" => "wait with `await new Promise((done) => setTimeout(done, 100))`",
+        "uuid" => "use `crypto.randomUUID()`",
+        _ => "there are no packages here; call an MCP tool for files, network and other services",
+    }
 }

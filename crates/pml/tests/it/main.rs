@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod arguments;
+mod blame;
 mod bridge;
 mod broker;
+mod bytes;
 mod changed;
 mod cli;
 mod clients;
@@ -21,10 +23,12 @@ mod language;
 mod leaks;
 mod limits;
 mod lines;
+mod locale;
 mod oauth;
 mod passthrough;
 mod peer;
 mod pool;
+mod programs;
 mod questions;
 mod real_servers;
 mod recall;

@@ -1,0 +1,81 @@
+//! What tools gave a program, for messages about what the program did with it.
+
+use std::{cell::RefCell, collections::VecDeque};
+
+use rquickjs::{Atom, Object, Value, object::Filter};
+
+use super::raw;
+use crate::transpile::{Given, Shape, innermost};
+
+/// Results that are remembered.
+const MAX_RESULTS: usize = 100;
+/// How deep, and how many members of an object.
+const MAX_DEPTH: usize = 4;
+const MAX_MEMBERS: usize = 40;
+
+/// The last results, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Results(RefCell<VecDeque<Given>>);
+
+impl Results {
+    /// Remembers a result of a call that was made where `stack` says; `is_json` if it is a text that looks like JSON. Nothing of
+    /// the program runs for it.
+    pub(super) fn note(&self, tool: &str, stack: Option<&Value<'_>>, value: &Value<'_>, is_json: bool) {
+        let stack = stack.filter(|stack| stack.is_string()).and_then(raw::text);
+        let place = stack.and_then(|(stack, _)| innermost(&stack));
+        let shape = if value.is_string() { Shape::Text { is_json } } else { shape(value, 0) };
+        let mut results = self.0.borrow_mut();
+        if let Some(given) = results.iter_mut().find(|given| given.tool == tool && given.place == place) {
+            given.shape = given.shape.take().and_then(|before| before.common(shape));
+            return;
+        }
+        if results.len() == MAX_RESULTS {
+            results.pop_front();
+        }
+        results.push_back(Given { tool: tool.to_owned(), place, shape: Some(shape) });
+    }
+
+    pub(super) fn list(&self) -> Vec<Given> {
+        self.0.borrow().iter().cloned().collect()
+    }
+}
+
+/// Is this the JSON of a text that itself begins like JSON? A long text is not copied to look at its first character.
+pub(super) fn is_json_text(json: &[u8]) -> bool {
+    let text = json.trim_ascii_start().strip_prefix(b"\"");
+    text.is_some_and(|text| matches!(text.trim_ascii_start().first(), Some(b'{' | b'[')))
+}
+
+fn shape<'js>(value: &Value<'js>, depth: usize) -> Shape {
+    if value.is_string() {
+        return Shape::Text { is_json: false };
+    }
+    if value.is_number() || value.is_big_int() {
+        return Shape::Number;
+    }
+    if value.is_bool() {
+        return Shape::Boolean;
+    }
+    if value.is_null() {
+        return Shape::Null;
+    }
+    match value.as_object() {
+        None => Shape::Undefined,
+        Some(object) if object.is_proxy() || object.is_function() || depth > MAX_DEPTH => Shape::Other,
+        Some(object) => members(object, depth),
+    }
+}
+
+fn members<'js>(object: &Object<'js>, depth: usize) -> Shape {
+    let data = |name: &Value<'js>| raw::own_data(object, name).map_or(Shape::Other, |value| shape(&value, depth + 1));
+    if let Some(array) = object.as_array() {
+        let first = array.get::<Value<'js>>(0).ok().filter(|_| !array.is_empty());
+        return Shape::Array(Some(array.len()), first.map(|first| Box::new(shape(&first, depth + 1))));
+    }
+    let keys = object.own_keys::<Atom<'js>>(Filter::new().string().enum_only()).flatten().take(MAX_MEMBERS);
+    let named = keys.filter_map(|key| {
+        let name = key.to_value().ok()?;
+        Some((raw::text(&name)?.0, data(&name)))
+    });
+    Shape::Object(named.collect())
+}

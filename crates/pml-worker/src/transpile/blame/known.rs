@@ -1,0 +1,255 @@
+//! What can be said of an expression without running it: where its value came from, and what it looked
+//! like then.
+
+use oxc::{
+    ast::{AstKind, ast::*},
+    semantic::{Semantic, SymbolId},
+    span::{GetSpan, Span},
+};
+
+use super::shape::{Given, Shape};
+
+/// Steps that are followed from a name to its value.
+const MAX_STEPS: usize = 20;
+/// Methods that give an array of the same elements.
+const SAME: [&str; 8] = ["filter", "slice", "sort", "reverse", "toSorted", "toReversed", "concat", "splice"];
+/// Methods that give an element.
+const ELEMENT: [&str; 5] = ["find", "at", "pop", "shift", "findLast"];
+/// Methods that call a function with each element.
+const EACH: [&str; 10] =
+    ["map", "filter", "forEach", "find", "findIndex", "some", "every", "flatMap", "sort", "findLast"];
+
+/// What is known of a value.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) shape: Shape,
+    /// The call it came from, and where that stands.
+    pub(super) origin: Option<(String, Span)>,
+    /// Not the result itself, but something in it.
+    pub(super) is_part: bool,
+    /// A promise of it: it was not awaited.
+    pub(super) is_promise: bool,
+}
+
+impl Known {
+    fn plain(shape: Shape) -> Known {
+        Known { shape, origin: None, is_part: false, is_promise: false }
+    }
+
+    fn part(self, shape: Option<Shape>) -> Option<Known> {
+        (!self.is_promise).then_some(Known { shape: shape?, is_part: true, ..self })
+    }
+}
+
+pub(super) struct Knowledge<'s, 'a> {
+    pub(super) semantic: &'s Semantic<'a>,
+    pub(super) results: &'s [Given],
+    /// The engine's line and column of a failure of the call that stands at an offset.
+    pub(super) places: &'s dyn Fn(u32) -> Option<(u32, u32)>,
+}
+
+impl<'a> Knowledge<'_, 'a> {
+    pub(super) fn of(&self, value: &Expression<'a>) -> Option<Known> {
+        self.value(value, MAX_STEPS)
+    }
+
+    fn value(&self, value: &Expression<'a>, steps: usize) -> Option<Known> {
+        let steps = steps.checked_sub(1)?;
+        match value.get_inner_expression() {
+            Expression::StringLiteral(_) | Expression::TemplateLiteral(_) => {
+                Some(Known::plain(Shape::Text { is_json: false }))
+            }
+            Expression::NumericLiteral(_) => Some(Known::plain(Shape::Number)),
+            Expression::BooleanLiteral(_) => Some(Known::plain(Shape::Boolean)),
+            Expression::NullLiteral(_) => Some(Known::plain(Shape::Null)),
+            Expression::ArrowFunctionExpression(_) | Expression::FunctionExpression(_) => {
+                Some(Known::plain(Shape::Function))
+            }
+            Expression::ArrayExpression(_) => Some(Known::plain(Shape::Array(None, None))),
+            Expression::AwaitExpression(it) => {
+                let known = self.value(&it.argument, steps)?;
+                Some(Known { is_promise: false, ..known })
+            }
+            Expression::Identifier(name) => {
+                let reference = self.semantic.scoping().get_reference(name.reference_id.get()?);
+                match reference.symbol_id() {
+                    Some(symbol) => self.symbol(symbol, steps),
+                    None => (name.name == "undefined").then(|| Known::plain(Shape::Undefined)),
+                }
+            }
+            Expression::CallExpression(it) => self.call(it, steps),
+            value => {
+                let member = value.as_member_expression()?;
+                let object = self.value(member.object(), steps)?;
+                let shape = match member.static_property_name() {
+                    Some(name) if name.parse::<usize>().is_err() => object.shape.property(name),
+                    Some(_) => object.shape.element(),
+                    None => object.shape.element().filter(|_| is_index(member)),
+                };
+                object.part(shape)
+            }
+        }
+    }
+
+    fn call(&self, call: &CallExpression<'a>, steps: usize) -> Option<Known> {
+        if let Some(tool) = self.tool(&call.callee) {
+            return self.result(&tool, call.span, false);
+        }
+        if let Expression::Identifier(_) = call.callee.get_inner_expression()
+            && self.is_call_tool(&call.callee)
+            && let Some(Expression::StringLiteral(tool)) = call.arguments.first().and_then(Argument::as_expression)
+        {
+            return self.result(&tool.value, call.span, true);
+        }
+        if call.callee.is_specific_member_access("JSON", "stringify") {
+            return Some(Known::plain(Shape::Text { is_json: true }));
+        }
+        let member = call.callee.as_member_expression()?;
+        if member.object().is_specific_id("pml") && member.static_property_name() == Some("callTool") {
+            let Some(Expression::StringLiteral(tool)) = call.arguments.first().and_then(Argument::as_expression) else {
+                return None;
+            };
+            return self.result(&tool.value, call.span, true);
+        }
+        let method = member.static_property_name()?;
+        if method == "join" || method == "toString" || method == "toISOString" {
+            return Some(Known::plain(Shape::Text { is_json: false }));
+        }
+        let object = self.value(member.object(), steps).filter(|object| matches!(object.shape, Shape::Array(..)))?;
+        if SAME.contains(&method) {
+            let same = Shape::Array(None, object.shape.element().map(Box::new));
+            return object.part(Some(same));
+        }
+        let element = ELEMENT.contains(&method).then(|| object.shape.element()).flatten();
+        object.part(element)
+    }
+
+    /// What a tool gave, or its envelope.
+    fn result(&self, tool: &str, span: Span, is_envelope: bool) -> Option<Known> {
+        let place = if is_envelope { None } else { Some((self.places)(span.start)?) };
+        let given = self.results.iter().find(|given| given.tool == tool && given.place == place)?;
+        let shape = given.shape.clone()?;
+        let shape = match is_envelope {
+            true => Shape::Object(vec![
+                ("success".to_owned(), Shape::Boolean),
+                ("result".to_owned(), shape),
+                ("error".to_owned(), Shape::Other),
+            ]),
+            false => shape,
+        };
+        Some(Known { shape, origin: Some((tool.to_owned(), span)), is_part: is_envelope, is_promise: true })
+    }
+
+    /// The target of `mcp.server.tool`.
+    fn tool(&self, callee: &Expression<'a>) -> Option<String> {
+        let member = callee.get_inner_expression().as_member_expression()?;
+        let server = member.object().get_inner_expression().as_member_expression()?;
+        let is_mcp = server.object().is_specific_id("mcp");
+        is_mcp.then_some(format!("{}:{}", server.static_property_name()?, member.static_property_name()?))
+    }
+
+    /// Was the name imported from "pml"? Imports are the members of a parameter by then.
+    fn is_call_tool(&self, callee: &Expression<'a>) -> bool {
+        matches!(callee.get_inner_expression(), Expression::Identifier(name) if name.name == "callTool")
+    }
+
+    /// The value that a variable was declared with, unless it is assigned to later.
+    fn symbol(&self, symbol: SymbolId, steps: usize) -> Option<Known> {
+        let scoping = self.semantic.scoping();
+        if scoping.symbol_is_mutated(symbol) {
+            return None;
+        }
+        let nodes = self.semantic.nodes();
+        let declaration = scoping.symbol_declaration(symbol);
+        let is_this = |id: &BindingIdentifier<'a>| id.symbol_id.get() == Some(symbol);
+        match nodes.kind(declaration) {
+            AstKind::VariableDeclarator(it) => {
+                if let Some((pattern, value)) = awaited_part(it, symbol) {
+                    let known = self.value(value, steps)?;
+                    return follow(pattern, &is_this, Known { is_promise: false, ..known });
+                }
+                let known = match &it.init {
+                    Some(init) => self.value(init, steps),
+                    None => {
+                        // `for (const x of list)`.
+                        let list = nodes.ancestor_kinds(declaration).take(2).find_map(|kind| match kind {
+                            AstKind::ForOfStatement(it) => Some(&it.right),
+                            _ => None,
+                        })?;
+                        let list = self.value(list, steps)?;
+                        let element = list.shape.element();
+                        list.part(element)
+                    }
+                }?;
+                follow(&it.id, &is_this, known)
+            }
+            AstKind::FormalParameter(it) => {
+                let mut kinds = nodes.ancestor_kinds(declaration);
+                let parameters = kinds.find_map(|kind| match kind {
+                    AstKind::FormalParameters(it) => Some(it),
+                    _ => None,
+                })?;
+                let function = kinds.next()?.span();
+                let call = kinds.find_map(|kind| match kind {
+                    AstKind::CallExpression(it) => Some(it),
+                    _ => None,
+                })?;
+                let member = call.callee.as_member_expression()?;
+                let method = member.static_property_name()?;
+                let is_argument = call.arguments.first().is_some_and(|first| first.span() == function);
+                let place = parameters.items.iter().position(|other| other.span == it.span)?;
+                let is_element = EACH.contains(&method) && (place == 0 || method == "sort")
+                    || matches!(method, "reduce" | "reduceRight") && place == 1;
+                let list = self.value(member.object(), steps).filter(|_| is_argument && is_element)?;
+                let element = list.shape.element();
+                follow(&it.pattern, &is_this, list.part(element)?)
+            }
+            AstKind::Function(_) => Some(Known::plain(Shape::Function)),
+            _ => None,
+        }
+    }
+}
+
+/// The part of a value that a pattern gives a name.
+fn follow<'a>(
+    pattern: &BindingPattern<'a>,
+    is_this: &dyn Fn(&BindingIdentifier<'a>) -> bool,
+    known: Known,
+) -> Option<Known> {
+    match pattern {
+        BindingPattern::BindingIdentifier(id) => is_this(id).then_some(known),
+        BindingPattern::ObjectPattern(it) => it.properties.iter().find_map(|property| {
+            let shape = known.shape.property(&property.key.static_name()?);
+            follow(&property.value, is_this, known.clone().part(shape)?)
+        }),
+        BindingPattern::ArrayPattern(it) => it.elements.iter().flatten().find_map(|element| {
+            let shape = known.shape.element();
+            follow(element, is_this, known.clone().part(shape)?)
+        }),
+        BindingPattern::AssignmentPattern(_) => None,
+    }
+}
+
+/// `list[0]`, `list[i]`.
+fn is_index(member: &MemberExpression<'_>) -> bool {
+    let MemberExpression::ComputedMemberExpression(it) = member else { return false };
+    matches!(it.expression, Expression::NumericLiteral(_) | Expression::Identifier(_) | Expression::BinaryExpression(_))
+}
+
+/// Of `const [a, b] = await Promise.all([x, y])`, the pattern and the value that a name stands for.
+fn awaited_part<'e, 'a>(
+    declarator: &'e VariableDeclarator<'a>,
+    symbol: SymbolId,
+) -> Option<(&'e BindingPattern<'a>, &'e Expression<'a>)> {
+    let BindingPattern::ArrayPattern(patterns) = &declarator.id else { return None };
+    let Expression::AwaitExpression(all) = declarator.init.as_ref()?.get_inner_expression() else { return None };
+    let Expression::CallExpression(all) = all.argument.get_inner_expression() else { return None };
+    let Argument::ArrayExpression(values) = all.arguments.first()? else { return None };
+    let holds = |pattern: &BindingPattern<'a>| {
+        pattern.get_binding_identifiers().iter().any(|id| id.symbol_id.get() == Some(symbol))
+    };
+    let index = patterns.elements.iter().position(|element| element.as_ref().is_some_and(holds))?;
+    let value = values.elements.get(index)?.as_expression()?;
+    let is_all = all.callee.is_specific_member_access("Promise", "all");
+    is_all.then_some((patterns.elements[index].as_ref()?, value))
+}

@@ -1,0 +1,97 @@
+//! Methods that depend on a locale are right for English, and throw for whatever they do not honour.
+
+use pml_wire::ErrorCode;
+use serde_json::json;
+
+use crate::support::Sandbox;
+
+/// Each value is what Node 20 (ICU 78) gives in UTC.
+#[tokio::test]
+async fn english_is_right() {
+    let table = [
+        (
+            "[0, -0, 1234, -1234567.891, 0.0005, 1.0005, 999.9995, 1e21, 1e-7, NaN, -Infinity].map((n) => n.toLocaleString())",
+            json!([
+                "0",
+                "-0",
+                "1,234",
+                "-1,234,567.891",
+                "0.001",
+                "1.001",
+                "1,000",
+                "1,000,000,000,000,000,000,000",
+                "0",
+                "NaN",
+                "-∞"
+            ]),
+        ),
+        (
+            "[5, 1234.5, 0.005].map((n) => n.toLocaleString('en-US', { minimumFractionDigits: 2, maximumFractionDigits: 2 }))",
+            json!(["5.00", "1,234.50", "0.01"]),
+        ),
+        (
+            "[(1234.5).toLocaleString('en', { useGrouping: false }), 12345678901234567890n.toLocaleString()]",
+            json!(["1234.5", "12,345,678,901,234,567,890"]),
+        ),
+        ("[1234.5, null, 'x', new Date(0)].toLocaleString()", json!("1,234.5,,x,1/1/1970, 12:00:00 AM")),
+        (
+            "const d = new Date(1709847296000); [d.toLocaleString(), d.toLocaleDateString('en-US'), d.toLocaleTimeString([], { timeZone: 'UTC' }), `${d}`]",
+            json!([
+                "3/7/2024, 9:34:56 PM",
+                "3/7/2024",
+                "9:34:56 PM",
+                "Thu Mar 07 2024 21:34:56 GMT+0000 (Coordinated Universal Time)"
+            ]),
+        ),
+        ("new Date(NaN).toLocaleString()", json!("Invalid Date")),
+        (
+            "['zoe', 'Äpfel', 'apple', 'Zoë', 'éclair', 'B', 'a', 'Østby', 'O’Neil', \"O'Neil\", 'Straße', 'strasse', '10', '9', '_x', 'Иван', 'йод', 'и'].sort((a, b) => a.localeCompare(b))",
+            json!([
+                "_x", "10", "9", "a", "Äpfel", "apple", "B", "éclair", "O'Neil", "O’Neil", "Østby", "strasse",
+                "Straße", "zoe", "Zoë", "и", "Иван", "йод"
+            ]),
+        ),
+        (
+            "['a10', 'a2', 'A1'].sort((a, b) => a.localeCompare(b, 'en', { numeric: true, sensitivity: 'base' }))",
+            json!(["A1", "a2", "a10"]),
+        ),
+        (
+            "['base', 'accent', 'case', 'variant'].map((sensitivity) => ['a'.localeCompare('A', 'de', { sensitivity }), 'a'.localeCompare('á', undefined, { sensitivity })])",
+            json!([[0, 0], [0, -1], [-1, 0], [-1, -1]]),
+        ),
+        ("['İ'.toLocaleLowerCase('en').length, 'ß'.toLocaleUpperCase()]", json!([2, "SS"])),
+        ("'é'.normalize('NFD').length + 'é'.normalize().length", json!(3)),
+    ];
+    let sandbox = Sandbox::start();
+    for (program, expected) in table {
+        assert_eq!(sandbox.value(program).await, expected, "{program}");
+    }
+    sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_not_honoured_throws_and_says_what_works() {
+    let table = [
+        ("(5).toLocaleString('de-DE')", "the locale `de-de` of toLocaleString", "toFixed()"),
+        ("(5).toLocaleString(undefined, { style: 'currency', currency: 'USD' })", "the option `style`", "toFixed()"),
+        ("[5].toLocaleString('fr')", "the locale `fr`", "toFixed()"),
+        ("new Date(0).toLocaleDateString('en-US', { month: 'long' })", "the option `month`", "toISOString()"),
+        ("new Date(0).toLocaleTimeString('fr-FR')", "the locale `fr-fr`", "toISOString()"),
+        ("new Date(0).toLocaleString('en-US', { timeZone: 'Europe/Oslo' })", "the time zone `Europe/Oslo`", "UTC"),
+        ("'a'.localeCompare('ä', 'sv')", "the locale `sv`", "numeric and sensitivity"),
+        ("'a'.localeCompare('b', 'en', { caseFirst: 'upper' })", "the option `caseFirst`", "numeric and sensitivity"),
+        ("'ひ'.localeCompare('は')", "localeCompare of `ひ`", "compare with `<`"),
+        ("'I'.toLocaleLowerCase('tr')", "the locale `tr`", "leave it out"),
+        ("/(a)/.test('a'); RegExp.$1", "RegExp[\"$1\"]", "exec()"),
+        ("structuredClone(new ArrayBuffer(1), { transfer: [new ArrayBuffer(1)] })", "does not transfer", ""),
+    ];
+    let sandbox = Sandbox::start();
+    for (program, expected, instead) in table {
+        let error = sandbox.run(program).await.result.unwrap_err();
+        assert_eq!(error.code, ErrorCode::Exception, "{program}: {error:?}");
+        assert!(error.message.contains(expected) && error.message.contains(instead), "{program}: {error:?}");
+    }
+    let error = sandbox.run("new Intl.NumberFormat('en').format(1)").await.result.unwrap_err();
+    assert!(error.hint.as_deref().unwrap_or_default().contains("toLocaleString()"), "{error:?}");
+    sandbox.stop().await;
+}
