@@ -197,7 +197,7 @@ impl Broker {
 /// What a program is told of the tools that were found.
 fn describe(found: &[Found], pins: &Pins) -> Vec<Value> {
     let describe = |Found { tool, score }: &Found| {
-        let schema = &tool.input_schema;
+        let schema = tool.written_input();
         let is_shown = schema.to_string().len() <= MAX_SCHEMA;
         let description = tool.description.as_deref();
         let mut entry = json!({

@@ -46,6 +46,8 @@ pub struct Hints {
     pub is_read_only: bool,
     pub is_idempotent: bool,
     pub is_destructive: bool,
+    /// Must it be called as a task? No hint, but what the server requires.
+    pub needs_task: bool,
 }
 
 impl Tool {
@@ -83,6 +85,7 @@ impl Tool {
                 is_read_only: hint("readOnlyHint").unwrap_or(false),
                 is_idempotent: hint("idempotentHint").unwrap_or(false),
                 is_destructive: hint("destructiveHint").unwrap_or(true),
+                needs_task: value["execution"]["taskSupport"] == "required",
             },
             hash: hash(raw.get()),
             raw,
@@ -96,6 +99,23 @@ impl Tool {
     /// As the server described it.
     pub fn raw(&self) -> &RawValue {
         &self.raw
+    }
+
+    /// The schema of its arguments as the server wrote it, for readers; an empty object if there is none.
+    pub fn written_input(&self) -> Value {
+        self.written_schema("inputSchema").unwrap_or_else(|| Value::Object(Map::new()))
+    }
+
+    /// The same of its results.
+    pub fn written_output(&self) -> Option<Value> {
+        self.written_schema("outputSchema")
+    }
+
+    fn written_schema(&self, key: &str) -> Option<Value> {
+        let mut declared: Map<String, Value> = serde_json::from_str(self.raw.get()).ok()?;
+        let mut schema = declared.remove(key).filter(Value::is_object)?;
+        shown::clean_schema(&mut schema);
+        Some(schema)
     }
 
     /// Checks the arguments of a call. The verdict has the path and what was expected.
@@ -248,6 +268,18 @@ mod tests {
             assert_eq!(actual.as_deref().map_err(String::as_str), expected, "{text}");
         }
         assert!(parse(&format!(r#"{{"name":"{}"}}"#, "x".repeat(300))).unwrap_err().contains("300 bytes"));
+    }
+
+    #[test]
+    fn readers_see_the_schema_as_the_server_wrote_it() {
+        let schema = r##"{"$defs":{"a":{"$anchor":"name","type":"string"}},"properties":{"k":{"$ref":"#name"}}}"##;
+        let tool = parse(&format!(r#"{{"name":"a","inputSchema":{schema}}}"#)).unwrap();
+        assert_eq!(tool.written_input(), serde_json::from_str::<Value>(schema).unwrap());
+        assert_eq!(tool.input_schema["properties"]["k"]["$ref"], "#/$defs/a");
+        assert_eq!(
+            (tool.written_output(), parse(r#"{"name":"b"}"#).unwrap().written_input()),
+            (None, serde_json::json!({}))
+        );
     }
 
     #[test]

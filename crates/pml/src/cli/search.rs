@@ -140,7 +140,7 @@ fn print_json(question: &Question, answer: &Answer) -> io::Result<()> {
                 "server": tool.id.server(),
                 "description": tool.description,
                 "signature": tool.signature(),
-                "inputSchema": tool.input_schema,
+                "inputSchema": tool.written_input(),
                 "score": rounded(*score),
             });
             if let Some(explanation) = explanation {

@@ -196,8 +196,8 @@ fn print_json(known: &Known, policy: &Policy) -> io::Result<()> {
                 "name": tool.id.tool(),
                 "description": tool.description,
                 "signature": tool.signature(),
-                "inputSchema": tool.input_schema,
-                "outputSchema": tool.output_schema,
+                "inputSchema": tool.written_input(),
+                "outputSchema": tool.written_output(),
                 "hash": tool.hash,
                 "changed": known.changed.contains(&tool.id),
             })

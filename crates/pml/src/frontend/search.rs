@@ -178,9 +178,10 @@ fn tell_tools(found: &[Found], changed: &HashSet<ToolId>, detail: Detail, room: 
         };
         if detail == Detail::Full {
             // What a call must repeat has escapes too: they are what a program writes.
-            let schema = tool.input_schema.to_string();
+            let mut input = tool.written_input();
+            let schema = input.to_string();
             let schema = visible_json(&schema);
-            let (mut input, mut output) = (tool.input_schema.clone(), tool.output_schema.clone().unwrap_or_default());
+            let mut output = tool.written_output().unwrap_or_default();
             clean(&mut input);
             clean(&mut output);
             // Half of the room at most: a schema in parts is of no use.
