@@ -12,6 +12,8 @@ const MAX_RESULTS: usize = 100;
 /// How deep, and how many members of an object.
 const MAX_DEPTH: usize = 4;
 const MAX_MEMBERS: usize = 40;
+/// Longest text that is looked at to know whether it is JSON.
+const MAX_LOOK_BYTES: usize = 64 * 1024;
 
 /// The last results, oldest first.
 #[derive(Debug, Default)]
@@ -40,10 +42,15 @@ impl Results {
     }
 }
 
-/// Is this the JSON of a text that itself begins like JSON? A long text is not copied to look at its first character.
+/// Is this the JSON of a text that is JSON itself: what a tool with an output schema returned, or a call with `raw`? Other such
+/// texts are values. Longer texts are not looked at.
 pub(super) fn is_json_text(json: &[u8]) -> bool {
-    let text = json.trim_ascii_start().strip_prefix(b"\"");
-    text.is_some_and(|text| matches!(text.trim_ascii_start().first(), Some(b'{' | b'[')))
+    let begins = |text: &[u8]| matches!(text.trim_ascii_start().first(), Some(b'{' | b'['));
+    if json.len() > MAX_LOOK_BYTES || !json.trim_ascii_start().strip_prefix(b"\"").is_some_and(begins) {
+        return false;
+    }
+    let text = serde_json::from_slice::<String>(json).unwrap_or_default();
+    serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok()
 }
 
 fn shape<'js>(value: &Value<'js>, depth: usize) -> Shape {

@@ -29,6 +29,13 @@ async fn what_is_done_to_a_result_is_explained_by_the_result() {
             4,
             "rows.split(",
         ),
+        // It begins like JSON, and is none.
+        (
+            "const list = await mcp.test.text({ text: '\"[FILE] a\\\\n[DIR] b\"' });\nreturn list.map((it) => it);",
+            "TypeError: list.map is not a function: list is a string, the result of test:text (line 1)",
+            2,
+            "list.split(",
+        ),
         (
             "const page = await mcp.test.echo({ items: [{ title: 'x' }], total: 1 });\nreturn page.map((it) => it.title);",
             "TypeError: page.map is not a function: page is an object with `items`, `total`, the result of test:echo (line 1)",
