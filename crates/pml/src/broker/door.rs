@@ -441,7 +441,8 @@ async fn execute(
 ) -> Result<Answer, CallError> {
     let Prepared { args, checked: Checked { headers, .. }, _held: held } = prepared;
     let args = Arc::new(args);
-    let result = upstream.execute(&Invocation { tool: tool.id.tool(), args, traceparent, headers }).await?;
+    let (name, needs_task) = (tool.id.tool(), tool.hints.needs_task);
+    let result = upstream.execute(&Invocation { tool: name, args, traceparent, headers, needs_task }).await?;
     drop(held);
     let checks = upstream.settings().checks_results && !result.is_error && tool.output_schema.is_some();
     // It may show what the server returned.

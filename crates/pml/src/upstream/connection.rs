@@ -123,6 +123,8 @@ pub(super) struct Request<'a> {
     /// Longest silence; progress ends it.
     pub(super) idle: Duration,
     pub(super) total: Duration,
+    /// Is it answered with a task, see [`tasks`](super::tasks)?
+    pub(super) is_task: bool,
     /// What it has besides, if it is passed on for a client.
     pub(super) passing: Option<Arc<Passing>>,
     /// Makes it a subscription, and hears what the server honours of it.
@@ -181,7 +183,8 @@ impl<'a> Request<'a> {
         let (params, headers) = (Vec::new(), Vec::new());
         let (arguments, name, traceparent, passing, acknowledged) = (None, None, None, None, None);
         let (idle, total) = (bound, bound);
-        Request { method, params, arguments, name, traceparent, headers, idle, total, passing, acknowledged }
+        let is_task = false;
+        Request { method, params, arguments, name, traceparent, headers, idle, total, is_task, passing, acknowledged }
     }
 
     /// How long its message is, about.

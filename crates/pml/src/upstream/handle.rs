@@ -28,6 +28,7 @@ use super::{
     settings::{ProcessLimits, Settings},
     state::State,
     subscriber::Wanted,
+    tasks::{self, Cancelling},
 };
 use crate::{
     catalog::Declared,
@@ -60,6 +61,8 @@ pub struct Invocation<'a> {
     pub traceparent: String,
     /// Arguments that also go into headers, where there are any.
     pub headers: Vec<(String, String)>,
+    /// Must the tool be called as a task?
+    pub needs_task: bool,
 }
 
 /// How a server is.
@@ -229,6 +232,12 @@ impl Upstream {
         let arguments = Some(Arc::clone(&invocation.args));
         let request =
             Request { arguments, ..request.with("name", serde_json::Value::from(invocation.tool).to_string()) };
+        // The server must have been reached to know whether it takes tasks.
+        let takes_task = invocation.needs_task && self.ready().await?.declared.as_deref().is_some_and(tasks::are_taken);
+        let request = match takes_task {
+            true => Request { is_task: true, ..request.with("task", format!(r#"{{"ttl":{}}}"#, total.as_millis())) },
+            false => request,
+        };
         let payload = self.perform(&request, Some(invocation.tool)).await?.map_err(from_rpc)?;
         let bytes = payload.bytes();
         let settings = Arc::clone(&self.settings);
@@ -248,7 +257,13 @@ impl Upstream {
         let status = self.ready().await?;
         match &status.connection {
             Some(connection) => {
-                let answer = connection.exchange(request).await;
+                let answer = match request.is_task {
+                    false => connection.exchange(request).await,
+                    true => {
+                        let cancelling = Cancelling { connection: Arc::clone(connection), lives: self.lives.clone() };
+                        tasks::run(connection, request, Some(cancelling)).await
+                    }
+                };
                 if answer.as_ref().is_err_and(|failure| failure.code == ErrorCode::ProviderTimeout) {
                     // Full means that it will be looked at anyway.
                     let _ = self.commands.try_send(Command::Check);
@@ -257,7 +272,10 @@ impl Upstream {
             }
             None => {
                 let limits = tool.map_or(self.settings.limits, |tool| self.settings.limits_for(tool));
-                let work = async |connection: &Connection| connection.exchange(request).await;
+                let work = async |connection: &Connection| match request.is_task {
+                    false => connection.exchange(request).await,
+                    true => tasks::run(connection, request, None).await,
+                };
                 // Large, and not needed for most servers.
                 Box::pin(self.alone(limits, status.era, work)).await
             }

@@ -34,6 +34,7 @@ mod result;
 mod settings;
 mod state;
 mod subscriber;
+mod tasks;
 mod transport;
 
 pub use self::{

@@ -92,7 +92,7 @@ async fn a_refused_call_costs_nothing_however_large_its_handles_are() {
     let mut gateway = Gateway::with(vec![fixture(Way::Stdio, "both", &[])], policy, data_dir);
     gateway.budget.set_timeout(Duration::from_secs(120));
     let program = r#"import { callTool } from "pml";
-        const big = await mcp.fix.big({ bytes: 90_000_000 });
+        const big = await mcp.fix.big({ bytes: 40_000_000 });
         const codes = new Set();
         for (let i = 0; i < 200; i++) codes.add((await callTool("fix:any", { value: big })).error.code);
         return [...codes]"#;

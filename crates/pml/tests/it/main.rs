@@ -44,6 +44,7 @@ mod servers_cli;
 mod shown;
 mod standstill;
 mod support;
+mod tasks;
 mod time;
 mod tokens;
 mod trust;

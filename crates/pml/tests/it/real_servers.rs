@@ -268,3 +268,12 @@ async fn their_declarations_satisfy_the_compiler() {
     assert!(!is_fine && said.contains("wrong.ts(1,39)"), "{said}");
     gateway.stop().await;
 }
+
+/// A published tool that must be called as a task.
+#[tokio::test]
+async fn a_published_task_is_awaited() {
+    let gateway = Gateway::start(vec![slowly(node("everything", &[]))]);
+    let value = gateway.value("return await mcp.everything.simulateResearchQuery({ topic: 'bees' })").await;
+    assert!(value.as_str().is_some_and(|report| report.contains("Topic**: bees")), "{value}");
+    gateway.stop().await;
+}

@@ -24,7 +24,9 @@ async fn is_served_soon(client: &Client<'_>) {
 fn home(gateway: &str) -> Home {
     let fixture = fixture_path();
     let command = fixture.to_str().unwrap();
-    Home::new(&format!("[gateway]\n{gateway}\n[servers.fix]\ncommand = {command:?}\n"))
+    // None of what these tests start ends by itself before they are over, however busy the machine is.
+    let limits = "[limits]\ntimeout_ms = 150000\n";
+    Home::new(&format!("{limits}[gateway]\n{gateway}\n[servers.fix]\ncommand = {command:?}\n"))
 }
 
 /// Connections on which a message has begun and does not end.
@@ -115,9 +117,9 @@ async fn programs_of_one_client_leave_turns_for_others() {
     let (greedy, modest) = (server.client(Era::Legacy).await, server.client(Era::Legacy).await);
     is_served_soon(&modest).await;
     for (code, count) in [
-        ("await new Promise((go) => setTimeout(go, 20_000)); return 1", 12),
-        ("return await mcp.fix.sleep({ ms: 20_000 })", 12),
-        ("const end = Date.now() + 20_000; while (Date.now() < end) {} return 1", 12),
+        ("await new Promise((go) => setTimeout(go, 120_000)); return 1", 12),
+        ("return await mcp.fix.sleep({ ms: 120_000 })", 12),
+        ("const end = Date.now() + 120_000; while (Date.now() < end) {} return 1", 12),
     ] {
         let runs: Vec<_> = (0..count).map(|number| greedy.run(json!(number), code).send()).collect();
         let runs = futures_util::future::join_all(runs);

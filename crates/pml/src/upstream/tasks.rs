@@ -1,0 +1,138 @@
+//! Calls that a server answers with a task, and the result later.
+//!
+//! A tool may require that it is called as a task: the server answers at once with the task's id, is asked how it is until
+//! it has ended, and is then asked for the result. Whoever makes the call notices nothing of it.
+//!
+//! **Invariant:** a task that nobody waits for any more is cancelled at its server, if the connection is shared; one with a
+//! process of its own ends with the process.
+
+use std::{sync::Arc, time::Duration};
+
+use pml_wire::ErrorCode;
+use serde::Deserialize;
+use tokio::time::{Instant, sleep};
+use tokio_util::task::TaskTracker;
+
+use super::{
+    codec::Payload,
+    connection::{Connection, Request, from_rpc},
+    failure::{Failure, Retry},
+    inbox::Answer,
+};
+use crate::catalog::Declared;
+
+/// How often a server is asked at most and at least, whatever it suggests.
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(5);
+/// How often it is asked that suggests nothing.
+const USUAL: Duration = Duration::from_millis(500);
+/// What a cancellation may take.
+const CANCEL: Duration = Duration::from_secs(5);
+
+/// Does a server take calls of tools as tasks?
+pub(super) fn are_taken(declared: &Declared) -> bool {
+    declared.capabilities.pointer("/tasks/requests/tools/call").is_some_and(|it| !it.is_null())
+}
+
+/// How a task is, as far as it matters here.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Task {
+    task_id: String,
+    status: String,
+    #[serde(default)]
+    status_message: Option<String>,
+    /// In milliseconds.
+    #[serde(default)]
+    poll_interval: Option<f64>,
+}
+
+impl Task {
+    fn of(payload: &Payload) -> Option<Task> {
+        Some(Task {
+            task_id: payload.get("taskId")?,
+            status: payload.get("status")?,
+            status_message: payload.get("statusMessage"),
+            poll_interval: payload.get("pollInterval"),
+        })
+    }
+
+    fn pause(&self) -> Duration {
+        match self.poll_interval {
+            Some(interval) if interval.is_finite() => {
+                Duration::from_millis(interval.max(0.0) as u64).clamp(SHORTEST, LONGEST)
+            }
+            _ => USUAL,
+        }
+    }
+}
+
+/// Cancels a task when it is dropped before the task's end.
+pub(super) struct Cancelling {
+    pub(super) connection: Arc<Connection>,
+    pub(super) lives: TaskTracker,
+}
+
+struct Guard {
+    cancelling: Option<Cancelling>,
+    task_id: String,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let Some(Cancelling { connection, lives }) = self.cancelling.take() else { return };
+        let task_id = std::mem::take(&mut self.task_id);
+        lives.spawn(async move {
+            // Best effort: the task may have ended by now.
+            let _ = connection.exchange(&about("tasks/cancel", &task_id, CANCEL)).await;
+        });
+    }
+}
+
+fn about<'a>(method: &'a str, task_id: &str, bound: Duration) -> Request<'a> {
+    Request::new(method, bound).with("taskId", serde_json::Value::from(task_id).to_string())
+}
+
+/// Makes a call as a task and waits for its result. The answer is that of a call.
+pub(super) async fn run(connection: &Connection, request: &Request<'_>, cancelling: Option<Cancelling>) -> Answer {
+    let until = Instant::now() + request.total;
+    let payload = match connection.exchange(request).await? {
+        Ok(payload) => payload,
+        Err(error) => return Ok(Err(error)),
+    };
+    // Some answer at once.
+    let Some(mut task) = payload.get::<Task>("task") else { return Ok(Ok(payload)) };
+    let mut guard = Guard { cancelling, task_id: task.task_id.clone() };
+    loop {
+        match task.status.as_str() {
+            "completed" | "failed" => break,
+            "cancelled" => {
+                guard.cancelling = None;
+                let why = task.status_message.map(|why| format!(": {why}")).unwrap_or_default();
+                let message = format!("the server cancelled the task{why}");
+                return Err(Failure::new(ErrorCode::ToolError, message, Retry::Never));
+            }
+            "input_required" => {
+                let message = "the task asks the user something, and nobody can be asked";
+                return Err(Failure::new(ErrorCode::InputRequired, message, Retry::Later));
+            }
+            _ => {}
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            let state = task.status_message.as_deref().unwrap_or(&task.status);
+            let message = format!("the task has not ended within {:?}; it says: {state}", request.total);
+            return Err(Failure::new(ErrorCode::ProviderTimeout, message, Retry::Later));
+        }
+        sleep(task.pause().min(left)).await;
+        let asked = connection.exchange(&about("tasks/get", &guard.task_id, request.idle)).await?;
+        let payload = asked.map_err(from_rpc)?;
+        task = Task::of(&payload).ok_or_else(|| {
+            let message = "the server does not say how its task is";
+            Failure::new(ErrorCode::ProviderProtocol, message, Retry::Later)
+        })?;
+    }
+    let answer = connection.exchange(&about("tasks/result", &guard.task_id, request.idle)).await;
+    guard.cancelling = None;
+    answer
+}
