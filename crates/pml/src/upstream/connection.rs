@@ -30,7 +30,7 @@ use super::{
     process::LastWords,
     relay::{Owner, SaidSender},
     settings::Settings,
-    transport::{Headers, Link, Outgoing},
+    transport::{Headers, Link, Outgoing, SessionStep},
 };
 use crate::{
     catalog::Declared,
@@ -144,6 +144,7 @@ pub(super) struct Passing {
 }
 
 const META: &str = "io.modelcontextprotocol/";
+const INITIALIZED: &str = "notifications/initialized";
 
 impl Passing {
     pub(super) fn new(
@@ -481,7 +482,7 @@ fn timed_out(message: String) -> Failure {
 
 /// Says that the session has begun, and waits until that is said: what comes next must not overtake it.
 pub(super) async fn initialized(link: &Link, era: Era) {
-    let method = "notifications/initialized";
+    let method = INITIALIZED;
     let message =
         Outgoing { body: body(era, None, method, &[], None, None), id: None, headers: headers(era, method, None) };
     link.deliver(message).await;
@@ -495,8 +496,11 @@ fn tell(link: &Link, era: Era, method: &'static str, params: &[(&str, Cow<'_, st
 fn headers(era: Era, method: &str, name: Option<&str>) -> Headers {
     match era {
         // The first message of a session is not in any version yet.
-        Era::Legacy(_) if method == "initialize" => Headers { is_beginning: true, ..Headers::default() },
-        Era::Legacy(version) => Headers { version: Some(version), ..Headers::default() },
+        Era::Legacy(_) if method == "initialize" => Headers { step: SessionStep::Begins, ..Headers::default() },
+        Era::Legacy(version) => {
+            let step = if method == INITIALIZED { SessionStep::Confirms } else { SessionStep::Within };
+            Headers { version: Some(version), step, ..Headers::default() }
+        }
         Era::Modern => Headers {
             version: Some(MODERN),
             method: Some(method.to_owned()),

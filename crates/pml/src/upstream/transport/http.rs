@@ -25,7 +25,7 @@ use super::{
         reading::Reading,
         settings::Secret,
     },
-    Outgoing, Plumbing, SHORT,
+    Outgoing, Plumbing, SHORT, SessionStep,
     events::{Event, Events},
 };
 use crate::room::Room;
@@ -56,10 +56,37 @@ pub(super) struct Http {
     sender: Sender,
     url: Url,
     headers: HeaderMap,
-    session: Mutex<Option<HeaderValue>>,
+    sessions: Mutex<Sessions>,
     inbox: Arc<Inbox>,
     max_bytes: usize,
     room: Room,
+}
+
+/// The sessions with the server.
+#[derive(Debug, Default)]
+struct Sessions {
+    /// The one that messages belong to.
+    current: Option<HeaderValue>,
+    /// One that was begun and not confirmed: until the server knows that it is used, nothing else may belong to it. Inside
+    /// is what the server called it, if anything.
+    begun: Option<Option<HeaderValue>>,
+}
+
+impl Sessions {
+    /// The session that a message belongs to.
+    fn of(&self, step: SessionStep) -> Option<HeaderValue> {
+        match (&self.begun, step) {
+            (_, SessionStep::Begins) => None,
+            (Some(begun), SessionStep::Confirms) => begun.clone(),
+            _ => self.current.clone(),
+        }
+    }
+
+    fn confirm(&mut self) {
+        if let Some(begun) = self.begun.take() {
+            self.current = begun;
+        }
+    }
 }
 
 /// Was a message refused by its status? Then somebody is there, but not for this.
@@ -101,20 +128,20 @@ impl Http {
             sender: sender.clone(),
             url: parse_url(url)?,
             headers: parse_headers(headers)?,
-            session: Mutex::default(),
+            sessions: Mutex::default(),
             inbox: Arc::clone(inbox),
             max_bytes: plumbing.max_message_bytes,
             room: plumbing.room.clone(),
         })
     }
 
-    fn session(&self) -> std::sync::MutexGuard<'_, Option<HeaderValue>> {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    fn sessions(&self) -> std::sync::MutexGuard<'_, Sessions> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) async fn end_session(&self) {
-        let session = self.session().take();
-        if let Some(session) = session {
+        let Sessions { current, begun } = std::mem::take(&mut *self.sessions());
+        for session in current.into_iter().chain(begun.flatten()) {
             let delete = self.sender.client.delete(self.url.clone()).headers(self.headers.clone());
             let _ = timeout(GOODBYE, self.sender.send(delete.header(SESSION, session))).await;
         }
@@ -140,20 +167,24 @@ impl Http {
                 request = request.header(name, header_text(value));
             }
         }
-        let session = self.session().clone().filter(|_| !headers.is_beginning);
+        let session = self.sessions().of(headers.step);
         let has_session = session.is_some();
         if let Some(session) = session {
             request = request.header(SESSION, session);
         }
         // Last: what is configured takes the place of ours.
         let request = request.headers(self.headers.clone()).body(body.into_string());
-        let response = self.sender.send(request).await?;
+        let response = self.sender.send(request).await;
+        if headers.step == SessionStep::Confirms {
+            self.sessions().confirm();
+        }
+        let response = response?;
         let status = response.status();
         if !status.is_success() {
             return self.refused(response, id, has_session).await;
         }
-        if headers.is_beginning {
-            *self.session() = response.headers().get(SESSION).cloned();
+        if headers.step == SessionStep::Begins {
+            self.sessions().begun = Some(response.headers().get(SESSION).cloned());
         }
         let Some(id) = id else { return Ok(()) };
         match content_type(&response) {
@@ -275,7 +306,7 @@ impl Http {
         if let Some(version) = version {
             request = request.header(VERSION, version);
         }
-        match self.session().clone() {
+        match self.sessions().current.clone() {
             Some(session) => request.header(SESSION, session),
             None => request,
         }

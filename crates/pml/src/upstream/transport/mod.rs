@@ -85,11 +85,23 @@ pub(super) struct Outgoing {
 pub(super) struct Headers {
     pub(super) version: Option<&'static str>,
     pub(super) method: Option<String>,
-    /// It begins a session, so it belongs to none.
-    pub(super) is_beginning: bool,
+    /// What it does about the session.
+    pub(super) step: SessionStep,
     pub(super) name: Option<String>,
     /// Arguments that the tool wants there, by the header's name.
     pub(super) arguments: Vec<(String, String)>,
+}
+
+/// What a message does about a session of HTTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum SessionStep {
+    /// It belongs to the session.
+    #[default]
+    Within,
+    /// It begins one, so it belongs to none.
+    Begins,
+    /// It confirms the one that was begun.
+    Confirms,
 }
 
 /// Ends the exchange of one request when dropped, where a request has one of its own.
