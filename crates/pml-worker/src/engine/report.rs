@@ -11,7 +11,7 @@ use rquickjs::{Object, Value};
 use super::{Session, deadline::Limit, inspect, raw, to_json::Failure};
 use crate::{
     last_words, memory,
-    transpile::{Blame, Source, is_explained, undefined_name},
+    transpile::{Blame, Source, function_of, is_explained, undefined_name},
 };
 
 /// Longest message that is passed on.
@@ -19,6 +19,8 @@ const MESSAGE_BYTES: usize = 8 * 1024;
 
 /// Longest name of an error.
 const NAME_BYTES: usize = 100;
+/// Classes above that of an error that are looked at.
+const MAX_CLASSES: usize = 5;
 /// Causes of an error that are followed.
 const MAX_CAUSES: usize = 3;
 
@@ -234,7 +236,10 @@ impl<'a, 'js> Reporter<'a, 'js> {
 
     /// Adds stack and code frame.
     fn locate(&self, mut report: ErrorReport, exception: &Value<'js>) -> ErrorReport {
-        let (stack, mut position) = self.source.remap_stack(&self.stack(exception));
+        let stack = self.stack(exception);
+        let made = self.source.remap_stack(&self.without_constructors(&stack, exception)).1;
+        let (stack, position) = self.source.remap_stack(&stack);
+        let mut position = made.or(position);
         if position.is_none()
             && let Some((offset, thrown)) = &*self.session.state.last_throw.borrow()
             && raw::is_same(thrown, exception)
@@ -244,6 +249,20 @@ impl<'a, 'js> Reporter<'a, 'js> {
         report.stack = stack;
         report.frame = position.map(|position| self.source.frame(position));
         report
+    }
+
+    /// The stack from where an error of a class of the program's was made: without the constructors of its classes.
+    fn without_constructors(&self, stack: &str, exception: &Value<'js>) -> String {
+        let mut names = Vec::new();
+        let mut class =
+            exception.as_object().filter(|it| it.is_error()).and_then(|it| self.object_of(it, "constructor"));
+        while let Some(function) = class.filter(|_| names.len() < MAX_CLASSES) {
+            names.extend(self.text_of(&function, "name"));
+            class = function.get_prototype();
+        }
+        let is_constructor =
+            |line: &&str| function_of(line).is_some_and(|name| names.iter().any(|class| class == name));
+        stack.lines().skip_while(is_constructor).collect::<Vec<_>>().join("\n")
     }
 
     /// Where an error was made, as the engine noted it, not as the program may have set it.

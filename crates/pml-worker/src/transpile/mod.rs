@@ -46,7 +46,7 @@ use pml_wire::{
 pub(crate) use self::{
     blame::{Blame, Given, Shape, is_explained, undefined_name},
     probe::Branch,
-    source::{Source, innermost, nearest},
+    source::{Source, function_of, innermost, nearest},
 };
 use self::{fence::Unfenced, source::Mapped};
 

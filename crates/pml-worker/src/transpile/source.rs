@@ -217,6 +217,11 @@ pub(crate) fn innermost(stack: &str) -> Option<(u32, u32)> {
     stack.lines().find_map(StackFrame::parse).map(|frame| (frame.line, frame.column))
 }
 
+/// The function of the program that a line of an engine's stack names.
+pub(crate) fn function_of(line: &str) -> Option<&str> {
+    StackFrame::parse(line)?.function
+}
+
 /// The candidate that `name` is most likely a slip of, if one is near enough.
 pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     candidates

@@ -517,7 +517,7 @@ fn check(target: &str, args: &RawValue) -> Result<ToolId, CallError> {
     })?;
     if !args.get().starts_with('{') {
         let start: String = args.get().chars().take(40).collect();
-        let message = format!("the arguments must be an object, not {start}");
+        let message = format!("the arguments must be one object, such as {{ name: value }}, not {start}");
         return Err(CallError::new(ErrorCode::InvalidArguments, message));
     }
     Ok(tool)

@@ -10,6 +10,7 @@ mod bytes;
 mod changed;
 mod cli;
 mod clients;
+mod corpus;
 mod costly;
 mod data_folder;
 mod escape;

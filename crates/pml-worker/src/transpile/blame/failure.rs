@@ -37,6 +37,8 @@ enum Failure<'m> {
     Set(&'m str, &'m str),
     /// What was to be taken apart, or is no object.
     Nothing,
+    /// `reduce` of an empty array, without an initial value.
+    Empty,
 }
 
 impl Failure<'_> {
@@ -50,6 +52,7 @@ impl Failure<'_> {
             "not a constructor" => Failure::NotAConstructor,
             "value is not iterable" => Failure::NotIterable,
             "Cannot convert undefined or null to object" => Failure::Nothing,
+            "empty array" => Failure::Empty,
             _ => {
                 let (rest, is_read) = match message.strip_prefix("cannot read property '") {
                     Some(rest) => (rest, true),
@@ -70,6 +73,7 @@ impl Failure<'_> {
             Failure::NotAConstructor => operation.kind == Kind::New,
             Failure::NotIterable => operation.kind == Kind::Iterate,
             Failure::Nothing => operation.kind == Kind::TakeApart,
+            Failure::Empty => false, // always a function of the engine's
             Failure::Read(_, "Symbol.iterator") => operation.kind == Kind::Iterate,
             Failure::Read(_, name) => {
                 operation.kind == Kind::Read && operation.property.is_none_or(|property| property == *name)
@@ -114,10 +118,15 @@ pub(in crate::transpile) fn explain(
     let teller = Teller { knowledge, source, javascript: &javascript };
     if let Some(native) = native {
         let call = at_place().find(|it| matches!(it.kind, Kind::Call | Kind::New) && names(it, native))?;
+        if let Failure::Empty = failure {
+            return teller.empty(call);
+        }
         let argument = call.arguments.first().and_then(Argument::as_expression);
         return Some(teller.argument(&failure, call, argument));
     }
-    let operation = at_place().find(|operation| failure.fits(operation))?;
+    // Of `list[i].name`, both reads have the same place: one whose property is written out and is the failure's goes first.
+    let fitting = || at_place().filter(|operation| failure.fits(operation));
+    let operation = fitting().find(|operation| operation.property.is_some()).or_else(|| fitting().next())?;
     let mut blame = teller.operation(&failure, operation)?;
     blame.position = teller.position(operation.start);
     Some(blame)
@@ -240,9 +249,21 @@ impl<'a> Teller<'_, 'a> {
         Blame { message: format!("{callee}({text}): {text} is {what}{is}"), hint, position: None }
     }
 
+    /// `list.reduce(…)` of a list that is empty.
+    fn empty(&self, call: &Operation<'a>) -> Option<Blame> {
+        let callee = call.subject?.get_inner_expression().as_member_expression()?;
+        let (method, list) = (callee.static_property_name()?, self.text(callee.object()));
+        let known = self.knowledge.of(callee.object());
+        let is = known.map_or_else(|| "an empty array".to_owned(), |known| self.describe(&known));
+        let message = format!("{method} of empty array with no initial value: {list} is {is}");
+        let hint = format!("give `{list}.{method}` an initial value as its second argument");
+        Some(Blame { message, hint: Some(hint), position: None })
+    }
+
     /// What a value is, and where it came from.
     fn describe(&self, known: &Known) -> String {
         let what = match known.is_promise {
+            true if known.shape == Shape::Unknown => "a promise".to_owned(),
             true => format!("a promise of {}", known.shape.describe()),
             false => known.shape.describe(),
         };

@@ -36,6 +36,11 @@ impl Known {
         Known { shape, origin: None, is_part: false, is_promise: false }
     }
 
+    /// What it is once it has been awaited, if that is known.
+    fn awaited(self) -> Option<Known> {
+        (self.shape != Shape::Unknown).then_some(Known { is_promise: false, ..self })
+    }
+
     fn part(self, shape: Option<Shape>) -> Option<Known> {
         (!self.is_promise).then_some(Known { shape: shape?, is_part: true, ..self })
     }
@@ -66,10 +71,7 @@ impl<'a> Knowledge<'_, 'a> {
                 Some(Known::plain(Shape::Function))
             }
             Expression::ArrayExpression(_) => Some(Known::plain(Shape::Array(None, None))),
-            Expression::AwaitExpression(it) => {
-                let known = self.value(&it.argument, steps)?;
-                Some(Known { is_promise: false, ..known })
-            }
+            Expression::AwaitExpression(it) => self.value(&it.argument, steps)?.awaited(),
             Expression::Identifier(name) => {
                 let reference = self.semantic.scoping().get_reference(name.reference_id.get()?);
                 match reference.symbol_id() {
@@ -101,6 +103,11 @@ impl<'a> Knowledge<'_, 'a> {
         {
             return self.result(&tool.value, call.span, true);
         }
+        if let Expression::Identifier(name) = call.callee.get_inner_expression()
+            && self.is_async(name)
+        {
+            return Some(Known { is_promise: true, ..Known::plain(Shape::Unknown) });
+        }
         if call.callee.is_specific_member_access("JSON", "stringify") {
             return Some(Known::plain(Shape::Text { is_json: true }));
         }
@@ -127,9 +134,9 @@ impl<'a> Knowledge<'_, 'a> {
     /// What a tool gave, or its envelope.
     fn result(&self, tool: &str, span: Span, is_envelope: bool) -> Option<Known> {
         let place = if is_envelope { None } else { Some((self.places)(span.start)?) };
-        let given = self.results.iter().find(|given| given.tool == tool && given.place == place)?;
-        let shape = given.shape.clone()?;
-        let shape = match is_envelope {
+        let given = self.results.iter().find(|given| given.tool == tool && given.place == place);
+        let shape = given.and_then(|given| given.shape.clone()).unwrap_or(Shape::Unknown);
+        let shape = match is_envelope && shape != Shape::Unknown {
             true => Shape::Object(vec![
                 ("success".to_owned(), Shape::Boolean),
                 ("result".to_owned(), shape),
@@ -153,6 +160,22 @@ impl<'a> Knowledge<'_, 'a> {
         matches!(callee.get_inner_expression(), Expression::Identifier(name) if name.name == "callTool")
     }
 
+    /// Is this the name of an async function of the program?
+    fn is_async(&self, name: &IdentifierReference<'a>) -> bool {
+        let scoping = self.semantic.scoping();
+        let symbol = name.reference_id.get().and_then(|id| scoping.get_reference(id).symbol_id());
+        let Some(symbol) = symbol.filter(|symbol| !scoping.symbol_is_mutated(*symbol)) else { return false };
+        match self.semantic.nodes().kind(scoping.symbol_declaration(symbol)) {
+            AstKind::Function(it) => it.r#async && !it.generator,
+            AstKind::VariableDeclarator(it) => match it.init.as_ref().map(Expression::get_inner_expression) {
+                Some(Expression::ArrowFunctionExpression(it)) => it.r#async,
+                Some(Expression::FunctionExpression(it)) => it.r#async && !it.generator,
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
     /// The value that a variable was declared with, unless it is assigned to later.
     fn symbol(&self, symbol: SymbolId, steps: usize) -> Option<Known> {
         let scoping = self.semantic.scoping();
@@ -165,8 +188,7 @@ impl<'a> Knowledge<'_, 'a> {
         match nodes.kind(declaration) {
             AstKind::VariableDeclarator(it) => {
                 if let Some((pattern, value)) = awaited_part(it, symbol) {
-                    let known = self.value(value, steps)?;
-                    return follow(pattern, &is_this, Known { is_promise: false, ..known });
+                    return follow(pattern, &is_this, self.value(value, steps)?.awaited()?);
                 }
                 let known = match &it.init {
                     Some(init) => self.value(init, steps),

@@ -89,7 +89,10 @@ impl<'a> Visit<'a> for Finder<'a> {
                 self.add(Kind::Read, it.span.start, Some(&it.object), Some(it.property.name.as_str()));
             }
             AstKind::ComputedMemberExpression(it) => {
-                let name = it.static_property_name().map(|name| name.as_str());
+                let name = match &it.expression {
+                    Expression::NumericLiteral(number) => number.raw.as_ref().map(|raw| raw.as_str()),
+                    _ => it.static_property_name().map(|name| name.as_str()),
+                };
                 self.add(Kind::Read, it.span.start, Some(&it.object), name);
             }
             AstKind::NewExpression(it) => {

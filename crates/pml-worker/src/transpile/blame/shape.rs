@@ -20,6 +20,8 @@ pub(crate) enum Shape {
     Object(Vec<(String, Shape)>),
     /// Something else, with its own methods.
     Other,
+    /// What a promise will give, which has not come yet.
+    Unknown,
 }
 
 /// What a tool gave.
@@ -113,6 +115,7 @@ impl Shape {
                 text
             }
             Shape::Other => "an object".to_owned(),
+            Shape::Unknown => "a value".to_owned(),
         }
     }
 }
