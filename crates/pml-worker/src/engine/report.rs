@@ -11,7 +11,7 @@ use rquickjs::{Object, Value};
 use super::{Session, deadline::Limit, inspect, raw, to_json::Failure};
 use crate::{
     last_words, memory,
-    transpile::{Blame, Source, function_of, is_explained, undefined_name},
+    transpile::{Blame, MODULE_EXPORTS, Source, function_of, is_explained, undefined_name},
 };
 
 /// Longest message that is passed on.
@@ -26,21 +26,7 @@ const MAX_CAUSES: usize = 3;
 
 /// Names that programs expect from other places, and what to do here instead.
 const ABSENT: [(&[&str], &str); 7] = [
-    // Not `result`: a program that has no such variable seldom means the function.
-    (
-        &[
-            "searchTools",
-            "callTool",
-            "callToolsBatch",
-            "readResource",
-            "listResources",
-            "getPrompt",
-            "progress",
-            "ToolError",
-            "ResultHandle",
-        ],
-        "is in the module \"pml\": import it from there, or write `pml.` in front",
-    ),
+    (&MODULE_EXPORTS, "is in the module \"pml\": import it from there, or write `pml.` in front"),
     (
         &["fetch", "XMLHttpRequest", "WebSocket", "EventSource", "Request", "Response", "FormData"],
         "is not available here; call an MCP tool instead",
@@ -117,7 +103,9 @@ impl<'a, 'js> Reporter<'a, 'js> {
 
     /// The name that an unknown one was probably meant to be.
     fn misspelt(&self, message: &str) -> Option<String> {
+        // A program that has no variable `result` seldom means the function of that name.
         let name = message.strip_suffix(" is not defined")?.trim_matches('\'');
+        let name = Some(name).filter(|name| *name != "result")?;
         let near = undefined_name(self.source, name)?;
         Some(format!("did you mean `{near}`?"))
     }

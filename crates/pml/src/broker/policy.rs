@@ -123,11 +123,15 @@ fn permits(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Linear in the text for each star, so that no pattern takes long.
+/// Does a text match a pattern, in which a star stands for anything?
 pub(super) fn matches(pattern: &str, text: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let Some(rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
-    let mut rest = rest;
+    consists_of(pattern.split('*'), text)
+}
+
+/// Does a text begin with the first of these parts and end with the last, with the others in between, in order? Linear in
+/// the text for each part, so that no pattern takes long.
+pub(super) fn consists_of<'a>(mut parts: impl Iterator<Item = &'a str>, text: &str) -> bool {
+    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
     let mut parts = parts.peekable();
     if parts.peek().is_none() {
         return rest.is_empty();

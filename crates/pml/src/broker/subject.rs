@@ -100,12 +100,11 @@ impl Broker {
         let SubjectRequest { execution, id, subject, method, params, mut meta, relay, owner } = request;
         let is_heavy = params.values().any(work::is_heavy);
         let params = work::weighed(is_heavy, move |_| {
-            let params = Value::Object(params);
-            (hash(&params.to_string()), params)
+            let text = serde_json::to_string(&params).expect("JSON serializes");
+            (hash(&text), params)
         });
         let (sha256, params) = params.await;
         record.args_sha256 = sha256;
-        let Value::Object(params) = params else { unreachable!("they are an object") };
         let upstream = self.admit_about(&subject, record)?;
         meta.entry("traceparent").or_insert_with(|| traceparent(execution, id).into());
         // Over HTTP, what a request is about is in a header too; a completion is about a value.

@@ -125,7 +125,13 @@ impl Home {
     pub(crate) async fn http(&self, args: &[&str]) -> Server {
         let mut all = vec!["--http", "127.0.0.1:0"];
         all.extend(args);
-        let mut child = self.serve(&all).spawn().unwrap();
+        let serve = self.serve(&all);
+        // With as few open files as some systems allow at first. The shell becomes pml, so its process is pml's.
+        let mut shell = self.command("sh");
+        shell.args(["-c", r#"ulimit -Sn 256 && exec "$0" "$@""#]).arg(serve.as_std().get_program());
+        shell.args(serve.as_std().get_args());
+        shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = shell.spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         timeout(PATIENCE, stderr.read_line(&mut line)).await.unwrap().unwrap();

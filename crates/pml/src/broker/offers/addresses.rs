@@ -9,6 +9,8 @@
 
 use std::collections::BTreeSet;
 
+use super::super::policy::consists_of;
+
 /// The scheme of addresses that name their server.
 const SCHEME: &str = "pml:";
 
@@ -148,25 +150,11 @@ fn rivals<'a>(offers: &[Offer<'a>], server: &str, template: &str) -> BTreeSet<&'
 
 /// Can an address be made of a template? Its fixed parts must be there, in their order.
 fn covers(template: &str, uri: &str) -> bool {
-    let mut parts = template.split('{').enumerate().map(|(index, part)| match index {
+    let fixed = template.split('{').enumerate().map(|(index, part)| match index {
         0 => part,
         _ => part.split_once('}').map_or("", |(_, fixed)| fixed),
     });
-    let Some(mut rest) = parts.next().and_then(|first| uri.strip_prefix(first)) else { return false };
-    let mut parts = parts.peekable();
-    if parts.peek().is_none() {
-        return rest.is_empty();
-    }
-    while let Some(part) = parts.next() {
-        if parts.peek().is_none() {
-            return rest.ends_with(part);
-        }
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    true
+    consists_of(fixed, uri)
 }
 
 #[cfg(test)]
