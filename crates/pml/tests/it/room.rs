@@ -116,12 +116,17 @@ async fn programs_of_one_client_leave_turns_for_others() {
     let server = home.http(&[]).await;
     let (greedy, modest) = (server.client(Era::Legacy).await, server.client(Era::Legacy).await);
     is_served_soon(&modest).await;
-    for (code, count) in [
+    for (round, (code, count)) in [
         ("await new Promise((go) => setTimeout(go, 120_000)); return 1", 12),
         ("return await mcp.fix.sleep({ ms: 120_000 })", 12),
         ("const end = Date.now() + 120_000; while (Date.now() < end) {} return 1", 12),
-    ] {
-        let runs: Vec<_> = (0..count).map(|number| greedy.run(json!(number), code).send()).collect();
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        // Other ids than before: those requests may not have ended yet.
+        let runs: Vec<_> =
+            (0..count).map(|number| greedy.run(json!(format!("{round}-{number}")), code).send()).collect();
         let runs = futures_util::future::join_all(runs);
         let others = async {
             let waiting = async {
@@ -131,7 +136,9 @@ async fn programs_of_one_client_leave_turns_for_others() {
                 // Until those that can have begun.
                 tokio::time::sleep(Duration::from_millis(500)).await;
             };
-            timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{code}: not all of them wait or run"));
+            if timeout(PATIENCE, waiting).await.is_err() {
+                panic!("{code}: {:?} wait or run", server.metric("pml_runs_in_flight").await);
+            }
             is_served_soon(&modest).await;
             is_served_soon(&modest).await;
         };
