@@ -41,6 +41,8 @@ const CLOSE_WATCH: Duration = Duration::from_micros(150);
 
 /// A worker that is gone this soon, without a word, was gone before it got the program.
 const DIED_WAITING: Duration = Duration::from_millis(20);
+/// How often a program is given to a worker, if each is gone at once.
+const MAX_ATTEMPTS: usize = 5;
 /// Tools that are named in a warning about calls that were not awaited.
 const MAX_NAMES: usize = 20;
 /// How often a run that is busy moving frames lets others have their turn.
@@ -287,17 +289,18 @@ impl Run<'_> {
             },
         };
         let init = serde_json::to_vec(&init).expect("plain data serializes");
-        let started = Instant::now();
+        // A worker that is gone at once had died waiting, in the pool. And if it had not, the program has done nothing that
+        // can be seen, so it may begin again. If what workers are forked from has died, those that wait die one after another.
+        for _ in 1..MAX_ATTEMPTS {
+            let started = Instant::now();
+            match self.attempt(pool, &init, cancel).await? {
+                Attempt::Over(result) => return result,
+                Attempt::Lost(_) if !self.has_heard && started.elapsed() < DIED_WAITING => {}
+                Attempt::Lost(report) => return Err(report),
+            }
+        }
         match self.attempt(pool, &init, cancel).await? {
             Attempt::Over(result) => result,
-            // The worker was gone at once: it had died waiting, in the pool. And if it had not, the
-            // program has done nothing that can be seen, so it may begin again.
-            Attempt::Lost(_) if !self.has_heard && started.elapsed() < DIED_WAITING => {
-                match self.attempt(pool, &init, cancel).await? {
-                    Attempt::Over(result) => result,
-                    Attempt::Lost(report) => Err(report),
-                }
-            }
             Attempt::Lost(report) => Err(report),
         }
     }
