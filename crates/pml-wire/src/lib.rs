@@ -7,6 +7,7 @@
 //! * [`hardening`]: what a worker reports about its jail.
 //! * [`json`]: checks on JSON text that is passed on unparsed.
 //! * [`mod@line`]: JSON text for transports that frame messages by lines.
+//! * [`trace`]: the record of one execution, as it is stored and sent.
 //! * [`walk`]: goes through the values of a JSON text, with the path to each.
 //!
 //! **Invariant:** this crate does no I/O and knows no clock, so jailed code may depend on it.
@@ -18,6 +19,7 @@ pub mod id;
 pub mod json;
 pub mod line;
 pub mod message;
+pub mod trace;
 pub mod walk;
 
 pub use error::ErrorCode;
