@@ -3,16 +3,13 @@
 //! Nobody who publishes waits. A listener that is too slow loses the oldest events and is told how
 //! many; what it sees otherwise is complete and in order.
 
-use std::{
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::sync::Arc;
 
 use pml_wire::{ErrorCode, ToolId, message::LogLevel};
 use serde::Serialize;
 use tokio::sync::broadcast;
 
-use crate::audit::Decision;
+use crate::{audit::Decision, clock::now_millis};
 
 /// Events that a listener may be behind.
 const BACKLOG: usize = 1024;
@@ -154,12 +151,6 @@ impl Listener {
     pub fn lost(&self) -> u64 {
         self.lost
     }
-}
-
-/// Milliseconds since 1970.
-pub fn now_millis() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

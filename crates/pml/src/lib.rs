@@ -20,18 +20,24 @@
 //! * [`files`]: who may have written what pml reads, and who may read what pml writes.
 //! * [`error`]: an error as it crosses a boundary.
 //! * [`shown`]: text of others, made fit to be shown.
+//! * [`rate`]: so many a minute.
+//! * [`digest`]: SHA-256.
+//! * [`clock`]: the time of day.
 
 pub mod audit;
 pub mod broker;
 pub mod catalog;
 pub mod cli;
 pub mod clients;
+pub mod clock;
 pub mod config;
+pub mod digest;
 pub mod error;
 pub mod events;
 pub mod execution;
 pub mod files;
 pub mod frontend;
+pub mod rate;
 pub mod room;
 pub mod sandbox;
 pub mod serve;

@@ -19,14 +19,15 @@ use super::{
     normalise::{self, JsonTexts},
     offers::Lists,
     policy::{OnChange, Policy},
-    rate::Bucket,
     record::{Record, Sinks, traceparent},
     sharing::{Key, Sharing},
 };
 use crate::{
     audit::{Audit, Decision},
-    catalog::{Catalog, Finder, Pace, Pins, Snapshot, Source, TooSlow, Tool, hash},
+    catalog::{Catalog, Finder, Pace, Pins, Snapshot, Source, TooSlow, Tool},
+    digest::sha256,
     events::Bus,
+    rate::Bucket,
     room::{Charge, Room},
     upstream::{CallResult, Fleet, Invocation, Item, Settings, Upstream},
     work::{self, AT_ONCE_BYTES, Waiter},
@@ -360,10 +361,10 @@ struct Checked {
 /// A hash of JSON text. A long one is worked out elsewhere.
 async fn digest(text: &RawValue) -> String {
     match text.get().len() <= AT_ONCE_BYTES {
-        true => hash(text.get()),
+        true => sha256(text.get()),
         false => {
             let text = text.to_owned();
-            work::elsewhere(move |_| hash(text.get())).await
+            work::elsewhere(move |_| sha256(text.get())).await
         }
     }
 }
@@ -386,7 +387,7 @@ async fn prepare(
         let stands_in = args.have_stand_ins();
         let args = args.fill(&tool.input_schema)?;
         if stands_in {
-            record.args_sha256 = hash(args.get());
+            record.args_sha256 = sha256(args.get());
         }
         if let Ok(checked) = check_arguments(tool, &args, Pace::Quick) {
             return Ok(Prepared { args, checked: checked?, _held: held });
@@ -403,7 +404,7 @@ async fn prepare(
     let work = move |_: &Waiter| {
         let args = args.fill(&tool.input_schema)?;
         let checked = check_arguments(&tool, &args, Pace::Thorough).unwrap_or_else(|TooSlow| Ok(Checked::default()));
-        Ok::<_, CallError>((hash(args.get()), checked.map(|checked| (args, checked))))
+        Ok::<_, CallError>((sha256(args.get()), checked.map(|checked| (args, checked))))
     };
     let (sha256, checked) = work::elsewhere(work).await?;
     record.args_sha256 = sha256;

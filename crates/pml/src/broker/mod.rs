@@ -22,7 +22,6 @@ mod passthrough;
 mod policy;
 mod preflight;
 mod questions;
-mod rate;
 mod record;
 mod search;
 mod sharing;
@@ -36,7 +35,6 @@ pub use self::{
     offers::{Items, Listed, NoHolder, Resource},
     passthrough::Passthrough,
     policy::{OnChange, Policy},
-    rate::Bucket,
     search::{Findings, Question, rounded, whole},
     subject::{Subject, SubjectKind, SubjectRequest},
 };

@@ -14,7 +14,7 @@ use super::{
     record::{Record, traceparent},
 };
 use crate::{
-    catalog::hash,
+    digest::sha256,
     upstream::{Forward, Owner, RpcError, Said, Whole},
     work::{self, Waiter},
 };
@@ -50,8 +50,8 @@ impl Broker {
         let (tool, upstream) = self.admit(&tool, true, record).await?;
         let is_heavy = params.get("arguments").is_some_and(work::is_heavy);
         (params, record.args_sha256) = work::weighed(is_heavy, move |_| {
-            let sha256 = hash(&params.get("arguments").map(Value::to_string).unwrap_or_default());
-            (params, sha256)
+            let digest = sha256(params.get("arguments").map(Value::to_string).unwrap_or_default());
+            (params, digest)
         })
         .await;
         let name = tool.id.tool();

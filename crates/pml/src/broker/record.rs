@@ -8,7 +8,8 @@ use tokio::time::Instant;
 use super::handler::Answer;
 use crate::{
     audit::{Audit, Decision, Entry},
-    events::{Body, Bus, now_millis},
+    clock::now_millis,
+    events::{Body, Bus},
 };
 
 /// Where records go.

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     audit::Decision,
-    catalog::hash,
+    digest::sha256,
     upstream::{Forward, Owner, RpcError, Said, Upstream, Watch, Whole},
     work,
 };
@@ -99,12 +99,12 @@ impl Broker {
     ) -> Result<Result<Whole, RpcError>, CallError> {
         let SubjectRequest { execution, id, subject, method, params, mut meta, relay, owner } = request;
         let is_heavy = params.values().any(work::is_heavy);
-        let params = work::weighed(is_heavy, move |_| {
+        let hashed = work::weighed(is_heavy, move |_| {
             let text = serde_json::to_string(&params).expect("JSON serializes");
-            (hash(&text), params)
+            (sha256(&text), params)
         });
-        let (sha256, params) = params.await;
-        record.args_sha256 = sha256;
+        let params;
+        (record.args_sha256, params) = hashed.await;
         let upstream = self.admit_about(&subject, record)?;
         meta.entry("traceparent").or_insert_with(|| traceparent(execution, id).into());
         // Over HTTP, what a request is about is in a header too; a completion is about a value.
@@ -116,7 +116,7 @@ impl Broker {
     /// Watches a resource, see [`Upstream::watch`].
     pub async fn watch(&self, subject: &Subject) -> Result<Watch, CallError> {
         let mut record = self.record_about((ExecutionId::mint(), CallId(1)), subject, "resources/subscribe");
-        record.args_sha256 = hash(&subject.name);
+        record.args_sha256 = sha256(&subject.name);
         let outcome = match self.admit_about(subject, &mut record) {
             Ok(upstream) => upstream.watch(&subject.name).await.map_err(CallError::from),
             Err(error) => Err(error),

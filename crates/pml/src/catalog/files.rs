@@ -2,14 +2,16 @@
 
 use std::{io, path::Path};
 
-use super::tool::hash;
-use crate::files::{self, Kind, Sync};
+use crate::{
+    digest::sha256,
+    files::{self, Kind, Sync},
+};
 
 /// The name of a file about a server, and of whatever else tells it from others. A server's name may hold anything; the
 /// digest makes the file's own.
 pub(super) fn name(server: &str, identity: &str, extension: &str) -> String {
     let readable: String = server.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(40).collect();
-    let digest = hash(&format!("{server}\0{identity}"));
+    let digest = sha256(format!("{server}\0{identity}"));
     format!("{readable}-{}.{extension}", &digest[..16])
 }
 

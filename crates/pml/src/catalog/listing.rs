@@ -7,10 +7,8 @@ use std::{
 
 use serde_json::value::RawValue;
 
-use super::{
-    tool::{Tool, hash},
-    typescript::alias,
-};
+use super::{tool::Tool, typescript::alias};
+use crate::digest::sha256;
 
 /// The tools of one server, sorted by name.
 #[derive(Debug)]
@@ -79,7 +77,7 @@ impl Listing {
         }
         let all: String = tools.values().map(|tool| tool.hash.as_str()).collect();
         let aliases = unique_aliases(tools.keys());
-        Listing { server: server.to_owned(), tools, aliases, hash: hash(&all), source, warnings }
+        Listing { server: server.to_owned(), tools, aliases, hash: sha256(&all), source, warnings }
     }
 
     /// The tool of that name, or of that alias.

@@ -32,5 +32,5 @@ pub use self::{
     schema::{Pace, TooSlow, Verdict, nearest},
     snapshot::{Catalog, Snapshot},
     text_arguments::wants_text,
-    tool::{Hints, Tool, hash},
+    tool::{Hints, Tool},
 };

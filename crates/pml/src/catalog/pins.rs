@@ -29,10 +29,11 @@ use serde_json::{
 use super::{
     files,
     listing::{Listing, Source},
-    tool::{Tool, hash},
+    tool::Tool,
 };
 use crate::{
-    events::now_millis,
+    clock::now_millis,
+    digest::sha256,
     files::{Kind, append, make_folder},
 };
 
@@ -425,7 +426,7 @@ fn sorted(value: Value) -> Value {
 }
 
 fn digest(form: &Value) -> String {
-    hash(&form.to_string())
+    sha256(form.to_string())
 }
 
 /// A form to be kept, unless it is too long or there is no room for it.

@@ -1,10 +1,9 @@
 //! One tool, as its server describes it.
 
-use std::{fmt::Write, sync::OnceLock};
+use std::sync::OnceLock;
 
 use pml_wire::{ToolId, id::ToolIdError};
 use serde_json::{Map, Value, value::RawValue};
-use sha2::{Digest, Sha256};
 
 use super::{
     header_arguments::{HeaderArgument, header_arguments},
@@ -14,7 +13,10 @@ use super::{
     typescript::{self, Declared, Returned},
     unknown::unknown,
 };
-use crate::shown::{self, visible};
+use crate::{
+    digest::sha256,
+    shown::{self, visible},
+};
 
 /// What the names of resources and prompts begin with in the policy and the audit log, behind that of the server.
 const RESERVED: [&str; 2] = ["resource:", "prompt:"];
@@ -87,7 +89,7 @@ impl Tool {
                 is_destructive: hint("destructiveHint").unwrap_or(true),
                 needs_task: value["execution"]["taskSupport"] == "required",
             },
-            hash: hash(raw.get()),
+            hash: sha256(raw.get()),
             raw,
             input: OnceLock::new(),
             output: OnceLock::new(),
@@ -223,16 +225,6 @@ fn wrapper(schema: &Value) -> Option<String> {
         _ => false,
     };
     (is_wrapper && schema["type"] == "object").then(|| key.clone())
-}
-
-/// SHA-256, as hexadecimal digits.
-pub fn hash(text: &str) -> String {
-    let mut digits = String::with_capacity(64);
-    for byte in Sha256::digest(text.as_bytes()) {
-        // Writing to a String cannot fail.
-        let _ = write!(digits, "{byte:02x}");
-    }
-    digits
 }
 
 #[cfg(test)]

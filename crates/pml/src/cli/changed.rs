@@ -20,9 +20,9 @@ use super::{
 use crate::{
     catalog::{Change, nearest},
     clients,
+    clock::now_millis,
     config::Config,
     error::Error,
-    events::now_millis,
     serve::Services,
     shown::visible,
     upstream::Failure,

@@ -19,9 +19,9 @@ use super::{
 };
 use crate::{
     clients,
+    clock::now_millis,
     config::{self, Difference, File, Record, Store},
     error::Error,
-    events::now_millis,
     shown::visible,
 };
 

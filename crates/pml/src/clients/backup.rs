@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Document, Format, files};
-use crate::{catalog::hash, error::Error, files as own_files};
+use crate::{digest::sha256, error::Error, files as own_files};
 
 /// So many ways back are kept.
 const MAX_BACKUPS: usize = 20;
@@ -157,7 +157,7 @@ fn write_all(changes: &[Change], backup: &Path, record: &mut Record) -> Result<(
             is_toml: change.format == Format::Toml,
             copy,
             mode,
-            hash: hash(&change.after),
+            hash: sha256(&change.after),
             edits: change.edits.clone(),
             folders,
         });
@@ -189,7 +189,7 @@ pub fn undo(folder: &Path, command: &str, client: Option<&str>, is_forced: bool)
             None => None,
         };
         let current = files::read(&file.path)?;
-        let is_untouched = current.as_deref().is_some_and(|text| hash(text) == file.hash);
+        let is_untouched = current.as_deref().is_some_and(|text| sha256(text) == file.hash);
         found.push(current.clone().unwrap_or_default());
         plans.push(match (is_untouched, entries_back(file, current.as_deref()), is_forced) {
             (false, Some(text), _) => (file, Some(text), Restored::Entries, None),

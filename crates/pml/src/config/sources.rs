@@ -21,7 +21,7 @@ use super::{
     variable,
 };
 use crate::{
-    catalog::hash,
+    digest::sha256,
     error::Error,
     files::{self, Kind, Problem},
 };
@@ -253,7 +253,7 @@ fn find_project(sources: &Sources, own: Option<&Path>, before: &Project) -> Proj
             if settings.is_empty() {
                 settings.push("in comments or notation only".to_owned());
             }
-            let distrust = Distrust::Changed { sha256: hash(&text), settings };
+            let distrust = Distrust::Changed { sha256: sha256(&text), settings };
             held(before, sources, path, distrust)
         }
     }

@@ -16,9 +16,9 @@ use pml_wire::ErrorCode;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    catalog::hash,
+    clock::now_millis,
+    digest::sha256,
     error::Error,
-    events::now_millis,
     files::{self, Kind, Sync},
 };
 
@@ -43,7 +43,7 @@ pub struct Record {
 impl Record {
     /// Is this the text that was trusted?
     pub fn covers(&self, text: &str) -> bool {
-        self.sha256 == hash(text)
+        self.sha256 == sha256(text)
     }
 }
 
@@ -99,7 +99,7 @@ impl Store {
             return Err(Error::new(ErrorCode::ConfigInvalid, message));
         }
         let record =
-            Record { path: path.to_owned(), sha256: hash(text), trusted_at: now_millis(), text: text.to_owned() };
+            Record { path: path.to_owned(), sha256: sha256(text), trusted_at: now_millis(), text: text.to_owned() };
         self.change(|records| {
             records.retain(|other| other.path != record.path);
             records.push(record);

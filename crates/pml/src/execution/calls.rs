@@ -17,7 +17,8 @@ use super::{
     vault::{Limits, Told, Vault, Weighed, weigh},
 };
 use crate::{
-    broker::{Answer, Bucket, CallHandler, HandlerFuture, Notices, ToolCall},
+    broker::{Answer, CallHandler, HandlerFuture, Notices, ToolCall},
+    rate::Bucket,
     room::Room,
     work::{self, AT_ONCE_BYTES, Waiter},
 };

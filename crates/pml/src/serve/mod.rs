@@ -23,8 +23,9 @@ use crate::{
     audit::{Audit, ToolLine},
     broker::{Broker, Parts, Policy},
     catalog::{Cache, Catalog, Change, Finder, LoadModel, Pins, load_model},
+    clock::now_millis,
     error::Error,
-    events::{Bus, now_millis},
+    events::Bus,
     room::Room,
     upstream::{
         self, Context, Fleet, Settings, Target,

@@ -21,7 +21,7 @@ use axum::{
 };
 
 use super::{super::results::Caller, HEAD_BYTES, OPEN, Web, plain, visitors::Visitor};
-use crate::{broker::Bucket, catalog::hash};
+use crate::{digest::sha256, rate::Bucket};
 
 /// Requests without the right token that one address may make in a minute.
 const FAILURES: NonZeroU32 = NonZeroU32::new(60).expect("not zero");
@@ -153,8 +153,8 @@ impl Guard {
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
         });
         // Hashes are compared, so how long that takes says nothing about the token.
-        let digest = hash(token);
-        match given.is_some_and(|given| hash(given) == digest) {
+        let digest = sha256(token);
+        match given.is_some_and(|given| sha256(given) == digest) {
             true => {
                 rates.requests.take().map_err(Refusal::Rate)?;
                 Ok(Caller::new(format!("http:{}", &digest[..16])))

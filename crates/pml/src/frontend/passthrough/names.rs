@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 use super::super::{gateway::Frontend, tools};
 use crate::{
     broker::Broker,
-    catalog::{Snapshot, Tool, hash},
+    catalog::{Snapshot, Tool},
+    digest::sha256,
     shown::clean_listed,
     work,
 };
@@ -42,7 +43,7 @@ fn hashed(server: &str, name: &str) -> String {
         .map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' })
         .take(MAX_NAME - HASH - 1)
         .collect();
-    format!("{start}_{}", &hash(&format!("{server}\0{name}"))[..HASH])
+    format!("{start}_{}", &sha256(format!("{server}\0{name}"))[..HASH])
 }
 
 /// A name for each of these tools or prompts, which are `(server, name)`, no two the same. `wants_plain` leaves the server

@@ -18,7 +18,7 @@ use super::{
     renewal::{NotRenewed, renew},
     store::{Login, Logins, Stamp},
 };
-use crate::events::now_millis;
+use crate::clock::now_millis;
 
 /// How long nobody tries again after a renewal has failed.
 const PAUSE: Duration = Duration::from_secs(5);

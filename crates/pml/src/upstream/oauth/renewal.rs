@@ -15,7 +15,7 @@ use super::{
     super::settings::{Grant, OAuth, Secret},
     store::{Login, Terms},
 };
-use crate::events::now_millis;
+use crate::clock::now_millis;
 
 /// How long one token may take.
 pub(super) const RENEWAL: Duration = Duration::from_secs(30);

@@ -22,8 +22,8 @@ use tokio::{
 
 use super::super::settings::{Grant, Secret, Settings, Target};
 use crate::{
-    catalog::hash,
-    events::now_millis,
+    clock::now_millis,
+    digest::sha256,
     files::{self, Kind, Sync},
 };
 
@@ -268,7 +268,7 @@ impl Logins {
 
     /// Held while the refresh token of one login is used: it is good for one use.
     pub(super) async fn lock_refresh(&self, server: &str, url: &Secret) -> io::Result<Lock> {
-        let digest = hash(&format!("{server}\0{}", url.reveal()));
+        let digest = sha256(format!("{server}\0{}", url.reveal()));
         self.lock(&format!("credentials-{}.lock", &digest[..16])).await
     }
 

@@ -1,4 +1,4 @@
-//! Calls per minute.
+//! A rate limit: so many calls or requests a minute.
 
 use std::{
     num::NonZeroU32,
