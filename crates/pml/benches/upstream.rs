@@ -195,6 +195,7 @@ impl Gateway {
             model_dir: None,
             who: "bench".to_owned(),
             results_bytes: 512 * MIB,
+            retention: Default::default(),
         })
         .expect("services start");
         services.servers.all()[0].init().await.expect("the server starts");

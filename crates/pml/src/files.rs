@@ -111,7 +111,8 @@ pub fn is_usable(path: &Path, kind: Kind) -> Result<bool, Problem> {
     open(path, kind).map(|file| file.is_some())
 }
 
-fn open(path: &Path, kind: Kind) -> Result<Option<File>, Problem> {
+/// Opens a file that may decide something; `None` if there is none.
+pub fn open(path: &Path, kind: Kind) -> Result<Option<File>, Problem> {
     // Opening a pipe must not wait for its writer.
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY | link_flag(kind);
     let file = match File::options().read(true).custom_flags(flags.bits() as i32).open(path) {
@@ -130,8 +131,17 @@ fn open(path: &Path, kind: Kind) -> Result<Option<File>, Problem> {
 /// Opens a private file to append to, or to lock; makes it if there is none. One of the user's own that others can
 /// read is taken away from them.
 pub fn append(path: &Path) -> io::Result<File> {
+    open_own(path, File::options().read(true).create(true).append(true))
+}
+
+/// The same to write to any place of.
+pub fn update(path: &Path) -> io::Result<File> {
+    open_own(path, File::options().read(true).create(true).truncate(false).write(true))
+}
+
+fn open_own(path: &Path, options: &mut fs::OpenOptions) -> io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW;
-    let opened = File::options().create(true).append(true).mode(0o600).custom_flags(flags.bits() as i32).open(path);
+    let opened = options.mode(0o600).custom_flags(flags.bits() as i32).open(path);
     let file = opened.map_err(|err| match is_link(Kind::Private, &err) {
         true => Problem::Link.into_io(path),
         false => err,

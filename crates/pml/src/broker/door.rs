@@ -236,6 +236,7 @@ impl Broker {
         let traceparent = traceparent(execution, id);
         let server = tool.id.server().to_owned();
         let work = execute(upstream, tool, prepared, texts, traceparent, self.room.clone());
+        record.start().await;
         let answer = match is_shared {
             false => work.await,
             true => self.sharing.call(key, ttl, || Box::pin(work)).await,
@@ -304,7 +305,7 @@ impl CallHandler for Broker {
 
     fn ask(&self, execution: ExecutionId, id: CallId, ask: Ask) -> HandlerFuture<'_, Result<Answer, CallError>> {
         match ask {
-            Ask::Search(search) => Box::pin(self.answer_search(search)),
+            Ask::Search(search) => Box::pin(self.recorded_search((execution, id), search)),
             ask => Box::pin(self.answer_about(execution, id, ask)),
         }
     }

@@ -34,7 +34,7 @@ pub use self::{
     notices::Notices,
     offers::{Items, Listed, NoHolder, Resource},
     passthrough::Passthrough,
-    policy::{OnChange, Policy},
+    policy::{OnChange, Policy, matches},
     search::{Findings, Question, rounded, whole},
     subject::{Subject, SubjectKind, SubjectRequest},
 };

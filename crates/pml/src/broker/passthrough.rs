@@ -59,6 +59,7 @@ impl Broker {
         params.insert("name".to_owned(), name.into());
         meta.entry("traceparent").or_insert_with(|| traceparent(execution, CallId(1)).into());
         let forward = Forward { method: "tools/call", params, meta, name: Some(name), headers, relay, owner };
+        record.start().await;
         Ok(upstream.forward(forward).await?)
     }
 }

@@ -124,7 +124,7 @@ fn permits(pattern: &str, name: &str) -> bool {
 }
 
 /// Does a text match a pattern, in which a star stands for anything?
-pub(super) fn matches(pattern: &str, text: &str) -> bool {
+pub fn matches(pattern: &str, text: &str) -> bool {
     consists_of(pattern.split('*'), text)
 }
 

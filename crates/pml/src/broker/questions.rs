@@ -37,7 +37,7 @@ impl Broker {
     /// Answers what a program asks about resources and prompts.
     pub(super) async fn answer_about(&self, execution: ExecutionId, id: CallId, ask: Ask) -> Result<Answer, CallError> {
         match ask {
-            Ask::Search(search) => self.answer_search(search).await,
+            Ask::Search(search) => self.recorded_search((execution, id), search).await,
             Ask::ListResources { server } => self.list_for_program(server.as_deref()).await,
             Ask::ReadResource { uri, server } => {
                 let resource = self.resource_for_program(&uri, server.as_deref()).await?;

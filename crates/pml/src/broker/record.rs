@@ -1,4 +1,5 @@
-//! One line and one event for each call, whatever became of it.
+//! The record of each call, whatever becomes of it: a line when a server is about to hear of it, a line and an event when it
+//! is over.
 
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use tokio::time::Instant;
 
 use super::handler::Answer;
 use crate::{
-    audit::{Audit, Decision, Entry},
+    audit::{Audit, CallEvent, CallLine, Decision},
     clock::now_millis,
     events::{Body, Bus},
 };
@@ -33,9 +34,27 @@ pub(super) struct Record<'a> {
     pub(super) args_sha256: String,
     pub(super) decision: Decision,
     pub(super) rule: String,
-    ts: u64,
     started: Instant,
+    /// What its last line is, if no server hears of it.
+    unheard: CallEvent,
+    /// Has a server been about to hear of it?
+    is_started: bool,
     is_over: bool,
+}
+
+/// What a search is called where calls have a tool.
+const SEARCH: &str = "pml:search";
+
+/// The ids of a run, as lines have them.
+struct Ids {
+    execution: String,
+    trace: String,
+}
+
+impl Ids {
+    fn of(execution: ExecutionId) -> Ids {
+        Ids { execution: execution.to_string(), trace: trace_id(execution) }
+    }
 }
 
 /// The id of the trace that a run is, as in `traceparent`.
@@ -60,9 +79,43 @@ impl<'a> Record<'a> {
             args_sha256: String::new(),
             decision: Decision::Allow,
             rule: "default".to_owned(),
-            ts: now_millis(),
             started: Instant::now(),
+            unheard: CallEvent::Refused,
+            is_started: false,
             is_over: false,
+        }
+    }
+
+    /// The record of a search, which no server hears of.
+    pub(super) fn of_search(sinks: &'a Sinks, execution: ExecutionId, id: CallId) -> Record<'a> {
+        let mut record = Record::new(sinks, execution, id, SEARCH);
+        record.unheard = CallEvent::Search;
+        record
+    }
+
+    /// Writes that the server is about to hear of the call. Only then may it.
+    pub(super) async fn start(&mut self) {
+        self.is_started = true;
+        let ids = Ids::of(self.execution);
+        self.sinks.audit.record_start(&self.line(CallEvent::Started, &ids)).await;
+    }
+
+    fn line<'b>(&'b self, event: CallEvent, ids: &'b Ids) -> CallLine<'b> {
+        CallLine {
+            ts: now_millis(),
+            event,
+            who: &self.sinks.who,
+            execution_id: &ids.execution,
+            trace_id: &ids.trace,
+            call: self.id.0,
+            method: self.method,
+            tool: &self.tool,
+            args_sha256: &self.args_sha256,
+            decision: self.decision,
+            rule: &self.rule,
+            success: None,
+            code: None,
+            duration_ms: None,
         }
     }
 
@@ -79,23 +132,16 @@ impl<'a> Record<'a> {
         self.is_over = true;
         let duration_ms = (self.started.elapsed().as_secs_f64() * 1e6).round() / 1e3;
         let error = outcome.err();
-        self.sinks.audit.record(&Entry {
-            ts: self.ts,
-            who: &self.sinks.who,
-            execution_id: self.execution.to_string(),
-            trace_id: trace_id(self.execution),
-            call: self.id.0,
-            method: self.method,
-            tool: &self.tool,
-            args_sha256: std::mem::take(&mut self.args_sha256),
-            decision: self.decision,
-            rule: &self.rule,
-            success: error.is_none(),
+        let ids = Ids::of(self.execution);
+        let event = if self.is_started { CallEvent::Ended } else { self.unheard };
+        self.sinks.audit.record(&CallLine {
+            success: Some(error.is_none()),
             code: error.map(|error| error.code.as_str()),
-            duration_ms,
+            duration_ms: Some(duration_ms),
+            ..self.line(event, &ids)
         });
         let call = self.id.0;
-        let execution = self.execution.to_string();
+        let execution = ids.execution;
         let audited = || Body::Audited {
             who: self.sinks.who.clone(),
             tool: self.tool.clone(),
@@ -106,6 +152,9 @@ impl<'a> Record<'a> {
         };
         if self.sinks.bus.is_heard() {
             self.sinks.bus.publish(&*execution, audited());
+        }
+        if event == CallEvent::Search {
+            return; // no server has answered
         }
         let (method, subject) = (self.method, self.tool.clone());
         let body = match (outcome, subject.parse()) {

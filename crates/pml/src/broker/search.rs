@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use pml_wire::{
-    ErrorCode, ToolId,
+    CallId, ErrorCode, ExecutionId, ToolId,
     message::{self, CallError},
 };
 use serde_json::{Value, json, value::to_raw_value};
@@ -13,9 +13,11 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::{
     door::{Broker, Rules},
     handler::Answer,
+    record::Record,
 };
 use crate::{
     catalog::{Change, Found, Pins, Searchable, Snapshot, Tool, Wish},
+    digest::sha256,
     upstream::Upstream,
     work::{self, Waiter},
 };
@@ -101,6 +103,15 @@ impl Broker {
         self.search_in(index, question).await
     }
 
+    /// The same for a client, which is written down.
+    pub async fn search_for_client(&self, question: Question) -> Findings {
+        let mut record = Record::of_search(self.sinks(), ExecutionId::mint(), CallId(1));
+        record.args_sha256 = sha256(&question.query);
+        let findings = self.search(question).await;
+        record.end_with(Ok(findings.bytes()));
+        findings
+    }
+
     /// The same in an index of the tools that are known.
     pub async fn search_in(&self, index: Searchable, question: Question) -> Findings {
         let (snapshot, rules, pins) = (self.snapshot(), self.rules(), self.pins.clone());
@@ -165,8 +176,20 @@ impl Broker {
         }
     }
 
-    /// Answers a program's `searchTools`.
-    pub(super) async fn answer_search(&self, search: message::Search) -> Result<Answer, CallError> {
+    /// Answers a program's `searchTools`, and writes that down.
+    pub(super) async fn recorded_search(
+        &self,
+        (execution, id): (ExecutionId, CallId),
+        search: message::Search,
+    ) -> Result<Answer, CallError> {
+        let mut record = Record::of_search(self.sinks(), execution, id);
+        record.args_sha256 = sha256(&search.query);
+        let outcome = self.answer_search(search).await;
+        record.end(&outcome);
+        outcome
+    }
+
+    async fn answer_search(&self, search: message::Search) -> Result<Answer, CallError> {
         let invalid = |message: String| CallError::new(ErrorCode::InvalidArguments, message);
         let message::Search { query, limit, threshold } = search;
         let question = Question::new(query, limit, threshold).map_err(invalid)?;

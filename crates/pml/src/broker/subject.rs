@@ -110,6 +110,7 @@ impl Broker {
         // Over HTTP, what a request is about is in a header too; a completion is about a value.
         let name = (method != "completion/complete").then_some(subject.name.as_str());
         let forward = Forward { method, params, meta, name, headers: Vec::new(), relay, owner };
+        record.start().await;
         Ok(upstream.forward(forward).await?)
     }
 
@@ -118,7 +119,10 @@ impl Broker {
         let mut record = self.record_about((ExecutionId::mint(), CallId(1)), subject, "resources/subscribe");
         record.args_sha256 = sha256(&subject.name);
         let outcome = match self.admit_about(subject, &mut record) {
-            Ok(upstream) => upstream.watch(&subject.name).await.map_err(CallError::from),
+            Ok(upstream) => {
+                record.start().await;
+                upstream.watch(&subject.name).await.map_err(CallError::from)
+            }
             Err(error) => Err(error),
         };
         record.end_with(outcome.as_ref().map(|_| 0));

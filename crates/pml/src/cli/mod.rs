@@ -3,6 +3,7 @@
 //! Data goes to stdout, everything else to stderr. Exit code 0 is success, 1 means that the
 //! program (or what was asked about) failed, 2 a mistake in the command line or configuration.
 
+mod audit;
 mod changed;
 mod changes;
 mod clients;
@@ -108,6 +109,8 @@ enum Command {
     Install(install::Args),
     /// Let the pml.toml of a folder count, once you have seen what it would do
     Trust(trust::Args),
+    /// See what was called, by whom, and how it ended; check that nobody changed the log
+    Audit(audit::Args),
     /// Measure pml on data of your own
     Eval {
         #[command(subcommand)]
@@ -145,6 +148,7 @@ pub fn main() -> ExitCode {
         Command::Trust(trust) => return trust::run(trust, common),
         Command::Eval { what } => return eval::run(what),
         Command::Licenses => return licenses(),
+        Command::Audit(audit) => return audit::run(audit, common.data_dir),
         _ => {}
     }
     let Loaded { config, project } = match Config::load(&sources) {
@@ -183,9 +187,12 @@ pub fn main() -> ExitCode {
             Command::Server { what } => server::run(what, config).await,
             Command::Doctor(args) => doctor::run(args, config, &project, &sources).await,
             // Done before the configuration was read.
-            Command::Import(_) | Command::Install(_) | Command::Trust(_) | Command::Eval { .. } | Command::Licenses => {
-                ExitCode::SUCCESS
-            }
+            Command::Import(_)
+            | Command::Install(_)
+            | Command::Trust(_)
+            | Command::Audit(_)
+            | Command::Eval { .. }
+            | Command::Licenses => ExitCode::SUCCESS,
         }
     })
 }
@@ -326,6 +333,7 @@ fn service_options(config: &Config, who: &str) -> ServiceOptions {
         model_dir: config.search.model_dir.clone(),
         who: who.to_owned(),
         results_bytes: config.gateway.results_bytes,
+        retention: config.audit,
     }
 }
 

@@ -6,12 +6,14 @@
 
 use super::{File, GatewayFile, LimitsFile, OnChangeFile, PolicyFile, SandboxFile, SearchFile};
 
-/// Checks what only the user's own file may say: who reaches pml, and how strong the jail is.
+/// Checks what only the user's own file may say: who reaches pml, how strong the jail is, and how long the audit log is kept.
 pub(super) fn check_project(file: &File) -> Result<(), String> {
     let reserved = [
         ("sandbox.allow_weak", file.sandbox.allow_weak == Some(true)),
         ("gateway.allowed_hosts", !file.gateway.allowed_hosts.is_empty()),
         ("gateway.allowed_origins", !file.gateway.allowed_origins.is_empty()),
+        ("audit.max_mb", file.audit.max_mb.is_some()),
+        ("audit.keep_days", file.audit.keep_days.is_some()),
     ];
     match reserved.iter().find(|(_, is_set)| *is_set) {
         Some((key, _)) => Err(format!("`{key}` cannot be set by a project's file, only by your own")),
@@ -44,6 +46,7 @@ pub(super) fn merge(project: File, own: File) -> File {
         policy: PolicyFile { allow, within, deny, changed },
         gateway: gateway(project.gateway, own.gateway),
         search: SearchFile { model_dir: project.search.model_dir.or(own.search.model_dir) },
+        audit: own.audit,
         servers,
     }
 }

@@ -33,6 +33,7 @@ pub use self::sources::{
 };
 pub use self::trust::{Record, Store, place};
 use crate::{
+    audit::Retention,
     broker::{OnChange, Policy},
     catalog::nearest,
     execution::Budget,
@@ -50,6 +51,8 @@ pub struct Config {
     pub policy: Policy,
     pub gateway: Gateway,
     pub search: Search,
+    /// The `[audit]` table, checked.
+    pub audit: Retention,
     /// Servers that are switched on, by name.
     pub servers: Vec<Settings>,
     /// Where lists of tools, logins and the audit log are kept; `None` if there is no place for them.
@@ -94,6 +97,7 @@ pub struct File {
     pub policy: PolicyFile,
     pub gateway: GatewayFile,
     pub search: SearchFile,
+    pub audit: AuditFile,
     pub servers: BTreeMap<String, ServerFile>,
 }
 
@@ -156,6 +160,25 @@ impl SearchFile {
         }
         let unset = |name: String| format!("`search.model_dir` needs the variable `{name}`, which is not set");
         Ok(Search { model_dir: Some(expand::expand(&text, lookup).map(PathBuf::from).map_err(unset)) })
+    }
+}
+
+/// The `[audit]` table, as written: how long the lines of the audit log are kept.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AuditFile {
+    /// Size of all files together; the oldest go first. Default: 512. At most 1 048 576.
+    pub max_mb: Option<u64>,
+    /// Age at which lines go. Default: 90. At most 36 500.
+    pub keep_days: Option<u64>,
+}
+
+impl AuditFile {
+    fn check(&self) -> Result<Retention, String> {
+        Ok(Retention {
+            max_bytes: within("audit.max_mb", self.max_mb, 512, 1_048_576)? * MIB as u64,
+            keep: Duration::from_secs(within("audit.keep_days", self.keep_days, 90, 36_500)? * 24 * 60 * 60),
+        })
     }
 }
 
@@ -309,6 +332,7 @@ impl Config {
             },
             gateway,
             search: file.search.check(lookup)?,
+            audit: file.audit.check()?,
             servers,
             data_dir: None,
             sandbox: Sandbox {

@@ -44,7 +44,7 @@ impl Frontend {
         if question.query().trim().is_empty() {
             return self.overview(server.as_deref(), session).await;
         }
-        let findings = self.broker.search(question.among(server)).await;
+        let findings = self.broker.search_for_client(question.among(server)).await;
         let room = self.settings().output_tokens;
         let is_changed = |found: &Found| self.broker.changed_line(&found.tool.id).is_some();
         let changed: HashSet<_> =

@@ -20,7 +20,7 @@ pub use self::{
     token::{named_token, token},
 };
 use crate::{
-    audit::{Audit, ToolLine},
+    audit::{Audit, Retention, ToolLine},
     broker::{Broker, Parts, Policy},
     catalog::{Cache, Catalog, Change, Finder, LoadModel, Pins, load_model},
     clock::now_millis,
@@ -52,6 +52,8 @@ pub struct Options {
     pub who: String,
     /// Most memory for large results, of all servers and runs together.
     pub results_bytes: usize,
+    /// How long the lines of the audit log are kept.
+    pub retention: Retention,
 }
 
 /// Everything between programs and servers.
@@ -70,13 +72,14 @@ pub struct Services {
 impl Services {
     /// Builds everything. No server is started yet.
     pub fn start(options: Options) -> Result<Services, Error> {
-        let Options { program, servers: settings, policy, data_dir, model_dir, who, results_bytes } = options;
+        let Options { program, servers: settings, policy, data_dir, model_dir, who, results_bytes, retention } =
+            options;
         let room = Room::new(results_bytes);
         let bus = Bus::default();
         let logins = data_dir.as_deref().map(Logins::new);
         let catalog = Catalog::new(settings.iter().map(|server| server.name.clone()));
         let audit = match &data_dir {
-            Some(folder) => Audit::open(folder).unwrap_or_else(|err| {
+            Some(folder) => Audit::open(folder, retention).unwrap_or_else(|err| {
                 tracing::warn!(error = %err, "there is no audit log");
                 Audit::default()
             }),
@@ -138,7 +141,7 @@ impl Services {
         let accepted = context.pins.accept(tool)?;
         if let Some(Change { parts, before_sha256, after_sha256, .. }) = &accepted {
             let (ts, event) = (now_millis(), "tool.accepted");
-            context.audit.record(&ToolLine { ts, event, tool: tool.as_str(), parts, before_sha256, after_sha256 });
+            context.audit.record_tool(&ToolLine { ts, event, tool: tool.as_str(), parts, before_sha256, after_sha256 });
         }
         Ok(accepted)
     }

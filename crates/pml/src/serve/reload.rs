@@ -139,7 +139,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::serve::Options;
+    use crate::{audit::Retention, serve::Options};
 
     fn server(name: &str) -> Settings {
         Settings::new(name, Err("never started".to_owned()))
@@ -149,8 +149,10 @@ mod tests {
         let who = "test".to_owned();
         let program = PathBuf::from("pml");
         let (policy, results_bytes) = (Policy::default(), 1 << 20);
-        Services::start(Options { program, servers, policy, data_dir: None, model_dir: None, who, results_bytes })
-            .unwrap()
+        let retention = Retention::default();
+        let options =
+            Options { program, servers, policy, data_dir: None, model_dir: None, who, results_bytes, retention };
+        Services::start(options).unwrap()
     }
 
     #[tokio::test]

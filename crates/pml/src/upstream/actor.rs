@@ -160,7 +160,7 @@ fn tell_changes(context: &Context, correlation: &str, changes: &[Change]) {
     for change in changes {
         let Change { tool, parts, first_seen, before_sha256, after_sha256, .. } = change;
         tracing::warn!(%tool, ?parts, "a tool has changed since it was first seen; `pml tools --changed` shows how");
-        context.audit.record(&ToolLine {
+        context.audit.record_tool(&ToolLine {
             ts: change.changed_at,
             event: "tool.changed",
             tool: tool.as_str(),

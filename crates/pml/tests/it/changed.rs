@@ -40,7 +40,10 @@ fn evil() -> Value {
 
 /// The lines of the audit log about tools themselves.
 fn tool_lines(home: &Home) -> Vec<Value> {
-    home.audit().into_iter().filter(|line| line.get("event").is_some()).collect()
+    home.audit()
+        .into_iter()
+        .filter(|line| line["event"].as_str().is_some_and(|event| event.starts_with("tool.")))
+        .collect()
 }
 
 async fn run(peer: &mut Peer, code: &str) -> Value {

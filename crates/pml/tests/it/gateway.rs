@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf, sync::Mutex, time::Duration};
 
 use pml::{
+    audit::Retention,
     broker::Policy,
     events::{Body, Event as BusEvent, Listener},
     execution::{self, Budget, Outcome, Request},
@@ -151,6 +152,7 @@ impl Gateway {
             model_dir: None,
             who: "test".to_owned(),
             results_bytes: 1 << 30,
+            retention: Retention::default(),
         })
         .unwrap();
         let shutdown = CancellationToken::new();
@@ -215,13 +217,16 @@ impl Gateway {
         tokio::time::timeout(Duration::from_secs(20), next).await.expect("the event comes")
     }
 
-    /// The lines of the audit log. Ends everything.
+    /// The lines of the audit log about what is over. Ends everything.
     pub(crate) async fn audit(self) -> Vec<Value> {
         let path = self.data_dir.path().join("audit.jsonl");
         let folder = self.stop().await;
         let text = std::fs::read_to_string(path).unwrap_or_default();
         drop(folder);
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .filter(|line: &Value| line["event"] != "call.started")
+            .collect()
     }
 
     /// Ends everything; the folder lives on.

@@ -145,9 +145,14 @@ impl Home {
     }
 
     /// The lines of the audit log.
-    pub(crate) fn audit(&self) -> Vec<Value> {
+    pub(crate) fn audit_lines(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.path().join(".local/share/pml/audit.jsonl")).unwrap_or_default();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Those about what is over.
+    pub(crate) fn audit(&self) -> Vec<Value> {
+        self.audit_lines().into_iter().filter(|line| line["event"] != "call.started").collect()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use pml_testkit::fixture_path;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
     cli::{json_of, stderr, stdout},
@@ -16,9 +16,11 @@ fn a_program_calls_a_configured_server_and_the_call_is_written_down() {
     let output = home.pml(&["run", "--json", "-e", "return await mcp.fix.add({ a: 20, b: 22 })"]);
     let outcome = json_of(&output);
     assert_eq!((&outcome["result"], &outcome["calls"][0]["tool"]), (&json!(42), &json!("fix:add")), "{outcome}");
-    let audit = fs::read_to_string(home.path().join(".local/share/pml/audit.jsonl")).unwrap();
-    let line: Value = serde_json::from_str(audit.trim()).unwrap();
-    assert_eq!((&line["execution_id"], &line["who"]), (&outcome["execution_id"], &json!("cli")));
+    let lines = home.audit_lines();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    for line in &lines {
+        assert_eq!((&line["execution_id"], &line["who"]), (&outcome["execution_id"], &json!("cli")));
+    }
 }
 
 #[test]
