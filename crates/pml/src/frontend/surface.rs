@@ -104,6 +104,9 @@ impl Frontend {
         let wanted = rpc::wanted_version(params)?;
         let version = rpc::LEGACY.into_iter().find(|known| *known == wanted).unwrap_or(rpc::LEGACY[0]);
         session.set_capabilities(params.get("capabilities").cloned().unwrap_or_else(|| json!({})));
+        if self.passes_through() {
+            self.bulletin(session); // the client hears of every change from here on
+        }
         if let Some(client) = params.get("clientInfo") {
             tracing::info!(client = %client["name"], version = %client["version"], protocol = version, "a client began");
         }
