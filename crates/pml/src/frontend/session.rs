@@ -47,6 +47,8 @@ pub(super) struct Session {
     pub(super) caller: Caller,
     /// Who it is when something is shared.
     pub(super) client: Client,
+    /// The version that was agreed on when the session began, if it began with a handshake.
+    version: Mutex<Option<&'static str>>,
     /// What the client said it can do when the session began.
     capabilities: Mutex<Value>,
     /// The least severe log line that is wanted, as an index into [`LEVELS`].
@@ -124,6 +126,7 @@ impl Session {
         Arc::new(Session {
             caller,
             client,
+            version: Mutex::default(),
             capabilities: Mutex::new(json!({})),
             log_level: AtomicUsize::new(SILENT),
             in_flight: Mutex::default(),
@@ -137,6 +140,15 @@ impl Session {
             last_stream: Mutex::default(),
             gone,
         })
+    }
+
+    pub(super) fn set_version(&self, version: &'static str) {
+        *lock(&self.version) = Some(version);
+    }
+
+    /// May the client send several messages as one?
+    pub(super) fn has_batches(&self) -> bool {
+        *lock(&self.version) == Some(rpc::WITH_BATCHES)
     }
 
     /// Keeps what the client can do. Nobody can do so much that it takes long to say.

@@ -306,6 +306,7 @@ async fn what_one_client_prints_is_no_change_for_another() {
     let session = quiet.session.as_deref().unwrap();
     let open = server.http("GET", "/mcp").header("Accept", "text/event-stream").header("Mcp-Session-Id", session);
     let mut stream = open.send().await;
+    assert_eq!(stream.header("x-accel-buffering"), Some("no"));
     assert_eq!(next_change(&mut stream).await, "notifications/resources/list_changed");
     for _ in 0..3 {
         let printed = loud.value("for (let i = 0; i < 900; i++) console.log('line', i); return 1").await;
