@@ -1,9 +1,14 @@
 //! The bus: what happens, told to whoever listens.
 //!
-//! Nobody who publishes waits. A listener that is too slow loses the oldest events and is told how
-//! many; what it sees otherwise is complete and in order.
+//! It has two sides. Telemetry is every event, for [`Listener`]s: one that is too slow loses the oldest events and is told
+//! how many; what it sees otherwise is complete and in order. Control is the events that change what clients may
+//! see, for [`Follower`]s, each of which is told at once and keeps what it needs: however much telemetry there is, no
+//! change is lost. Nobody who publishes waits for either.
 
-use std::sync::Arc;
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
 
 use pml_wire::{ErrorCode, ToolId, message::LogLevel};
 use serde::Serialize;
@@ -95,13 +100,50 @@ pub enum Body {
     PolicyDenied { tool: String, call: u32, rule: String },
 }
 
+impl Body {
+    /// Does it change what clients may see? Such an event must not be lost.
+    fn is_control(&self) -> bool {
+        match self {
+            Body::ToolsDiscovered { .. }
+            | Body::ToolsRefreshed { .. }
+            | Body::ServersChanged { .. }
+            | Body::ResourcesChanged { .. }
+            | Body::PromptsChanged { .. }
+            | Body::ResourceUpdated { .. } => true,
+            Body::ToolChanged { .. }
+            | Body::ToolCompleted { .. }
+            | Body::ToolFailed { .. }
+            | Body::RequestCompleted { .. }
+            | Body::RequestFailed { .. }
+            | Body::Disconnected { .. }
+            | Body::Reconnected { .. }
+            | Body::ReconnectExhausted { .. }
+            | Body::ExecutionStarted { .. }
+            | Body::ExecutionLog { .. }
+            | Body::ExecutionProgress { .. }
+            | Body::ToolStarted { .. }
+            | Body::ExecutionEnded { .. }
+            | Body::Log { .. }
+            | Body::Audited { .. }
+            | Body::PolicyDenied { .. } => false,
+        }
+    }
+}
+
+/// Somebody who must hear of every change.
+pub trait Follower: fmt::Debug + Send + Sync {
+    /// Takes note of a change. Whoever publishes it waits for this, so it is a matter of moments.
+    fn changed(&self, change: &Body);
+}
+
 /// The sending end, for everybody.
 #[derive(Clone, Debug)]
 pub struct Bus {
     sender: broadcast::Sender<Arc<Event>>,
+    followers: Arc<Mutex<Vec<Weak<dyn Follower>>>>,
 }
 
-/// The receiving end.
+/// The receiving end of telemetry.
 #[derive(Debug)]
 pub struct Listener {
     receiver: broadcast::Receiver<Arc<Event>>,
@@ -110,13 +152,18 @@ pub struct Listener {
 
 impl Default for Bus {
     fn default() -> Bus {
-        Bus { sender: broadcast::Sender::new(BACKLOG) }
+        Bus { sender: broadcast::Sender::new(BACKLOG), followers: Arc::default() }
     }
 }
 
 impl Bus {
-    /// Tells everybody who listens.
+    /// Tells everybody who follows or listens.
     pub fn publish(&self, correlation_id: impl Into<String>, body: Body) {
+        if body.is_control() {
+            // Told without the lock, so that a follower may do what it likes with the bus.
+            let followers: Vec<_> = self.followers().iter().filter_map(Weak::upgrade).collect();
+            followers.iter().for_each(|follower| follower.changed(&body));
+        }
         if !self.is_heard() {
             return; // an error would say the same
         }
@@ -124,14 +171,26 @@ impl Bus {
         let _ = self.sender.send(Arc::new(event));
     }
 
-    /// Does anybody listen?
+    /// Does anybody listen to telemetry?
     pub fn is_heard(&self) -> bool {
         self.sender.receiver_count() > 0
     }
 
-    /// Listens from now on.
+    /// Listens to telemetry from now on.
     pub fn listen(&self) -> Listener {
         Listener { receiver: self.sender.subscribe(), lost: 0 }
+    }
+
+    /// Tells a follower of every change from now on, for as long as it lives.
+    pub fn follow(&self, follower: &Arc<impl Follower + 'static>) {
+        let follower: Weak<dyn Follower> = Arc::downgrade(follower) as Weak<dyn Follower>;
+        let mut followers = self.followers();
+        followers.retain(|follower| follower.strong_count() > 0);
+        followers.push(follower);
+    }
+
+    fn followers(&self) -> MutexGuard<'_, Vec<Weak<dyn Follower>>> {
+        self.followers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -177,6 +236,39 @@ mod tests {
             count += 1;
         }
         assert_eq!(count, BACKLOG);
+    }
+
+    #[derive(Debug, Default)]
+    struct Notebook(Mutex<Vec<Body>>);
+
+    impl Follower for Notebook {
+        fn changed(&self, change: &Body) {
+            self.0.lock().unwrap().push(change.clone());
+        }
+    }
+
+    #[test]
+    fn a_follower_hears_of_each_change_and_of_nothing_else() {
+        let bus = Bus::default();
+        let (changed, updated) = (
+            Body::PromptsChanged { server: "a".to_owned() },
+            Body::ResourceUpdated { server: "a".to_owned(), uri: "u".to_owned() },
+        );
+        let notebook = Arc::new(Notebook::default());
+        bus.publish("before", changed.clone());
+        bus.follow(&notebook);
+        bus.publish("x", changed.clone()); // nobody listens to telemetry
+        let _listener = bus.listen();
+        for number in 0..5 * BACKLOG {
+            let text = number.to_string();
+            bus.publish("x", Body::ExecutionLog { level: LogLevel::Log, text });
+        }
+        bus.publish("x", updated.clone());
+        assert_eq!(*notebook.0.lock().unwrap(), [changed.clone(), updated]);
+        drop(notebook);
+        bus.publish("x", changed);
+        bus.follow(&Arc::new(Notebook::default()));
+        assert_eq!(bus.followers().len(), 1, "those that are gone are forgotten");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! **Invariant:** a request that is cancelled, and everything that is done for a client that is gone, ends.
 
 mod answer;
+mod bulletin;
 mod changes;
 mod execute;
 mod follow;
@@ -27,6 +28,7 @@ mod stdio;
 mod surface;
 mod tokens;
 mod tools;
+mod watches;
 
 pub use self::{
     gateway::{Expose, Frontend, Parts, Settings},

@@ -1,7 +1,13 @@
 //! Messages as clients send them, and what both eras of the protocol want around an answer.
 
+use std::fmt;
+
 use pml_wire::Line;
-use serde_json::{Map, Value, json, value::to_raw_value};
+use serde::de::{self, Deserializer as _, IgnoredAny, MapAccess, Visitor};
+use serde_json::{
+    Map, Value, json,
+    value::{RawValue, to_raw_value},
+};
 
 use crate::{
     room::Held,
@@ -25,6 +31,11 @@ pub(super) const MODERN: &str = "2026-07-28";
 /// The versions with a handshake, newest first.
 pub(super) const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
+/// The only version in which a client may send several messages as one, and in which a server must take them.
+pub(super) const WITH_BATCHES: &str = "2025-03-26";
+/// Messages in one batch.
+const MAX_BATCH: usize = 100;
+
 pub(super) const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 pub(super) const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 pub(super) const CLIENT_KEY: &str = "io.modelcontextprotocol/clientInfo";
@@ -36,6 +47,14 @@ pub(super) const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
 pub(super) enum Era {
     Legacy,
     Modern,
+}
+
+/// What a client sends at once.
+#[derive(Debug, PartialEq)]
+pub(super) enum Sent {
+    One(Incoming),
+    /// Several messages as one.
+    Batch(Vec<Result<Incoming, Box<Broken>>>),
 }
 
 /// A message from a client.
@@ -74,27 +93,47 @@ pub(super) fn error(code: i64, message: impl AsRef<str>) -> RpcError {
     RpcError { code, message: visible(message.as_ref()).into_owned(), data: None }
 }
 
-/// Reads one message; a large one elsewhere.
-pub(super) async fn read(bytes: impl AsRef<[u8]> + Send + 'static) -> Result<Incoming, Box<Broken>> {
+/// Reads what a client sends; a large message elsewhere.
+pub(super) async fn read(bytes: impl AsRef<[u8]> + Send + 'static) -> Result<Sent, Box<Broken>> {
     work::sized(bytes.as_ref().len(), move |_| parse(bytes.as_ref())).await
 }
 
-fn parse(bytes: &[u8]) -> Result<Incoming, Box<Broken>> {
-    let broken = |id: Value, code, message: &str| Box::new(Broken { id: Some(id), error: error(code, message) });
-    let ignored = |message: &str| Box::new(Broken { id: None, error: error(INVALID_REQUEST, message) });
+fn parse(bytes: &[u8]) -> Result<Sent, Box<Broken>> {
     let Ok(text) = std::str::from_utf8(bytes) else {
-        return Err(broken(Value::Null, PARSE_ERROR, "the message is not UTF-8"));
+        return Err(unreadable(bytes, PARSE_ERROR, "the message is not UTF-8"));
     };
+    if !text.trim_start().starts_with('[') {
+        return parse_one(text).map(Sent::One);
+    }
+    // Each message by itself: what is wrong with one is said of that one.
+    match serde_json::from_str::<Vec<&RawValue>>(text) {
+        Ok(items) if items.is_empty() => Err(broken(Value::Null, INVALID_REQUEST, "the batch is empty")),
+        Ok(items) if items.len() > MAX_BATCH => {
+            Err(broken(Value::Null, INVALID_REQUEST, &format!("a batch has at most {MAX_BATCH} messages")))
+        }
+        Ok(items) => Ok(Sent::Batch(items.into_iter().map(|item| parse_one(item.get())).collect())),
+        Err(err) => Err(broken(Value::Null, PARSE_ERROR, &format!("the batch is not JSON: {err}"))),
+    }
+}
+
+fn broken(id: Value, code: i64, message: &str) -> Box<Broken> {
+    Box::new(Broken { id: Some(id), error: error(code, message) })
+}
+
+fn parse_one(text: &str) -> Result<Incoming, Box<Broken>> {
+    let ignored = |message: &str| Box::new(Broken { id: None, error: error(INVALID_REQUEST, message) });
     // Before it is parsed: what is nested deeply costs stack.
     if pml_wire::json::depth(text) > pml_wire::json::MAX_DEPTH {
         let message = format!("the message is nested more than {} levels deep", pml_wire::json::MAX_DEPTH);
-        return Err(broken(id_alone(text), INVALID_REQUEST, &message));
+        return Err(unreadable(text.as_bytes(), INVALID_REQUEST, &message));
     }
     let mut object = match serde_json::from_str(text) {
         Ok(Value::Object(object)) => object,
-        Ok(Value::Array(_)) => return Err(broken(Value::Null, INVALID_REQUEST, "batches are not supported")),
         Ok(_) => return Err(broken(Value::Null, INVALID_REQUEST, "the message is not an object")),
-        Err(err) => return Err(broken(Value::Null, PARSE_ERROR, &format!("the message is not JSON: {err}"))),
+        Err(err) => {
+            let message = format!("the message is not JSON that can be read: {err}");
+            return Err(unreadable(text.as_bytes(), PARSE_ERROR, &message));
+        }
     };
     let id = match object.remove("id") {
         None => None,
@@ -141,17 +180,110 @@ fn parse(bytes: &[u8]) -> Result<Incoming, Box<Broken>> {
     })
 }
 
-/// The id of a message that is not read otherwise: without it, a client would wait for its answer for ever.
-fn id_alone(text: &str) -> Value {
-    #[derive(serde::Deserialize)]
-    struct Alone<'a> {
-        // What is passed over costs no stack, and neither does what is not looked into.
-        #[serde(borrow)]
-        id: &'a serde_json::value::RawValue,
+/// Why a message cannot be read, for its sender. The message is answered under its id wherever that can be made out:
+/// otherwise the client would wait for ever.
+fn unreadable(bytes: &[u8], code: i64, message: &str) -> Box<Broken> {
+    let seen = Glimpse::of(bytes);
+    // Notifications and answers are not answered. What may be a request is.
+    let is_answered = match seen.has_method {
+        true => seen.has_id || !seen.is_whole,
+        false => !seen.is_answer,
+    };
+    Box::new(Broken { id: is_answered.then(|| seen.id.unwrap_or_default()), error: error(code, message) })
+}
+
+/// The id of a message of which this is the beginning; null if it cannot be made out.
+pub(super) fn id_in(beginning: &[u8]) -> Value {
+    Glimpse::of(beginning).id.unwrap_or_default()
+}
+
+/// What can be made out of a message that cannot be read whole: one with half a surrogate pair, a number beyond all
+/// bounds, a byte that is not UTF-8, nesting without end, or the end missing. What is passed over costs no stack.
+#[derive(Debug, Default)]
+struct Glimpse {
+    /// A text or a whole number.
+    id: Option<Value>,
+    has_id: bool,
+    has_method: bool,
+    is_answer: bool,
+    /// Is it JSON to its end?
+    is_whole: bool,
+}
+
+impl Glimpse {
+    fn of(bytes: &[u8]) -> Glimpse {
+        let mut seen = Glimpse::default();
+        let text = String::from_utf8_lossy(bytes);
+        let mut json = serde_json::Deserializer::from_str(&text);
+        let read = json.deserialize_map(Looking(&mut seen));
+        seen.is_whole = read.is_ok() && json.end().is_ok();
+        // An id that was not UTF-8 would be answered as another.
+        let is_changed = |id: &Value| id.as_str().is_some_and(|id| id.contains('\u{fffd}'));
+        seen.id = seen.id.filter(|id| !is_changed(id));
+        seen
     }
-    let id = serde_json::from_str::<Alone<'_>>(text).ok().map(|alone| alone.id.get());
-    let id = id.filter(|id| !id.starts_with(['{', '['])).and_then(|id| serde_json::from_str(id).ok());
-    id.filter(|id: &Value| id.is_string() || id.is_i64() || id.is_u64()).unwrap_or_default()
+}
+
+struct Looking<'a>(&'a mut Glimpse);
+
+impl<'de> Visitor<'de> for Looking<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a message")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let Looking(seen) = self;
+        while let Some(key) = map.next_key::<Key>()? {
+            match key {
+                Key::Id => {
+                    seen.has_id = true;
+                    let id = map.next_value::<&RawValue>()?.get();
+                    let id = Some(id).filter(|id| !id.starts_with(['{', '[']));
+                    let id = id.and_then(|id| serde_json::from_str(id).ok());
+                    seen.id = id.filter(|id: &Value| id.is_string() || id.is_i64() || id.is_u64());
+                    continue;
+                }
+                Key::Method => seen.has_method = true,
+                Key::Answer => seen.is_answer = true,
+                Key::Other => {}
+            }
+            map.next_value::<IgnoredAny>()?;
+        }
+        Ok(())
+    }
+}
+
+/// A key of a message. It may be no text at all.
+enum Key {
+    Id,
+    Method,
+    Answer,
+    Other,
+}
+
+impl<'de> de::Deserialize<'de> for Key {
+    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Key, D::Error> {
+        struct KeyVisitor;
+        impl Visitor<'_> for KeyVisitor {
+            type Value = Key;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key")
+            }
+
+            fn visit_bytes<E: de::Error>(self, key: &[u8]) -> Result<Key, E> {
+                Ok(match key {
+                    b"id" => Key::Id,
+                    b"method" => Key::Method,
+                    b"result" | b"error" => Key::Answer,
+                    _ => Key::Other,
+                })
+            }
+        }
+        deserializer.deserialize_bytes(KeyVisitor)
+    }
 }
 
 /// The version that a client wants to begin a session in.
@@ -305,6 +437,27 @@ pub(super) async fn write_answer(id: &Value, outcome: Result<Reply, RpcError>) -
     }
 }
 
+/// The answers to the requests of a batch; `None` if there is nothing to answer.
+pub(super) fn batch(answers: &[Line]) -> Option<Line> {
+    let all: Vec<_> = answers.iter().map(Line::as_str).collect();
+    (!all.is_empty()).then(|| Line::new(format!("[{}]", all.join(","))))
+}
+
+/// Why a client may not send a batch.
+pub(super) fn no_batches() -> RpcError {
+    let message = format!("batches exist in protocol version {WITH_BATCHES} only, and not before it is agreed on");
+    error(INVALID_REQUEST, message)
+}
+
+/// Checks a request in a batch.
+pub(super) fn check_in_batch(request: &Request, meta: &Meta) -> Result<(), RpcError> {
+    match (request.method.as_str(), meta.era) {
+        ("initialize", _) => Err(error(INVALID_REQUEST, "`initialize` cannot be part of a batch")),
+        (_, Era::Modern) => Err(no_batches()),
+        (_, Era::Legacy) => Ok(()),
+    }
+}
+
 /// The answer to a request.
 pub(super) fn answer(id: &Value, outcome: Result<Reply, RpcError>) -> Line {
     match outcome {
@@ -344,7 +497,8 @@ mod tests {
             ("{", Err(PARSE_ERROR)),
             ("\u{0}", Err(PARSE_ERROR)),
             ("[]", Err(INVALID_REQUEST)),
-            (r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, Err(INVALID_REQUEST)),
+            ("[1", Err(PARSE_ERROR)),
+            (r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, Ok("batch")),
             ("5", Err(INVALID_REQUEST)),
             (r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, Err(INVALID_REQUEST)),
             (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, Err(INVALID_REQUEST)),
@@ -355,9 +509,10 @@ mod tests {
         ];
         for (text, expected) in table {
             let actual = match parse(text.as_bytes()) {
-                Ok(Incoming::Request(_)) => Ok("request"),
-                Ok(Incoming::Notification { .. }) => Ok("notification"),
-                Ok(Incoming::Answer { .. }) => Ok("answer"),
+                Ok(Sent::One(Incoming::Request(_))) => Ok("request"),
+                Ok(Sent::One(Incoming::Notification { .. })) => Ok("notification"),
+                Ok(Sent::One(Incoming::Answer { .. })) => Ok("answer"),
+                Ok(Sent::Batch(_)) => Ok("batch"),
                 Err(broken) => Err(broken.error.code),
             };
             assert_eq!(actual, expected, "{text}");
@@ -380,6 +535,54 @@ mod tests {
         ] {
             assert_eq!(parse(unanswered.as_bytes()).unwrap_err().id, None, "{unanswered}");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_answered_under_its_id() {
+        let deep = format!(r#"{{"id":7,"method":"x","params":{}"#, "[".repeat(100_000));
+        let table: [(&[u8], Option<Value>); 22] = [
+            (br#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"a":"\ud800"}}"#, Some(json!(7))),
+            (br#"{"jsonrpc":"2.0","params":{"a":"\udc00"},"method":"x","id":"b"}"#, Some(json!("b"))),
+            (br#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"a":1e400}}"#, Some(json!(7))),
+            (br#"{"jsonrpc":"2.0","method":"x","params":{"a":-1e400},"id":7}"#, Some(json!(7))),
+            (br#"{"\ud800":1,"jsonrpc":"2.0","method":"x","id":7}"#, Some(json!(7))),
+            (br#"{"jsonrpc":"2.0","id":7,"method":"\udfff"}"#, Some(json!(7))),
+            (b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"x\",\"params\":{\"a\":\"\xff\"}}", Some(json!(7))),
+            (b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"x\",\"params\":{\"a\":\"\n\"}}", Some(json!(7))),
+            (deep.as_bytes(), Some(json!(7))),
+            // Not JSON, but clear enough whom it is from.
+            (br#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"a":"#, Some(json!(7))),
+            (br#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"a":NaN}}"#, Some(json!(7))),
+            (br#"{"jsonrpc":"2.0","id":7,"method":"x",}"#, Some(json!(7))),
+            (br#"{"jsonrpc":"2.0","id":7,"method":"x"}}"#, Some(json!(7))),
+            // The id is what cannot be read.
+            (br#"{"jsonrpc":"2.0","method":"x","params":{"a":,"id":7}"#, Some(json!(null))),
+            (br#"{"jsonrpc":"2.0","id":1e400,"method":"x"}"#, Some(json!(null))),
+            (br#"{"jsonrpc":"2.0","id":"\ud800","method":"x"}"#, Some(json!(null))),
+            (b"{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"x\"}", Some(json!(null))),
+            (br#"{"jsonrpc":"2.0","id":7"#, Some(json!(7))),
+            (br#"hello"#, Some(json!(null))),
+            // Neither notifications nor answers are answered.
+            (br#"{"jsonrpc":"2.0","method":"x","params":{"a":1e400}}"#, None),
+            (br#"{"jsonrpc":"2.0","id":"pml-1","result":{"a":"\ud800"}}"#, None),
+            (br#"{"jsonrpc":"2.0","id":"pml-1","error":{"a":1e400}}"#, None),
+        ];
+        for (bytes, id) in table {
+            let broken = parse(bytes).unwrap_err();
+            let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(100)]);
+            assert_eq!(broken.id, id, "{shown}");
+            assert!([PARSE_ERROR, INVALID_REQUEST].contains(&broken.error.code), "{shown}");
+        }
+        let Ok(Sent::Batch(items)) = parse(
+            br#" [{"jsonrpc":"2.0","id":1,"method":"x"},{"jsonrpc":"2.0","id":2,"method":"x","params":{"a":1e400}},[],3]"#,
+        ) else {
+            panic!("no batch")
+        };
+        let ids: Vec<_> =
+            items.iter().map(|item| item.as_ref().map(|_| ()).map_err(|broken| broken.id.clone())).collect();
+        assert_eq!(ids, [Ok(()), Err(Some(json!(2))), Err(Some(json!(null))), Err(Some(json!(null)))]);
+        let many = format!("[{}]", vec!["1"; MAX_BATCH + 1].join(","));
+        assert_eq!(parse(many.as_bytes()).unwrap_err().error.code, INVALID_REQUEST);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -14,11 +14,13 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    bulletin::Bulletin,
     results::Caller,
     rpc::{self, Era},
     shares::Client,
+    watches::Watches,
 };
-use crate::upstream::{RpcError, Watch};
+use crate::upstream::RpcError;
 
 /// Messages that may wait for a client. Notifications beyond that are lost, answers wait.
 pub(super) const OUTLET: usize = 256;
@@ -30,8 +32,6 @@ const MAX_TOKEN_BYTES: usize = 1024;
 const MAX_CAPABILITIES_BYTES: usize = 16 * 1024;
 /// What pml may be asking one client at the same time.
 const MAX_ASKS: usize = 64;
-/// Resources that one client may watch.
-pub(super) const MAX_WATCHED: usize = 1000;
 /// Changed tools that one client is remembered to have been told of.
 const MAX_TOLD: usize = 10_000;
 /// No log line is wanted.
@@ -47,6 +47,8 @@ pub(super) struct Session {
     pub(super) caller: Caller,
     /// Who it is when something is shared.
     pub(super) client: Client,
+    /// The version that was agreed on when the session began, if it began with a handshake.
+    version: Mutex<Option<&'static str>>,
     /// What the client said it can do when the session began.
     capabilities: Mutex<Value>,
     /// The least severe log line that is wanted, as an index into [`LEVELS`].
@@ -60,21 +62,17 @@ pub(super) struct Session {
     told_changes: Mutex<HashSet<ToolId>>,
     /// The servers whose introductions it has been told.
     told_introductions: Mutex<HashSet<String>>,
-    /// Resources that the client wants to hear about, by the addresses that it knows them by.
-    watched: Mutex<HashMap<String, Watched>>,
+    /// Resources that the client wants to hear about.
+    pub(super) watches: Arc<Watches>,
+    /// What the client is still to be told about changes, from the beginning of its session on, whether or not it has
+    /// opened a stream for it.
+    pub(super) bulletin: OnceLock<Arc<Bulletin>>,
     /// Cancelled when the client has said that the session has begun: before, it hears of nothing it did not ask for.
     pub(super) initialized: CancellationToken,
     /// Ends the stream that was opened last for what belongs to no request; cancelled when that has ended.
     last_stream: Mutex<Option<CancellationToken>>,
     /// Cancelled when the client is gone: everything that is done for it stops.
     pub(super) gone: CancellationToken,
-}
-
-/// A resource that a client watches, at its server.
-#[derive(Debug)]
-struct Watched {
-    server: String,
-    watch: Watch,
 }
 
 /// A request that is being served. Dropped, it no longer is.
@@ -128,6 +126,7 @@ impl Session {
         Arc::new(Session {
             caller,
             client,
+            version: Mutex::default(),
             capabilities: Mutex::new(json!({})),
             log_level: AtomicUsize::new(SILENT),
             in_flight: Mutex::default(),
@@ -135,11 +134,21 @@ impl Session {
             next_ask: AtomicU64::new(1),
             told_changes: Mutex::default(),
             told_introductions: Mutex::default(),
-            watched: Mutex::default(),
+            watches: Arc::default(),
+            bulletin: OnceLock::new(),
             initialized: CancellationToken::new(),
             last_stream: Mutex::default(),
             gone,
         })
+    }
+
+    pub(super) fn set_version(&self, version: &'static str) {
+        *lock(&self.version) = Some(version);
+    }
+
+    /// May the client send several messages as one?
+    pub(super) fn has_batches(&self) -> bool {
+        *lock(&self.version) == Some(rpc::WITH_BATCHES)
     }
 
     /// Keeps what the client can do. Nobody can do so much that it takes long to say.
@@ -194,32 +203,6 @@ impl Session {
     pub(super) fn is_busy(&self) -> bool {
         !lock(&self.in_flight).is_empty()
             || lock(&self.last_stream).as_ref().is_some_and(|stream| !stream.is_cancelled())
-    }
-
-    /// Watches a resource until it is told not to, or the session is over. False if it watches too much already.
-    pub(super) fn watch(&self, address: &str, server: &str, watch: Watch) -> bool {
-        let mut watched = lock(&self.watched);
-        let has_room = watched.len() < MAX_WATCHED || watched.contains_key(address);
-        if has_room {
-            watched.insert(address.to_owned(), Watched { server: server.to_owned(), watch });
-        }
-        has_room
-    }
-
-    /// The addresses of resources that are watched.
-    pub(super) fn watched(&self) -> Vec<String> {
-        lock(&self.watched).keys().cloned().collect()
-    }
-
-    pub(super) fn unwatch(&self, address: &str) {
-        lock(&self.watched).remove(address);
-    }
-
-    /// The addresses by which the client watches a resource of a server.
-    pub(super) fn watches(&self, server: &str, uri: &str) -> Vec<String> {
-        let watched = lock(&self.watched);
-        let same = watched.iter().filter(|(_, watched)| watched.server == server && watched.watch.uri() == uri);
-        same.map(|(address, _)| address.clone()).collect()
     }
 
     /// A token for a stream that takes the place of the one before: each message goes to one.

@@ -93,6 +93,16 @@ impl Shares {
         Ok(granted.await.expect("who waits is served, or gone"))
     }
 
+    /// Takes one part if the client may have one now; for what nobody waits for.
+    pub(super) fn take_now(self: &Arc<Self>, client: &Client) -> Option<Share> {
+        let mut state = self.lock();
+        if !state.may_take(client) {
+            return None;
+        }
+        state.add(client, 1);
+        Some(Share { shares: Arc::clone(self), client: client.clone(), is_held: true })
+    }
+
     /// Serves those who wait, as far as there is something for them.
     fn serve(self: &Arc<Self>) {
         loop {

@@ -30,13 +30,15 @@ use tokio_util::{
 use super::{
     gateway::Frontend,
     results::Caller,
-    rpc::{self, INTERNAL_ERROR, INVALID_REQUEST, Incoming},
+    rpc::{self, Broken, INTERNAL_ERROR, INVALID_REQUEST, Incoming, Sent},
     session::{OUTLET, Scope, Session},
     shares::Client,
 };
 
 /// Longest message that is read.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
+/// Where the id of a message that is too long is looked for.
+const BEGINNING_BYTES: usize = 64 * 1024;
 /// Messages that were read and wait.
 const INLET: usize = 64;
 /// Requests that are served at the same time.
@@ -49,7 +51,8 @@ const FLUSH: Duration = Duration::from_secs(1);
 /// A line of input.
 enum Line {
     Message(Vec<u8>),
-    TooLong,
+    /// A message that is not read, and its id if that is near its beginning.
+    TooLong(Value),
 }
 
 impl Frontend {
@@ -83,9 +86,9 @@ impl Frontend {
             let taken = async {
                 match line {
                     Line::Message(bytes) => self.take_line(bytes, &session, &outlet, &requests).await,
-                    Line::TooLong => {
+                    Line::TooLong(id) => {
                         let error = rpc::error(INVALID_REQUEST, format!("the message has more than {MAX_BYTES} bytes"));
-                        let _ = outlet.send(rpc::answer(&Value::Null, Err(error))).await;
+                        let _ = outlet.send(rpc::answer(&id, Err(error))).await;
                     }
                 }
             };
@@ -119,25 +122,60 @@ impl Frontend {
         outlet: &mpsc::Sender<OneLine>,
         requests: &TaskTracker,
     ) {
-        let mut request = match rpc::read(bytes).await {
+        let way = |answers| Way { session, outlet, answers, requests };
+        match rpc::read(bytes).await {
+            Ok(Sent::One(message)) => self.take(Ok(message), &way(outlet), false).await,
+            Err(broken) => self.take(Err(broken), &way(outlet), false).await,
+            Ok(Sent::Batch(_)) if !session.has_batches() => {
+                let _ = outlet.send(rpc::answer(&Value::Null, Err(rpc::no_batches()))).await;
+            }
+            Ok(Sent::Batch(messages)) => {
+                // There is room for all answers, so that nobody waits for the others of the batch.
+                let (answers, mut collected) = mpsc::channel(messages.len());
+                for message in messages {
+                    self.take(message, &way(&answers), true).await;
+                }
+                drop(answers);
+                let (session, outlet) = (Arc::clone(session), outlet.clone());
+                requests.spawn(async move {
+                    let mut answers = Vec::new();
+                    while let Some(answer) = collected.recv().await {
+                        answers.push(answer);
+                    }
+                    if let Some(answer) = rpc::batch(&answers) {
+                        deliver(answer, &outlet, &session).await;
+                    }
+                });
+            }
+        }
+    }
+
+    /// Takes one message. Its answer, if it gets one, is sent to `way.answers`.
+    async fn take(self: &Arc<Self>, message: Result<Incoming, Box<Broken>>, way: &Way<'_>, is_in_batch: bool) {
+        let session = way.session;
+        let mut request = match message {
             Ok(Incoming::Request(request)) => request,
             Ok(Incoming::Notification { method, params }) => return self.notified(&method, &params, session),
             Ok(Incoming::Answer { id, outcome }) => return session.answered(&id, outcome),
             Err(broken) => {
                 // Only what may be a request is answered.
                 match broken.id {
-                    Some(id) => drop(outlet.send(rpc::answer(&id, Err(broken.error))).await),
+                    Some(id) => drop(way.answers.send(rpc::answer(&id, Err(broken.error))).await),
                     None => tracing::debug!("a message that is none: {}", broken.error.message),
                 }
                 return;
             }
         };
-        let refuse = async |id: &Value, error| drop(outlet.send(rpc::answer(id, Err(error))).await);
-        let meta = match rpc::take_meta(&mut request) {
+        let refuse = async |id: &Value, error| drop(way.answers.send(rpc::answer(id, Err(error))).await);
+        let meta = rpc::take_meta(&mut request).and_then(|meta| match is_in_batch {
+            true => rpc::check_in_batch(&request, &meta).map(|()| meta),
+            false => Ok(meta),
+        });
+        let meta = match meta {
             Ok(meta) => meta,
             Err(error) => return refuse(&request.id, error).await,
         };
-        if requests.len() >= MAX_REQUESTS {
+        if way.requests.len() >= MAX_REQUESTS {
             let error =
                 rpc::error(INTERNAL_ERROR, format!("{MAX_REQUESTS} requests are being served; try again later"));
             return refuse(&request.id, error).await;
@@ -152,24 +190,39 @@ impl Frontend {
             era: meta.era,
             capabilities: meta.capabilities.unwrap_or_else(|| session.capabilities()),
             meta: meta.fields,
-            outlet: outlet.clone(),
+            outlet: way.outlet.clone(),
             streams: true,
             cancel: in_flight.cancel.clone(),
         };
-        let frontend = Arc::clone(self);
-        requests.spawn(async move {
+        let (frontend, answers) = (Arc::clone(self), way.answers.clone());
+        way.requests.spawn(async move {
             let outcome = frontend.serve_until_cancelled(request, &scope).await;
             // Before the answer: once it is there, the id may be used again.
             drop(in_flight);
             // Who has cancelled does not want an answer.
             let Some(outcome) = outcome else { return };
             let answer = rpc::write_answer(&scope.id, outcome).await;
-            tokio::select! {
-                biased;
-                _ = scope.outlet.send(answer) => {}
-                () = scope.session.gone.cancelled() => {} // nobody reads, and everything ends
-            }
+            deliver(answer, &answers, &scope.session).await;
         });
+    }
+}
+
+/// Where a message comes from, and where what is said about it goes.
+struct Way<'a> {
+    session: &'a Arc<Session>,
+    /// To the client.
+    outlet: &'a mpsc::Sender<OneLine>,
+    /// To the client, or to the others of a batch.
+    answers: &'a mpsc::Sender<OneLine>,
+    /// The requests that are being served.
+    requests: &'a TaskTracker,
+}
+
+async fn deliver(answer: OneLine, to: &mpsc::Sender<OneLine>, session: &Session) {
+    tokio::select! {
+        biased;
+        _ = to.send(answer) => {}
+        () = session.gone.cancelled() => {} // nobody reads, and everything ends
     }
 }
 
@@ -210,6 +263,7 @@ async fn read_from(input: Box<dyn AsyncRead + Send + Unpin>, lines: mpsc::Sender
             Ok(_) => {}
         }
         let is_long = bytes.len() > MAX_BYTES;
+        let id = if is_long { rpc::id_in(&bytes[..BEGINNING_BYTES]) } else { Value::Null };
         // The rest of it is passed over, a piece at a time.
         while bytes.len() > MAX_BYTES && !bytes.ends_with(b"\n") {
             bytes.clear();
@@ -221,7 +275,7 @@ async fn read_from(input: Box<dyn AsyncRead + Send + Unpin>, lines: mpsc::Sender
         if !is_long && bytes.trim_ascii().is_empty() {
             continue;
         }
-        let line = if is_long { Line::TooLong } else { Line::Message(bytes) };
+        let line = if is_long { Line::TooLong(id) } else { Line::Message(bytes) };
         if lines.send(line).await.is_err() {
             return;
         }

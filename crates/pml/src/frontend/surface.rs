@@ -103,7 +103,11 @@ impl Frontend {
     fn initialize(&self, params: &Map<String, Value>, session: &Session) -> Result<Value, RpcError> {
         let wanted = rpc::wanted_version(params)?;
         let version = rpc::LEGACY.into_iter().find(|known| *known == wanted).unwrap_or(rpc::LEGACY[0]);
+        session.set_version(version);
         session.set_capabilities(params.get("capabilities").cloned().unwrap_or_else(|| json!({})));
+        if self.passes_through() {
+            self.bulletin(session); // the client hears of every change from here on
+        }
         if let Some(client) = params.get("clientInfo") {
             tracing::info!(client = %client["name"], version = %client["version"], protocol = version, "a client began");
         }

@@ -3,7 +3,7 @@
 use pml_testkit::fixture_path;
 use serde_json::{Value, json};
 
-use super::peer::{ERAS, Era, Home, LEGACY, Peer, eventually, initialize};
+use super::peer::{ERAS, Era, Home, LEGACY, Peer, Response, eventually, initialize};
 
 const ITEM: &str = "fixture://item/1";
 
@@ -280,6 +280,43 @@ async fn changes_reach_those_who_want_to_hear_of_them() {
         peer.cancel(&id).await;
         peer.end().await;
     }
+}
+
+/// The next notification about a change, on a stream of a session.
+async fn next_change(stream: &mut Response) -> String {
+    loop {
+        let (_, message) = stream.event().await.expect("the stream goes on");
+        let method = message["method"].as_str().unwrap_or_default();
+        if method.ends_with("changed") || method.ends_with("updated") {
+            return method.to_owned();
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_one_client_prints_is_no_change_for_another() {
+    let home = home(Era::Legacy, "");
+    let server = home.http(&["--expose", "both"]).await;
+    let loud = server.client(Era::Legacy).await;
+    assert_eq!(loud.value("return await mcp.fix.echo({ text: 'its tools are known' })").await, "its tools are known");
+    let quiet = server.client(Era::Legacy).await;
+    let change = |what: &str| json!({"name": "fix__change", "arguments": {"what": what}});
+    // What happened before the stream was opened is not lost either.
+    quiet.request("tools/call", change("resources")).await;
+    let session = quiet.session.as_deref().unwrap();
+    let open = server.http("GET", "/mcp").header("Accept", "text/event-stream").header("Mcp-Session-Id", session);
+    let mut stream = open.send().await;
+    assert_eq!(stream.header("x-accel-buffering"), Some("no"));
+    assert_eq!(next_change(&mut stream).await, "notifications/resources/list_changed");
+    for _ in 0..3 {
+        let printed = loud.value("for (let i = 0; i < 900; i++) console.log('line', i); return 1").await;
+        assert_eq!(printed, 1);
+    }
+    let code = "for (let i = 0; i < 3000; i++) console.log(i); return await mcp.fix.change({ what: 'prompts' })";
+    loud.call("execute_code", json!({"code": code})).await;
+    assert_eq!(next_change(&mut stream).await, "notifications/prompts/list_changed");
+    drop(stream);
+    server.end().await;
 }
 
 #[tokio::test]

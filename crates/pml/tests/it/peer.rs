@@ -620,6 +620,43 @@ impl Response {
     }
 }
 
+/// A batch of all sorts, and what its answers are, in the order of their ids: each with a result or the code of an error.
+pub(crate) fn batch() -> (String, Vec<(Value, Value)>) {
+    let batch = r#"[
+        {"jsonrpc":"2.0","id":1,"method":"ping"},
+        {"jsonrpc":"2.0","method":"notifications/nonsense"},
+        {"jsonrpc":"2.0","id":"two","method":"no/such/thing"},
+        {"jsonrpc":"2.0","id":3,"method":"ping","params":{"x":"\ud800"}},
+        {"jsonrpc":"2.0","id":"unasked","result":{}},
+        {"jsonrpc":"2.0","id":4,"method":"initialize","params":{"protocolVersion":"2025-03-26"}},
+        {"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":"return 6 * 7"}}},
+        []
+    ]"#;
+    let code = |code: i64| json!(code);
+    let expected = vec![
+        (json!("two"), code(-32601)),
+        (json!(1), json!("result")),
+        (json!(3), code(-32700)),
+        (json!(4), code(-32600)),
+        (json!(5), json!("result")),
+        (json!(null), code(-32600)),
+    ];
+    (batch.replace('\n', " "), expected)
+}
+
+/// The answers of a batch, as [`batch`] has them.
+pub(crate) fn answers(batch: &Value) -> Vec<(Value, Value)> {
+    let answers = batch.as_array().unwrap_or_else(|| panic!("{batch}")).iter();
+    let mut answers: Vec<_> = answers
+        .map(|answer| {
+            let result = answer.get("result").map(|_| json!("result"));
+            (answer["id"].clone(), result.unwrap_or_else(|| answer["error"]["code"].clone()))
+        })
+        .collect();
+    answers.sort_by_key(|(id, _)| id.to_string());
+    answers
+}
+
 // ── Processes ──────────────────────────────────────────────────────────────────────────────────
 
 pub(crate) fn send_signal(pid: u32, signal: Signal) {

@@ -7,7 +7,9 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::peer::{ERAS, Era, Home, LEGACY, MODERN, Peer, all_gone, descendants, eventually, initialize, workers};
+use super::peer::{
+    ERAS, Era, Home, LEGACY, MODERN, Peer, all_gone, answers, batch, descendants, eventually, initialize, workers,
+};
 
 /// A program that goes on until it is stopped, in a call that its server would answer much later.
 const LONG: &str = "await mcp.fix.sleep({ ms: 60000 })";
@@ -652,6 +654,10 @@ async fn lines_that_no_client_should_send_are_answered_and_survived() {
         (br#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, json!(null), -32600),
         (br#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, json!(null), -32600),
         (br#"{"jsonrpc":"2.0","id":1e400,"method":"ping"}"#, json!(null), -32700),
+        (br#"{"jsonrpc":"2.0","id":"s","method":"ping","params":{"x":"\ud800"}}"#, json!("s"), -32700),
+        (br#"{"jsonrpc":"2.0","method":"ping","params":{"x":1e400},"id":7}"#, json!(7), -32700),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"ping\",\"params\":{\"x\":\"\xff\"}}", json!(8), -32700),
+        (br#"{"jsonrpc":"2.0","id":9,"method":"ping","params":{"x":"#, json!(9), -32700),
         (br#"{"jsonrpc":"2.0","id":99999999999999999999999,"method":"ping"}"#, json!(null), -32600),
         (br#"{"jsonrpc":"1.0","id":"v","method":"ping"}"#, json!("v"), -32600),
         (br#"{"id":"v","method":"ping"}"#, json!("v"), -32600),
@@ -690,9 +696,40 @@ async fn lines_that_no_client_should_send_are_answered_and_survived() {
     peer.send_bytes(long.as_bytes()).await;
     peer.send_bytes(b"\n").await;
     let answer = peer.next().await.unwrap();
-    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(null), &json!(-32600)), "{answer}");
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!("l"), &json!(-32600)), "{answer}");
     assert!(peer.is_up().await);
     peer.end().await;
+}
+
+#[tokio::test]
+async fn batches_are_taken_in_the_one_version_that_has_them() {
+    let home = Home::new("");
+    let (sent, expected) = batch();
+    for version in LEGACY {
+        let mut peer = home.stdio(Era::Legacy);
+        let ask = async |peer: &mut Peer| {
+            peer.send_bytes(format!("{sent}\n").as_bytes()).await;
+            peer.next().await.unwrap()
+        };
+        let early = ask(&mut peer).await;
+        assert_eq!((&early["id"], &early["error"]["code"]), (&json!(null), &json!(-32600)), "{version}: {early}");
+        let answer = peer.request("initialize", initialize(version)).await;
+        assert_eq!(answer["result"]["protocolVersion"], version);
+        let answer = ask(&mut peer).await;
+        match version {
+            "2025-03-26" => assert_eq!(answers(&answer), expected, "{answer}"),
+            _ => assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(null), &json!(-32600)), "{version}"),
+        }
+        // What is not answered is not answered in a batch either.
+        if version == "2025-03-26" {
+            peer.send_bytes(b"[{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}]\n").await;
+            peer.send_bytes(b"[]\n").await;
+            let answer = peer.next().await.unwrap();
+            assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(null), &json!(-32600)), "{answer}");
+        }
+        assert!(peer.is_up().await && peer.heard.is_empty(), "{version}: {:?}", peer.heard);
+        peer.end().await;
+    }
 }
 
 #[tokio::test]

@@ -20,16 +20,17 @@ use tokio_util::sync::DropGuard;
 
 use super::{
     super::{
+        gateway::Frontend,
         results::Caller,
-        rpc::{self, Broken, Era, Incoming, Reply, Request},
+        rpc::{self, Broken, Era, Incoming, Meta, Reply, Request, Sent},
         session::{InFlight, OUTLET, Scope, Session},
         shares::Client,
     },
-    Web,
     bodies::{MAX_BYTES, NoBody, Received},
     events::KEEP_ALIVE,
     headers::{self, SESSION},
-    plain, typed,
+    responses::{event_stream, plain, typed},
+    web::Web,
 };
 use crate::upstream::RpcError;
 
@@ -64,9 +65,16 @@ fn not_allowed() -> Response {
     response
 }
 
+/// The response to what is not answered.
+pub(super) fn accepted() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::ACCEPTED;
+    response
+}
+
 /// Who makes a request, and over which connection.
-struct Visit {
-    caller: Caller,
+pub(super) struct Visit {
+    pub(super) caller: Caller,
     peer: SocketAddr,
 }
 
@@ -98,8 +106,8 @@ impl Web {
         let message = rpc::read(bytes).await;
         drop(room); // it is others' turn, however long this is served
         let request = match message {
-            Ok(Incoming::Request(request)) => request,
-            Ok(Incoming::Notification { method, params }) => {
+            Ok(Sent::One(Incoming::Request(request))) => request,
+            Ok(Sent::One(Incoming::Notification { method, params })) => {
                 return self.accept(headers, &visit.caller, |session| {
                     // Without a session there is nothing that it could change.
                     if let Some(session) = session {
@@ -108,11 +116,12 @@ impl Web {
                     true
                 });
             }
-            Ok(Incoming::Answer { id, outcome }) => {
+            Ok(Sent::One(Incoming::Answer { id, outcome })) => {
                 return self.accept(headers, &visit.caller, |session| {
                     session.map(|session| session.answered(&id, outcome)).is_some()
                 });
             }
+            Ok(Sent::Batch(messages)) => return self.post_batch(headers, messages, &visit).await,
             Err(broken) => {
                 let Broken { id, error } = *broken;
                 return failure(StatusCode::BAD_REQUEST, &id.unwrap_or_default(), error);
@@ -136,9 +145,7 @@ impl Web {
             let error = rpc::error(rpc::INVALID_REQUEST, "nothing was asked that this could answer");
             return failure(StatusCode::BAD_REQUEST, &Value::Null, error);
         }
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::ACCEPTED;
-        response
+        accepted()
     }
 
     /// Checks a request, and finds or begins its session.
@@ -181,36 +188,37 @@ impl Web {
                 return Err(bad(rpc::error(rpc::INVALID_REQUEST, message)));
             }
         };
-        let Some(in_flight) = session.begin(&request.id) else {
-            return Err(bad(rpc::error(rpc::INVALID_REQUEST, "a request with this id is being served")));
-        };
         let (outlet, messages) = mpsc::channel(OUTLET);
-        let scope = Scope {
-            id: request.id.clone(),
-            era: meta.era,
-            capabilities: meta.capabilities.unwrap_or_else(|| session.capabilities()),
-            session,
-            meta: meta.fields,
-            outlet,
-            streams: headers::accepts(headers, "text/event-stream"),
-            cancel: in_flight.cancel.clone(),
-        };
-        Ok(Admitted { request, scope, in_flight, messages, begun })
+        let streams = headers::accepts(headers, "text/event-stream");
+        let entered = enter(request, meta, session, outlet, streams).map_err(bad)?;
+        Ok(Admitted { entered, messages, streams, begun })
     }
 
     async fn answer(self: &Arc<Self>, admitted: Admitted) -> Response {
-        let Admitted { request, scope, in_flight, mut messages, begun } = admitted;
-        let (era, streams) = (scope.era, scope.streams);
-        // Whatever becomes of this response, when it is gone the request is cancelled.
-        let guard = in_flight.cancel.clone().drop_guard();
+        let Admitted { entered, messages, streams, begun } = admitted;
+        let (era, guard) = (entered.scope.era, entered.in_flight.cancel.clone().drop_guard());
         let frontend = Arc::clone(&self.frontend);
-        let mut serving = self.frontend.tasks.spawn(async move {
-            let outcome = frontend.serve_until_cancelled(request, &scope).await;
-            drop(in_flight);
-            let outcome = outcome?;
+        let serving = self.frontend.tasks.spawn(async move {
+            let (id, outcome) = entered.serve(&frontend).await?;
             let status = status(era, &outcome);
-            Some((status, rpc::write_answer(&scope.id, outcome).await))
+            Some((status, rpc::write_answer(&id, outcome).await))
         });
+        let mut response = self.respond(serving, messages, streams, vec![guard]).await;
+        if let Some(value) = begun.and_then(|id| HeaderValue::from_str(&id).ok()) {
+            response.headers_mut().insert(SESSION, value);
+        }
+        response
+    }
+
+    /// Responds with what is served, as a whole or as a stream. Whatever becomes of the response, when it is gone the
+    /// guards cancel the requests.
+    pub(super) async fn respond(
+        &self,
+        mut serving: Serving,
+        mut messages: mpsc::Receiver<Line>,
+        streams: bool,
+        guards: Vec<DropGuard>,
+    ) -> Response {
         let first = tokio::select! {
             biased;
             answer = &mut serving => match answer {
@@ -220,19 +228,15 @@ impl Web {
             Some(message) = messages.recv(), if streams => First::Message(message),
             () = sleep(SOON), if streams => First::Later,
         };
-        let mut response = match first {
+        match first {
             // What was said before it, and was not sent because the client takes no stream, is lost.
             First::Answer((status, answer)) => match messages.try_recv() {
-                Ok(message) if streams => stream(Some(message), messages, Some(answer), None, guard),
+                Ok(message) if streams => stream(Some(message), messages, Some(answer), None, guards),
                 _ => typed(status, "application/json", answer.into_string()),
             },
-            First::Message(message) => stream(Some(message), messages, None, Some(serving), guard),
-            First::Later => stream(None, messages, None, Some(serving), guard),
-        };
-        if let Some(value) = begun.and_then(|id| HeaderValue::from_str(&id).ok()) {
-            response.headers_mut().insert(SESSION, value);
+            First::Message(message) => stream(Some(message), messages, None, Some(serving), guards),
+            First::Later => stream(None, messages, None, Some(serving), guards),
         }
-        response
     }
 
     /// The stream of a session, for what belongs to no request.
@@ -248,7 +252,7 @@ impl Web {
         let (outlet, messages) = mpsc::channel(OUTLET);
         session.initialized.cancel(); // whoever opens a stream has begun
         let closed = self.frontend.follow_news(&session, outlet);
-        let rest = Rest { first: None, messages, serving: None, answer: None, _guard: closed };
+        let rest = Rest { first: None, messages, serving: None, answer: None, _guards: vec![closed] };
         let (stop, gone) = (self.stop.clone(), session.gone.clone());
         let ended = async move {
             tokio::select! {
@@ -265,12 +269,53 @@ impl Web {
     }
 }
 
-/// A request that may be served.
-struct Admitted {
+/// A request of a session.
+pub(super) struct Entered {
     request: Request,
     scope: Scope,
-    in_flight: InFlight,
+    pub(super) in_flight: InFlight,
+}
+
+/// Begins to serve a request.
+pub(super) fn enter(
+    request: Request,
+    meta: Meta,
+    session: Arc<Session>,
+    outlet: mpsc::Sender<Line>,
+    streams: bool,
+) -> Result<Entered, RpcError> {
+    let Some(in_flight) = session.begin(&request.id) else {
+        return Err(rpc::error(rpc::INVALID_REQUEST, "a request with this id is being served"));
+    };
+    let scope = Scope {
+        id: request.id.clone(),
+        era: meta.era,
+        capabilities: meta.capabilities.unwrap_or_else(|| session.capabilities()),
+        session,
+        meta: meta.fields,
+        outlet,
+        streams,
+        cancel: in_flight.cancel.clone(),
+    };
+    Ok(Entered { request, scope, in_flight })
+}
+
+impl Entered {
+    /// Serves the request. Its id and outcome; `None` if it was cancelled. When this is done, the id may be used again,
+    /// and nothing more is said about the request.
+    pub(super) async fn serve(self, frontend: &Arc<Frontend>) -> Option<(Value, Result<Reply, RpcError>)> {
+        let Entered { request, scope, in_flight } = self;
+        let outcome = frontend.serve_until_cancelled(request, &scope).await;
+        drop(in_flight);
+        Some((scope.id, outcome?))
+    }
+}
+
+/// A request that may be served.
+struct Admitted {
+    entered: Entered,
     messages: mpsc::Receiver<Line>,
+    streams: bool,
     /// The session that begins with it.
     begun: Option<String>,
 }
@@ -283,7 +328,7 @@ enum First {
     Later,
 }
 
-type Serving = tokio::task::JoinHandle<Option<(StatusCode, Line)>>;
+pub(super) type Serving = tokio::task::JoinHandle<Option<(StatusCode, Line)>>;
 
 /// What a stream still has to give.
 struct Rest {
@@ -292,7 +337,7 @@ struct Rest {
     serving: Option<Serving>,
     /// The answer, when it is known and what was said before it has not been given yet.
     answer: Option<Line>,
-    _guard: DropGuard,
+    _guards: Vec<DropGuard>,
 }
 
 /// A stream of messages, of which the answer is the last. Dropped, it cancels what it is about.
@@ -301,13 +346,13 @@ fn stream(
     messages: mpsc::Receiver<Line>,
     answer: Option<Line>,
     serving: Option<Serving>,
-    guard: DropGuard,
+    guards: Vec<DropGuard>,
 ) -> Response {
-    streamed(Rest { first, messages, serving, answer, _guard: guard }.chunks())
+    streamed(Rest { first, messages, serving, answer, _guards: guards }.chunks())
 }
 
 fn streamed(chunks: impl Stream<Item = Result<String, Infallible>> + Send + 'static) -> Response {
-    typed(StatusCode::OK, "text/event-stream", Body::from_stream(chunks))
+    event_stream(Body::from_stream(chunks))
 }
 
 impl Rest {
@@ -356,6 +401,6 @@ fn status(era: Era, outcome: &Result<Reply, RpcError>) -> StatusCode {
     }
 }
 
-fn failure(status: StatusCode, id: &Value, error: RpcError) -> Response {
+pub(super) fn failure(status: StatusCode, id: &Value, error: RpcError) -> Response {
     typed(status, "application/json", rpc::answer(id, Err(error)).into_string())
 }

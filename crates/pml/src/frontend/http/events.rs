@@ -5,14 +5,13 @@ use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 use axum::{
     body::Body,
     extract::{ConnectInfo, Extension, Query, State},
-    http::StatusCode,
     response::Response,
 };
 use pml_wire::Line;
 use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
-use super::{super::results::Caller, Web, typed};
+use super::{super::results::Caller, responses::event_stream, web::Web};
 use crate::{
     events::{Event, Listener},
     shown,
@@ -55,7 +54,7 @@ pub(super) async fn follow(
         let told = listener.lost();
         Some((Ok::<_, Infallible>(text), (listener, filter, stop, end, told)))
     });
-    typed(StatusCode::OK, "text/event-stream", Body::from_stream(stream))
+    event_stream(Body::from_stream(stream))
 }
 
 /// The next event that is wanted, as text; or a sign of life.

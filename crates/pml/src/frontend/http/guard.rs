@@ -20,7 +20,12 @@ use axum::{
     response::Response,
 };
 
-use super::{super::results::Caller, HEAD_BYTES, OPEN, Web, plain, visitors::Visitor};
+use super::{
+    super::results::Caller,
+    responses::plain,
+    visitors::Visitor,
+    web::{HEAD_BYTES, OPEN, Web},
+};
 use crate::{digest::sha256, rate::Bucket};
 
 /// Requests without the right token that one address may make in a minute.
@@ -65,6 +70,8 @@ struct Rates {
 enum Refusal {
     /// It has too long a head.
     Head,
+    /// It names no host, or several: HTTP wants one.
+    NotOneHost,
     Host,
     Origin,
     Token,
@@ -103,6 +110,7 @@ pub(super) async fn check(
 fn refuse(refusal: &Refusal) -> Response {
     let (status, text) = match refusal {
         Refusal::Head => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of a request may have 64 KiB"),
+        Refusal::NotOneHost => (StatusCode::BAD_REQUEST, "a request must have one header Host"),
         Refusal::Host => (StatusCode::FORBIDDEN, "this Host is not served here; name it in gateway.allowed_hosts"),
         Refusal::Origin => (StatusCode::FORBIDDEN, "this Origin may not use pml; name it in gateway.allowed_origins"),
         Refusal::Token => (StatusCode::UNAUTHORIZED, "send `Authorization: Bearer …` with the token of this pml"),
@@ -112,7 +120,7 @@ fn refuse(refusal: &Refusal) -> Response {
     let extra: Option<(HeaderName, String)> = match refusal {
         Refusal::Token => Some((header::WWW_AUTHENTICATE, "Bearer realm=\"pml\"".to_owned())),
         Refusal::Rate(wait) => Some((header::RETRY_AFTER, wait.as_secs().max(1).to_string())),
-        Refusal::Head | Refusal::Host | Refusal::Origin => None,
+        Refusal::Head | Refusal::NotOneHost | Refusal::Host | Refusal::Origin => None,
     };
     if let Some((name, value)) = extra
         && let Ok(value) = value.parse()
@@ -131,7 +139,10 @@ impl Guard {
         let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("\u{0}"));
         let host = text(header::HOST).unwrap_or_default();
         let count = |name| headers.get_all(name).iter().count();
-        if !self.is_own_host(host) || count(header::HOST) != 1 {
+        if count(header::HOST) != 1 {
+            return Err(Refusal::NotOneHost);
+        }
+        if !self.is_own_host(host) {
             return Err(Refusal::Host);
         }
         if let Some(origin) = text(header::ORIGIN)
@@ -253,7 +264,7 @@ mod tests {
         let guard = guard(Some("secret"));
         let right = ("authorization", "Bearer secret");
         type Headers<'a> = &'a [(&'a str, &'a str)];
-        let table: [(Headers<'_>, Result<(), Refusal>); 23] = [
+        let table: [(Headers<'_>, Result<(), Refusal>); 26] = [
             (&[("host", "localhost:8080"), right], Ok(())),
             (&[("host", "127.0.0.1:8080"), right], Ok(())),
             (&[("host", "[::1]:8080"), right], Ok(())),
@@ -264,7 +275,10 @@ mod tests {
             (&[("host", "localhost:8080"), ("authorization", "bearer secret")], Ok(())),
             (&[("host", "localhost:8080"), ("origin", "http://localhost:8080"), right], Ok(())),
             (&[("host", "localhost:8080"), ("origin", "https://app.example"), right], Ok(())),
-            (&[right], Err(Refusal::Host)),
+            (&[right], Err(Refusal::NotOneHost)),
+            (&[("host", "localhost:8080"), ("host", "localhost:8080"), right], Err(Refusal::NotOneHost)),
+            (&[("host", "localhost:8080"), ("host", "evil.example"), right], Err(Refusal::NotOneHost)),
+            (&[("host", ""), right], Err(Refusal::Host)),
             (&[("host", "evil.example"), right], Err(Refusal::Host)),
             (&[("host", "localhost:9"), right], Err(Refusal::Host)),
             (&[("host", "localhost.evil.example:8080"), right], Err(Refusal::Host)),

@@ -17,11 +17,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     super::gateway::Frontend,
-    Access, HEAD_BYTES, Web,
-    guard::Guard,
-    routes,
+    guard::{Access, Guard},
     sessions::Sessions,
     visitors::{MAX_CONNECTIONS, Streams, Visitor, Visitors},
+    web::{HEAD_BYTES, Web, routes},
 };
 
 /// What the head of a request may take to arrive.

@@ -113,10 +113,11 @@ impl Frontend {
             }
             ("resources/read", _) => self.read_passed(params, scope).await,
             ("resources/subscribe", Era::Legacy) => {
-                self.subscribe(&text(&params, "uri")?, scope).await.map(Reply::from)
+                self.watch(&text(&params, "uri")?, &scope.session.watches, scope.era).await?;
+                Ok(json!({}).into())
             }
             ("resources/unsubscribe", Era::Legacy) => {
-                scope.session.unwatch(&text(&params, "uri")?);
+                scope.session.watches.remove(&text(&params, "uri")?);
                 Ok(json!({}).into())
             }
             ("completion/complete", _) => self.complete(params, scope).await,

@@ -8,13 +8,14 @@ use super::{
     super::{
         gateway::Frontend,
         rpc::{self, Era, INVALID_PARAMS, Reply},
-        session::{MAX_WATCHED, Scope},
+        session::Scope,
+        watches::{MAX_WATCHED, Watches},
     },
     refused,
 };
 use crate::{
     broker::{NoHolder, Resource, Subject},
-    upstream::{RpcError, Watch},
+    upstream::RpcError,
 };
 
 /// Longest address of a resource that is watched.
@@ -43,23 +44,20 @@ impl Frontend {
         })
     }
 
-    /// Watches a resource for a client of the earlier era, until it says otherwise or goes.
-    pub(super) async fn subscribe(&self, uri: &str, scope: &Scope) -> Result<Value, RpcError> {
-        let (resource, watch) = self.watch(uri, scope.era).await?;
-        match scope.session.watch(uri, &resource.server.settings().name, watch) {
-            true => Ok(json!({})),
-            false => Err(rpc::error(INVALID_PARAMS, format!("more than {MAX_WATCHED} resources are watched"))),
-        }
-    }
-
-    /// Watches a resource for as long as the watch lives.
-    pub(super) async fn watch(&self, uri: &str, era: Era) -> Result<(Resource, Watch), RpcError> {
-        if uri.len() > MAX_URI_BYTES {
+    /// Watches a resource for a client, until it says otherwise or goes.
+    pub(super) async fn watch(&self, address: &str, watches: &Watches, era: Era) -> Result<(), RpcError> {
+        if address.len() > MAX_URI_BYTES {
             return Err(rpc::error(INVALID_PARAMS, format!("`uri` has more than {MAX_URI_BYTES} bytes")));
         }
-        let resource = self.find_resource(uri, era).await?;
+        let resource = self.find_resource(address, era).await?;
+        if !watches.expect(address, &resource.server.settings().name, &resource.uri) {
+            return Err(rpc::error(INVALID_PARAMS, format!("more than {MAX_WATCHED} resources are watched")));
+        }
+        // Also if this future is dropped before the server has agreed.
+        let _unless_kept = GiveUp { address, watches };
         let watch = self.broker.watch(&resource.subject()).await.map_err(refused)?;
-        Ok((resource, watch))
+        watches.keep(address, watch);
+        Ok(())
     }
 
     /// Completes an argument of a prompt, or a variable in a template of addresses.
@@ -89,6 +87,18 @@ impl Frontend {
             _ => return Err(rpc::error(INVALID_PARAMS, "`ref` must be a `ref/prompt` or a `ref/resource`")),
         };
         self.pass_to(&server, "completion/complete", params, subject, scope).await
+    }
+}
+
+/// Forgets, when dropped, a resource whose server has not agreed to report its updates.
+struct GiveUp<'a> {
+    address: &'a str,
+    watches: &'a Watches,
+}
+
+impl Drop for GiveUp<'_> {
+    fn drop(&mut self) {
+        self.watches.give_up(self.address);
     }
 }
 

@@ -9,7 +9,7 @@
 use std::{
     collections::HashMap,
     future::Future,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -27,6 +27,7 @@ use super::{
         results::{Caller, random_id},
         rpc::{self, Era, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY, Reply},
         session::{Scope, level},
+        shares::{Client, Share, Shares},
     },
     Passing, begin,
     questions::present,
@@ -38,9 +39,11 @@ use crate::{
 
 /// How often one request may be repeated with more answers.
 const MAX_ROUNDS: usize = 10;
-/// Requests that are kept open for clients that were asked something, and for how long: each takes one of the calls that
-/// its server may have at the same time.
-const MAX_PARKED: usize = 16;
+/// Requests that are kept open for clients that were asked something: at one server, where each takes one of the calls
+/// that the server may have at the same time, and in all.
+const MAX_PARKED_AT_SERVER: usize = 16;
+const MAX_PARKED: usize = 128;
+/// How long each is kept open.
 const MAX_WAIT: Duration = Duration::from_secs(5 * 60);
 /// What the names of requests that are kept open begin with.
 const STATE: &str = "pml-";
@@ -107,34 +110,57 @@ impl std::fmt::Debug for Conversation {
 /// Requests that are kept open until their clients come back.
 ///
 /// **Invariant:** each is named by a random text and given to nobody but the caller it is kept for; there are
-/// only so many, and each only for so long.
-#[derive(Debug, Default)]
+/// only so many, of which each client has its share, and each only for so long.
+#[derive(Debug)]
 pub(in super::super) struct Parked {
-    waiting: Mutex<HashMap<String, (Caller, Instant, Conversation)>>,
+    waiting: Mutex<HashMap<String, ParkedRequest>>,
+    all: Arc<Shares>,
+    /// By the names of servers.
+    at_servers: Mutex<HashMap<String, Arc<Shares>>>,
+}
+
+#[derive(Debug)]
+struct ParkedRequest {
+    owner: Caller,
+    since: Instant,
+    conversation: Conversation,
+    _shares: [Share; 2],
+}
+
+impl Default for Parked {
+    fn default() -> Parked {
+        Parked { waiting: Mutex::default(), all: Shares::new(MAX_PARKED, 0), at_servers: Mutex::default() }
+    }
 }
 
 impl Parked {
-    /// Keeps a request open. Its name.
-    fn keep(&self, caller: &Caller, conversation: Conversation) -> Option<String> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, ParkedRequest>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a request open. Its name; `None` if the client has its share already.
+    fn keep(&self, owner: &Caller, client: &Client, conversation: Conversation) -> Option<String> {
         let state = format!("{STATE}{}", random_id()?);
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.values().filter(|(owner, ..)| owner == caller).count() >= MAX_PARKED {
-            return None;
-        }
-        waiting.insert(state.clone(), (caller.clone(), Instant::now(), conversation));
+        let at_server = {
+            let mut at_servers = self.at_servers.lock().unwrap_or_else(PoisonError::into_inner);
+            let shares = at_servers.entry(conversation.server.clone());
+            Arc::clone(shares.or_insert_with(|| Shares::new(MAX_PARKED_AT_SERVER, 0)))
+        };
+        let shares = [self.all.take_now(client)?, at_server.take_now(client)?];
+        let parked = ParkedRequest { owner: owner.clone(), since: Instant::now(), conversation, _shares: shares };
+        self.lock().insert(state.clone(), parked);
         Some(state)
     }
 
     fn take(&self, caller: &Caller, state: &str, about: &str) -> Option<Conversation> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.get(state).filter(|(owner, _, kept)| owner == caller && kept.about == about)?;
-        waiting.remove(state).map(|(_, _, conversation)| conversation)
+        let mut waiting = self.lock();
+        waiting.get(state).filter(|parked| parked.owner == *caller && parked.conversation.about == about)?;
+        waiting.remove(state).map(|parked| parked.conversation)
     }
 
     /// Gives up those whose clients have not come back.
     fn drop_old(&self) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.retain(|_, (_, since, _)| since.elapsed() < MAX_WAIT);
+        self.lock().retain(|_, parked| parked.since.elapsed() < MAX_WAIT);
     }
 }
 
@@ -250,7 +276,7 @@ impl Frontend {
     /// Keeps the server's request open, and tells the client what it needs.
     fn park(self: &Arc<Self>, conversation: Conversation, scope: &Scope) -> Ended {
         let mut told = conversation.needs();
-        match self.parked.keep(&scope.session.caller, conversation) {
+        match self.parked.keep(&scope.session.caller, &scope.session.client, conversation) {
             Some(state) => {
                 told["requestState"] = state.into();
                 let frontend = Arc::clone(self);
@@ -346,27 +372,44 @@ mod tests {
 
     use super::*;
 
-    fn conversation() -> Conversation {
+    fn conversation(server: &str) -> Conversation {
         let passing = AbortOnDropHandle::new(tokio::spawn(std::future::pending()));
-        Conversation::new(About { server: "a", what: "a:b" }, passing, mpsc::channel(1).1)
+        Conversation::new(About { server, what: "a:b" }, passing, mpsc::channel(1).1)
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_request_is_kept_for_its_caller_and_not_for_ever() {
         let parked = Parked::default();
         let (ann, bob) = (Caller::new("ann"), Caller::new("bob"));
-        let state = parked.keep(&ann, conversation()).unwrap();
+        let keep = |server: &str| parked.keep(&ann, &Client::only(), conversation(server));
+        let state = keep("a").unwrap();
         assert!(parked.take(&bob, &state, "a:b").is_none());
         assert!(parked.take(&ann, &state, "a:other").is_none(), "for what it was asked for");
         assert!(parked.take(&ann, &state, "a:b").is_some());
         assert!(parked.take(&ann, &state, "a:b").is_none(), "once");
-        for _ in 0..MAX_PARKED {
-            parked.keep(&ann, conversation()).unwrap();
+        for _ in 0..MAX_PARKED_AT_SERVER {
+            keep("a").unwrap();
         }
-        assert!(parked.keep(&ann, conversation()).is_none());
-        assert!(parked.keep(&bob, conversation()).is_some(), "others have their own");
+        assert!(keep("a").is_none() && keep("b").is_some(), "a server has calls left for others");
         tokio::time::advance(MAX_WAIT).await;
         parked.drop_old();
-        assert!(parked.keep(&ann, conversation()).is_some());
+        let kept = (0..1000).filter_map(|server| keep(&server.to_string())).count();
+        assert_eq!(kept, MAX_PARKED, "what was given up is free again, and there are so many in all");
+    }
+
+    #[tokio::test]
+    async fn clients_with_the_same_token_have_each_their_share() {
+        let parked = Parked::default();
+        let caller = Caller::new("http:token");
+        let client = |port: usize| Client::new(&caller, [127, 0, 0, 1].into(), &port.to_string());
+        let grab = |client: &Client| {
+            let kept = || parked.keep(&caller, client, conversation("a"));
+            std::iter::from_fn(kept).take(1000).count()
+        };
+        assert_eq!((grab(&client(1)), grab(&client(2))), (MAX_PARKED_AT_SERVER / 2, MAX_PARKED_AT_SERVER / 4));
+        let others: usize = (3..1000).map(|port| grab(&client(port))).sum();
+        assert!(others > 0 && others < MAX_PARKED_AT_SERVER / 4, "{others}");
+        let elsewhere = Client::new(&caller, [192, 168, 0, 1].into(), "1");
+        assert!(grab(&elsewhere) > 0, "some are left for others");
     }
 }
