@@ -67,7 +67,7 @@ pub(crate) fn fail(reason: &str) -> ! {
     }
 }
 
-/// Prepares the frames, and installs the handlers on a stack of their own.
+/// Prepares the frames, installs the handlers on a stack of their own, and has signals ignored that are not for a worker.
 pub(crate) fn install() {
     std::panic::set_hook(Box::new(|panic| {
         // Without the folders: they are those of the machine that pml was built on.
@@ -87,7 +87,7 @@ pub(crate) fn install() {
     const STACK_BYTES: usize = 64 * 1024;
     let stack = Box::leak(vec![0_u8; STACK_BYTES].into_boxed_slice());
     let stack = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: STACK_BYTES };
-    // SAFETY: the stack lives for ever. A zeroed `sigaction` is a valid one, `sa_mask` empty. The
+    // SAFETY: the stack lives for ever; `signal` takes any of these. A zeroed `sigaction` is a valid one, `sa_mask` empty. The
     // handler calls only async-signal-safe functions.
     unsafe {
         libc::sigaltstack(&raw const stack, ptr::null_mut());
@@ -97,6 +97,11 @@ pub(crate) fn install() {
         action.sa_flags = libc::SA_ONSTACK | libc::SA_RESETHAND;
         for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT] {
             libc::sigaction(signal, &raw const action, ptr::null_mut());
+        }
+        // Signals to the whole process group or service are for the host, which lets programs come to their end. It ends a
+        // worker with SIGKILL, or by closing the socket.
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
+            libc::signal(signal, libc::SIG_IGN);
         }
     }
 }

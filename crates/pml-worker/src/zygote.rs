@@ -35,6 +35,15 @@ struct Request {
     stderr: RawFd,
 }
 
+/// What came over the request socket.
+enum Received {
+    Request(Request),
+    /// A request whose descriptors did not arrive: this process has no room for them.
+    Incomplete,
+    /// The host has closed its end.
+    Gone,
+}
+
 pub(crate) fn run() -> ! {
     last_words::install();
     let report = harden::prepare(true);
@@ -48,30 +57,44 @@ pub(crate) fn run() -> ! {
     }
 }
 
-/// Forks a worker for each request, until the host closes the socket.
+/// Forks a worker for each request, until the host closes the socket. A request that cannot be served is answered with the
+/// reason, and nothing else: workers that run end with this process.
 fn serve(session: &Session<'_>, report: &HardeningReport) -> ! {
-    while let Some(request) = receive() {
-        // SAFETY: the process has one thread, so the child may do anything. The flags make the
-        // child a sibling: its parent is the host.
-        let pid = unsafe { libc::syscall(libc::SYS_clone, libc::CLONE_PARENT | libc::SIGCHLD, 0, 0, 0, 0) };
-        if pid == 0 {
-            take_descriptors(&request);
-            session.rehearse();
-            worker::serve(session, report, request.limits);
-        }
-        let answer = match pid {
-            -1 => -io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO),
-            pid => i32::try_from(pid).unwrap_or(-libc::EIO),
-        };
-        // SAFETY: the descriptors came with the request and belong to the child now. The answer is
-        // four bytes; if the host does not take them it is gone, which the next receive notices.
-        unsafe {
-            libc::close(request.socket);
-            libc::close(request.stderr);
-            libc::send(CONTROL, (&raw const answer).cast(), mem::size_of_val(&answer), libc::MSG_NOSIGNAL);
+    loop {
+        match receive() {
+            Received::Request(request) => {
+                answer(fork(session, report, &request));
+                // SAFETY: the descriptors came with the request and belong to the child now.
+                unsafe {
+                    libc::close(request.socket);
+                    libc::close(request.stderr);
+                }
+            }
+            Received::Incomplete => answer(-libc::EMFILE),
+            Received::Gone => last_words::leave(),
         }
     }
-    last_words::leave()
+}
+
+/// Forks a worker: its process id, or a negated errno.
+fn fork(session: &Session<'_>, report: &HardeningReport, request: &Request) -> i32 {
+    // SAFETY: the process has one thread, so the child may do anything. The flags make the
+    // child a sibling: its parent is the host.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, libc::CLONE_PARENT | libc::SIGCHLD, 0, 0, 0, 0) };
+    match pid {
+        0 => {
+            take_descriptors(request);
+            session.rehearse();
+            worker::serve(session, report, request.limits)
+        }
+        -1 => -io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO),
+        pid => i32::try_from(pid).unwrap_or(-libc::EIO),
+    }
+}
+
+fn answer(answer: i32) {
+    // SAFETY: the answer is four bytes; if the host does not take them it is gone, which the next receive notices.
+    unsafe { libc::send(CONTROL, (&raw const answer).cast(), mem::size_of_val(&answer), libc::MSG_NOSIGNAL) };
 }
 
 /// Makes the request's socket and pipe standard input and error, and closes all else.
@@ -122,14 +145,14 @@ fn fork_init() -> io::Result<()> {
     }
 }
 
-/// The next request, or `None` when the host is gone.
-fn receive() -> Option<Request> {
+/// The next request.
+fn receive() -> Received {
     const FD_BYTES: u32 = (2 * size_of::<RawFd>()) as u32;
     let mut bytes = [0_u8; WorkerLimits::BYTES];
     let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     let mut ancillary = [0_u64; 8];
     // SAFETY: a zeroed `msghdr` is valid; the pointers put into it outlive the calls. `u64`s are
-    // aligned for `cmsghdr`, and there is room for two descriptors.
+    // aligned for `cmsghdr`, and there is room for two descriptors. `cmsg_len` says how many arrived.
     unsafe {
         let mut message: libc::msghdr = mem::zeroed();
         message.msg_iov = &raw mut part;
@@ -142,15 +165,21 @@ fn receive() -> Option<Request> {
                 break received;
             }
         };
-        let header = libc::CMSG_FIRSTHDR(&raw const message);
-        let complete = received == WorkerLimits::BYTES as isize
-            && !header.is_null()
-            && (*header).cmsg_type == libc::SCM_RIGHTS
-            && (*header).cmsg_len as u32 == libc::CMSG_LEN(FD_BYTES);
-        if !complete {
-            return None;
+        if received != WorkerLimits::BYTES as isize {
+            return Received::Gone;
         }
-        let [socket, stderr] = ptr::read_unaligned(libc::CMSG_DATA(header).cast::<[RawFd; 2]>());
-        Some(Request { limits: WorkerLimits::from_bytes(bytes), socket, stderr })
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        if header.is_null() || (*header).cmsg_type != libc::SCM_RIGHTS {
+            return Received::Incomplete;
+        }
+        let descriptors = libc::CMSG_DATA(header).cast::<RawFd>();
+        if (*header).cmsg_len as u32 != libc::CMSG_LEN(FD_BYTES) {
+            if (*header).cmsg_len as u32 >= libc::CMSG_LEN(FD_BYTES / 2) {
+                libc::close(ptr::read_unaligned(descriptors));
+            }
+            return Received::Incomplete;
+        }
+        let [socket, stderr] = ptr::read_unaligned(descriptors.cast::<[RawFd; 2]>());
+        Received::Request(Request { limits: WorkerLimits::from_bytes(bytes), socket, stderr })
     }
 }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use rquickjs::{Ctx, Function, Object, Result, Value};
 
 use super::{State, raw};
+use crate::transpile::import_refusal;
 
 /// Adds the functions to `native`.
 pub(super) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>) -> Result<()> {
@@ -26,5 +27,8 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<Stat
             None => Ok(text),
         }
     };
-    native.set("functionText", Function::new(ctx.clone(), text)?)
+    native.set("functionText", Function::new(ctx.clone(), text)?)?;
+
+    let refusal = |name: Value<'js>| import_refusal(&raw::text(&name).unwrap_or_default().0);
+    native.set("importRefusal", Function::new(ctx.clone(), refusal)?)
 }

@@ -36,7 +36,7 @@ use rquickjs::{
     Context, Ctx, Function, Module, Object, Promise, Runtime, Value,
     context::EvalOptions,
     loader::{ImportAttributes, Loader, Resolver},
-    module::{Declarations, Declared, Exports, ModuleDef},
+    module::Declared,
     object::Property,
     promise::PromiseState,
 };
@@ -55,7 +55,7 @@ use crate::{
     channel::{self, Channel, Wait},
     clock::Moment,
     heap, last_words, memory,
-    transpile::{self, Branch, ENGINE_FILE, MODULE_EXPORTS, Probes, Source},
+    transpile::{self, Branch, ENGINE_FILE, Probes, Source},
 };
 
 /// Stack of the engine. A JavaScript call takes 0.6 KiB of it or more.
@@ -79,6 +79,7 @@ const HOST_CHECK: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 struct State<'js> {
     channel: RefCell<Channel>,
+    deadline: Rc<Deadline>,
     limits: Cell<Limits>,
     /// When the run began.
     started: Cell<Moment>,
@@ -174,7 +175,7 @@ pub(crate) struct Session<'js> {
 pub(crate) fn with_session<T>(run: impl FnOnce(Session<'_>) -> T) -> rquickjs::Result<T> {
     let runtime = Runtime::new_with_alloc(memory::Limited)?;
     runtime.set_max_stack_size(STACK_BYTES);
-    runtime.set_loader(OnlyPml, OnlyPml);
+    runtime.set_loader(NoModules, NoModules);
     let deadline = Rc::new(Deadline::default());
     runtime.set_interrupt_handler(Some(interrupt_handler(Rc::clone(&deadline))));
     let context = Context::full(&runtime)?;
@@ -193,8 +194,7 @@ fn interrupt_handler(deadline: Rc<Deadline>) -> Box<dyn FnMut() -> bool> {
                 last_words::leave();
             }
         }
-        // Once: nothing of the program survives it, and the report needs the engine.
-        deadline.passed().is_none() && deadline.passes(now)
+        deadline.stops(now)
     })
 }
 
@@ -202,6 +202,7 @@ impl<'js> Session<'js> {
     fn new(ctx: Ctx<'js>, deadline: Rc<Deadline>) -> rquickjs::Result<Session<'js>> {
         let state = Rc::new(State {
             channel: RefCell::new(Channel::new()),
+            deadline: Rc::clone(&deadline),
             limits: Cell::new(REHEARSAL_LIMITS),
             started: Cell::new(Moment::now()),
             last_call: Cell::new(0),
@@ -310,8 +311,9 @@ impl<'js> Session<'js> {
         self.state.warnings.borrow_mut().extend(program.warnings);
         let reporter = Reporter::new(self, &source);
 
-        let function =
-            self.load(&program.javascript, args).map_err(|_| reporter.not_loaded(raw::take_exception(&self.ctx)))?;
+        let function = self
+            .load(&program.javascript, args)
+            .map_err(|_| reporter.not_loaded(raw::take_exception(&self.ctx), &program.javascript))?;
         self.announce(program.calls);
         let main = self.call(&function).map_err(|_| reporter.exception(raw::take_exception(&self.ctx)))?;
         self.drive(&main, &reporter)?;
@@ -494,11 +496,11 @@ impl<'js> Session<'js> {
         };
         let outcome = value.map_err(|_| {
             self.ctx.catch();
-            let mut message = "the result does not fit into the sandbox's memory".to_owned();
+            let mut message = "the call succeeded, but its result does not fit into the sandbox's memory".to_owned();
             if is_json_text {
                 message.push_str("; its text alone may: callTool(name, args, { raw: true })");
             }
-            CallError::new(ErrorCode::ToolError, message)
+            CallError::new(ErrorCode::MemoryLimit, message)
         });
         if let Ok(value) = &outcome {
             self.state.results.note(&call.target, call.stack.as_ref(), value, looks_like_json);
@@ -532,53 +534,29 @@ struct Success {
 const REHEARSAL_LIMITS: Limits =
     Limits { timeout_ms: 0, total_ms: 0, memory_bytes: 0, result_bytes: 1024, log_bytes: 0, decisions: 1 };
 
-/// The one module there is.
-struct OnlyPml;
+/// Refuses modules. The compiler has taken the imports out of a program; code that is evaluated at run time is not compiled.
+struct NoModules;
 
-impl Resolver for OnlyPml {
+impl Resolver for NoModules {
     fn resolve<'js>(
         &mut self,
         ctx: &Ctx<'js>,
         _base: &str,
-        name: &str,
+        _name: &str,
         _attributes: Option<ImportAttributes<'js>>,
     ) -> rquickjs::Result<String> {
-        if name == "pml" {
-            return Ok(name.to_owned());
-        }
-        let name: String = name.chars().take(100).collect();
-        let message = format!("`{name}` cannot be imported; only \"pml\" can");
-        Err(rquickjs::Exception::throw_type(ctx, &message))
+        let message = "code that is evaluated cannot import; import at the top of the program, or use the global `pml`";
+        Err(rquickjs::Exception::throw_type(ctx, message))
     }
 }
 
-impl Loader for OnlyPml {
+impl Loader for NoModules {
     fn load<'js>(
         &mut self,
-        ctx: &Ctx<'js>,
+        _ctx: &Ctx<'js>,
         name: &str,
         _attributes: Option<ImportAttributes<'js>>,
     ) -> rquickjs::Result<Module<'js, Declared>> {
-        Module::declare_def::<OnlyPml, _>(ctx.clone(), name)
-    }
-}
-
-impl ModuleDef for OnlyPml {
-    fn declare(declarations: &Declarations<'_>) -> rquickjs::Result<()> {
-        declarations.declare("default")?;
-        for name in MODULE_EXPORTS {
-            declarations.declare(name)?;
-        }
-        Ok(())
-    }
-
-    fn evaluate<'js>(ctx: &Ctx<'js>, exports: &Exports<'js>) -> rquickjs::Result<()> {
-        let stored = ctx.userdata::<natives::ModuleObject<'js>>();
-        let object = &stored.expect("stored when the realm was built").0;
-        exports.export("default", object.clone())?;
-        for name in MODULE_EXPORTS {
-            exports.export(name, object.get::<_, Value<'js>>(name)?)?;
-        }
-        Ok(())
+        Err(rquickjs::Error::new_loading(name))
     }
 }

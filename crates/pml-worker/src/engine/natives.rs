@@ -34,20 +34,11 @@ const MAX_REJECTIONS: usize = 100;
 /// Longest message of one `progress()`.
 const PROGRESS_BYTES: usize = 1000;
 
-/// The object behind `import … from "pml"`, kept where the module can find it.
-#[derive(Debug)]
-pub(super) struct ModuleObject<'js>(pub(super) Object<'js>);
-
 /// Promises that were rejected while nobody listened, with the reason.
 #[derive(Debug, Default)]
 struct Rejections<'js>(RefCell<Vec<(Value<'js>, Value<'js>)>>);
 
-// SAFETY: both have exactly the lifetime of the values they hold.
-#[expect(unsafe_code, reason = "the trait is a promise about lifetimes")]
-unsafe impl<'js> JsLifetime<'js> for ModuleObject<'js> {
-    type Changed<'to> = ModuleObject<'to>;
-}
-// SAFETY: see above.
+// SAFETY: it has exactly the lifetime of the values that it holds.
 #[expect(unsafe_code, reason = "the trait is a promise about lifetimes")]
 unsafe impl<'js> JsLifetime<'js> for Rejections<'js> {
     type Changed<'to> = Rejections<'to>;
@@ -125,7 +116,6 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
         intrinsics,
     };
     ctx.store_userdata(Rejections::default()).map_err(|_| rquickjs::Error::Unknown)?;
-    ctx.store_userdata(ModuleObject(object.get("pml")?)).map_err(|_| rquickjs::Error::Unknown)?;
     Ok(late.get_or_init(|| prelude).clone())
 }
 
@@ -156,6 +146,9 @@ fn bridge<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>, lat
 
     let shared = Rc::clone(state);
     let names = move |ctx: Ctx<'js>| -> Result<Value<'js>> {
+        if shared.deadline.is_over() {
+            return ctx.json_parse("{}");
+        }
         let mut channel = shared.channel.borrow_mut();
         channel.send(Kind::NamesRequest, 0, b"");
         channel.flush();
@@ -172,6 +165,9 @@ fn bridge<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>, lat
 
     let shared = Rc::clone(state);
     let progress = move |value: f64, total: Opt<Option<f64>>, message: Opt<Value<'js>>| {
+        if shared.deadline.is_over() {
+            return;
+        }
         let message = message.0.filter(Value::is_string).and_then(|message| raw::text(&message));
         let message = message.map(|(mut text, _)| {
             text.truncate(text.floor_char_boundary(PROGRESS_BYTES));
@@ -251,8 +247,12 @@ pub(super) fn pending<'js>(
     Ok((promise.into_value(), call))
 }
 
-/// Sends a request under the next id, and keeps who waits for the answer.
+/// Sends a request under the next id, and keeps who waits for the answer. Not from a program that is over: its promise is
+/// never settled.
 pub(super) fn send<'js>(state: &State<'js>, call: PendingCall<'js>, kind: Kind, body: &[u8]) {
+    if state.deadline.is_over() {
+        return;
+    }
     let id = state.last_call.get() + 1;
     state.last_call.set(id);
     state.pending.borrow_mut().insert(id, call);
@@ -378,6 +378,9 @@ fn is_truthy(value: &Value<'_>) -> bool {
 fn console<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>, late: &Late<'js>) -> Result<()> {
     let (state, late) = (Rc::clone(state), Rc::clone(late));
     let log = move |level: u8, args: Array<'js>, indent: usize| {
+        if state.deadline.is_over() {
+            return;
+        }
         if state.log_left.get() == 0 {
             state.logs_dropped.set(state.logs_dropped.get() + 1);
             return;

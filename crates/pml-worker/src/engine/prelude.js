@@ -378,7 +378,13 @@ export default function prelude(native) {
   const exported = { searchTools, callTool, callToolsBatch, readResource, listResources, getPrompt, progress, result, ToolError, ResultHandle };
   const pml = freeze({ __proto__: null, ...exported });
   const namespace = freeze({ __proto__: null, default: pml, ...exported });
-  const imports = { __proto__: null, "*": namespace, default: pml, ...exported };
+  /// `import(…)`: the compiler puts it in the place of the engine's own.
+  const dynamicImport = async (specifier) => {
+    const name = text(specifier);
+    if (name !== "pml") throw new TypeError(native.importRefusal(name));
+    return namespace;
+  };
+  const imports = { __proto__: null, "*": namespace, "import()": dynamicImport, default: pml, ...exported };
 
   // ── Console ────────────────────────────────────────────────────────────────────────────────
 
@@ -765,7 +771,6 @@ export default function prelude(native) {
   hide(Math, "random", { random: () => native.random() }.random);
 
   return {
-    pml,
     imports,
     makeToolError,
     makeSuccess,

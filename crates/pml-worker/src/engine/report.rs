@@ -17,6 +17,8 @@ use crate::{
 /// Longest message that is passed on.
 const MESSAGE_BYTES: usize = 8 * 1024;
 
+/// Brackets within brackets that the engine reads in every place. Deeper ones make it complain of what is no mistake.
+const MAX_NESTING: usize = 200;
 /// Longest name of an error.
 const NAME_BYTES: usize = 100;
 /// Classes above that of an error that are looked at.
@@ -63,11 +65,12 @@ impl<'a, 'js> Reporter<'a, 'js> {
 
     /// The program threw, was stopped, or ran out of something.
     pub(super) fn exception(&self, exception: Value<'js>) -> Box<ErrorReport> {
+        self.session.deadline.report();
         if self.session.deadline.passed().is_some() && exception.is_uncatchable_error() {
             return self.timeout(Some(&exception));
         }
         let message = self.message(&exception);
-        if memory::is_exhausted() && (exception.is_null() || message == "out of memory") {
+        if memory::is_exhausted() && (exception.is_null() || is_out_of_memory(&message)) {
             return Box::new(self.locate(ErrorReport::out_of_memory(), &exception));
         }
         if let Some(report) = self.tool_error(&exception, &message) {
@@ -110,10 +113,11 @@ impl<'a, 'js> Reporter<'a, 'js> {
         Some(format!("did you mean `{near}`?"))
     }
 
-    /// The engine refused what the compiler accepted, as with a bad regular expression.
-    pub(super) fn not_loaded(&self, exception: Value<'js>) -> Box<ErrorReport> {
+    /// The engine refused what the compiler accepted: a bad regular expression, or more brackets than it can count.
+    pub(super) fn not_loaded(&self, exception: Value<'js>, javascript: &str) -> Box<ErrorReport> {
         let mut report = self.exception(exception);
         match report.code {
+            ErrorCode::Exception if nesting(javascript) > MAX_NESTING => report = Box::new(last_words::too_deep()),
             ErrorCode::Exception => report.code = ErrorCode::SyntaxError,
             ErrorCode::StackOverflow => report = Box::new(last_words::too_deep()),
             _ => {}
@@ -153,6 +157,7 @@ impl<'a, 'js> Reporter<'a, 'js> {
     }
 
     fn out_of_time(&self) -> Box<ErrorReport> {
+        self.session.deadline.report();
         let limit = self.session.deadline.passed().unwrap_or(Limit::Computing);
         out_of_time(limit, self.session.state.limits.get())
     }
@@ -365,6 +370,25 @@ pub(super) fn out_of_time(limit: Limit, limits: Limits) -> Box<ErrorReport> {
         ),
     };
     Box::new(ErrorReport::new(ErrorCode::Timeout, message).with_hint(hint))
+}
+
+/// The engine's words when it runs out, in general and in a regular expression.
+fn is_out_of_memory(message: &str) -> bool {
+    matches!(message, "out of memory" | "out of memory in regexp execution")
+}
+
+/// How deep brackets are nested, about: those in texts count too.
+fn nesting(javascript: &str) -> usize {
+    let (mut depth, mut most) = (0_usize, 0);
+    for byte in javascript.bytes() {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => continue,
+        }
+        most = most.max(depth);
+    }
+    most
 }
 
 fn shorten(mut text: String, bytes: usize) -> String {

@@ -8,7 +8,7 @@ use oxc::{
     span::{GetSpan, SourceType, Span},
 };
 
-use super::{Probes, Source, parse, translate};
+use super::{Probes, Source, parse, translate, wrap::IMPORT_FUNCTION};
 
 /// What marks a text that probes may have changed.
 const MARKS: [&str; 2] = ["$probe", "NaN;"];
@@ -35,6 +35,12 @@ pub(super) fn without_probes(source: &Source, text: &str) -> Option<String> {
     let plain_span = plain_functions.get(index).filter(|_| functions.len() == plain_functions.len())?;
     let before = start - functions[index].start as usize;
     plain.get(plain_span.start as usize + before..plain_span.end as usize).map(str::to_owned)
+}
+
+/// The text with `import(…)` where the compiler put a function in its place, if it did.
+pub(super) fn with_imports(text: &str) -> Option<String> {
+    let call = format!("{IMPORT_FUNCTION}(");
+    text.contains(&call).then(|| text.replace(&call, "import("))
 }
 
 fn is_switch(text: &str) -> bool {

@@ -47,6 +47,7 @@ pub(crate) use self::{
     blame::{Blame, Given, Shape, is_explained, undefined_name},
     probe::Branch,
     source::{Source, function_of, innermost, nearest},
+    wrap::import_refusal,
 };
 use self::{fence::Unfenced, source::Mapped};
 

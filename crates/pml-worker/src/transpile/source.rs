@@ -69,10 +69,11 @@ impl Source {
 
     /// The text of one of the program's functions without probes, if it has any.
     pub(crate) fn function_text(&self, text: &str) -> Option<String> {
-        match self.probes {
+        let plain = match self.probes {
             Probes::Insert => function_text::without_probes(self, text),
             Probes::Omit => None,
-        }
+        };
+        function_text::with_imports(plain.as_deref().unwrap_or(text)).or(plain)
     }
 
     /// Where a byte offset stands.

@@ -3,12 +3,16 @@
 use oxc::{
     allocator::{Allocator, ArenaBox, ArenaVec, TakeIn},
     ast::{ast::*, builder::AstBuilder},
-    ast_visit::Visit,
+    ast_visit::{Visit, VisitMut, walk_mut},
     span::{GetSpan, SPAN, Span},
 };
 use pml_wire::{ErrorCode, message::ErrorReport};
 
-use super::{MODULE_EXPORTS, Source, nearest};
+use super::{MODULE_EXPORTS, Source, nearest, probe::unused_name};
+
+/// What `import(…)` becomes: a call of this function, which is among the imports under [`IMPORT_KEY`].
+pub(super) const IMPORT_FUNCTION: &str = "$import";
+const IMPORT_KEY: &str = "import()";
 
 /// Where the first JSX element begins, if there is one.
 pub(super) fn first_jsx(program: &oxc::ast::ast::Program<'_>) -> Option<u32> {
@@ -68,6 +72,14 @@ pub(super) fn wrap<'a>(
 ) -> Result<(), Box<ErrorReport>> {
     let builder = AstBuilder::new(allocator);
     let mut imports = ArenaVec::new_in(&allocator);
+    let import_name = allocator.alloc_str(&unused_name(source.code(), IMPORT_FUNCTION));
+    let mut importer = Importer { builder: AstBuilder::new(allocator), allocator, name: import_name, has_found: false };
+    importer.visit_program(program);
+    if importer.has_found {
+        let key = Expression::new_string_literal(SPAN, IMPORT_KEY, None, &builder);
+        let local = BindingPattern::new_binding_identifier(SPAN, import_name, &builder);
+        imports.push(BindingProperty::new(SPAN, PropertyKey::from(key), local, false, false, &builder));
+    }
     let mut statements = ArenaVec::new_in(&allocator);
     for statement in program.body.take_in(&allocator) {
         match statement {
@@ -123,6 +135,28 @@ fn binding<'a>(specifier: ImportDeclarationSpecifier<'a>, builder: &AstBuilder<'
     BindingProperty::new(SPAN, key, local, false, false, builder)
 }
 
+/// Turns `import(…)` into a call. The engine ends a name at its first NUL, and gives its errors no place.
+struct Importer<'a> {
+    builder: AstBuilder<'a>,
+    allocator: &'a Allocator,
+    name: &'a str,
+    has_found: bool,
+}
+
+impl<'a> VisitMut<'a> for Importer<'a> {
+    fn visit_expression(&mut self, it: &mut Expression<'a>) {
+        walk_mut::walk_expression(self, it);
+        if let Expression::ImportExpression(import) = it {
+            let span = import.span;
+            let specifier = Argument::from(import.source.take_in(&self.allocator));
+            let callee = Expression::new_identifier(span, self.name, &self.builder);
+            let arguments = ArenaVec::from_array_in([specifier], &self.allocator);
+            *it = Expression::new_call_expression(span, callee, None, arguments, false, &self.builder);
+            self.has_found = true;
+        }
+    }
+}
+
 fn check_import(import: &ImportDeclaration<'_>, source: &Source) -> Result<(), Box<ErrorReport>> {
     let refuse = |message: String, hint: String, span: Span| {
         Err(Box::new(ErrorReport {
@@ -131,11 +165,7 @@ fn check_import(import: &ImportDeclaration<'_>, source: &Source) -> Result<(), B
         }))
     };
     if import.source.value != "pml" {
-        return refuse(
-            format!("`{}` cannot be imported; only \"pml\" can", import.source.value),
-            instead(&import.source.value).to_owned(),
-            import.span,
-        );
+        return refuse(not_imported(&import.source.value), instead(&import.source.value).to_owned(), import.span);
     }
     for specifier in import.specifiers.iter().flatten() {
         let ImportDeclarationSpecifier::ImportSpecifier(specifier) = specifier else {
@@ -151,6 +181,17 @@ fn check_import(import: &ImportDeclaration<'_>, source: &Source) -> Result<(), B
         }
     }
     Ok(())
+}
+
+/// The one wording of a package that is not there.
+fn not_imported(package: &str) -> String {
+    let name: String = package.chars().take(100).collect();
+    format!("`{}` cannot be imported; only \"pml\" can", name.escape_debug())
+}
+
+/// What `import(…)` of a package is rejected with.
+pub(crate) fn import_refusal(package: &str) -> String {
+    format!("{}; {}", not_imported(package), instead(package))
 }
 
 /// What to do instead of importing a package.

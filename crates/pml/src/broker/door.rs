@@ -1,7 +1,7 @@
 //! The door itself.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
@@ -334,11 +334,17 @@ fn allowed_names(snapshot: &Snapshot, rules: &Rules, pins: &Pins) -> Arc<str> {
     }
     let mut names: serde_json::Map<_, _> =
         snapshot.servers().map(|server| (server.to_owned(), serde_json::Value::Array(Vec::new()))).collect();
-    for tool in snapshot.tools().filter(|tool| rules.policy.allows_as_it_is(&tool.id, pins)) {
-        if let Some(list) = names.get_mut(tool.id.server()).and_then(serde_json::Value::as_array_mut) {
+    let mut denied = BTreeSet::new();
+    for tool in snapshot.tools() {
+        if !rules.policy.allows_as_it_is(&tool.id, pins) {
+            denied.insert(tool.id.server());
+        } else if let Some(list) = names.get_mut(tool.id.server()).and_then(serde_json::Value::as_array_mut) {
             list.push(tool.id.tool().into());
         }
     }
+    // A server whose tools are all denied is not there. One that has none, or none yet, is.
+    names
+        .retain(|server, tools| !denied.contains(server.as_str()) || tools.as_array().is_some_and(|it| !it.is_empty()));
     serde_json::Value::Object(names).to_string().into()
 }
 

@@ -297,10 +297,34 @@ mod tests {
             (r#"{"type":"object","properties":{"result":{},"more":{}}}"#, None),
             (r#"{"type":"object","properties":{"other":{"type":"string"}}}"#, None),
             (r#"{"type":"object"}"#, None),
+            (
+                r##"{"$defs":{"R":{"type":"string"}},"type":"object","properties":{"result":{"$ref":"#/$defs/R"}}}"##,
+                Some("result"),
+            ),
+            (
+                r##"{"$defs":{"R":{"type":"array"}},"type":"object","properties":{"content":{"$ref":"#/$defs/R"}}}"##,
+                None,
+            ),
         ];
         for (schema, expected) in table {
             let tool = parse(&format!(r#"{{"name":"a","outputSchema":{schema}}}"#)).unwrap();
             assert_eq!(tool.unwrapped.as_deref(), expected, "{schema}");
+        }
+    }
+
+    #[test]
+    fn a_value_behind_a_reference_keeps_its_type_when_it_is_unwrapped() {
+        let defs = r##"{"Row":{"type":"object","properties":{"id":{"type":"integer"},"next":{"$ref":"#/$defs/Row"}},"required":["id"]}}"##;
+        let table = [
+            (r##"{"$ref":"#/$defs/Row"}"##, "id: number"),
+            (r##"{"type":"array","items":{"$ref":"#/$defs/Row"}}"##, "id: number"),
+            (r##"{"anyOf":[{"$ref":"#/$defs/Row"},{"type":"null"}]}"##, "| null"),
+        ];
+        for (result, part) in table {
+            let schema = format!(r#"{{"$defs":{defs},"type":"object","properties":{{"result":{result}}}}}"#);
+            let tool = parse(&format!(r#"{{"name":"a","outputSchema":{schema}}}"#)).unwrap();
+            assert_eq!(tool.unwrapped.as_deref(), Some("result"));
+            assert!(tool.signature().contains(part) && tool.signature().contains("id: number"), "{}", tool.signature());
         }
     }
 }

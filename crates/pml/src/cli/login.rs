@@ -187,14 +187,17 @@ async fn wait(mut begun: Begun, interrupt: &CancellationToken) -> Result<Login, 
 /// What is typed or pasted. The thread lives until pml ends: a read of a terminal cannot be ended.
 fn stdin_lines() -> mpsc::Receiver<String> {
     let (lines, received) = mpsc::channel(1);
-    thread::spawn(move || {
+    let read = move || {
         for line in io::stdin().lock().lines() {
             let Ok(line) = line else { break };
             if lines.blocking_send(line).is_err() {
                 break;
             }
         }
-    });
+    };
+    if let Err(err) = thread::Builder::new().spawn(read) {
+        tracing::warn!(error = %err, "nothing can be typed");
+    }
     received
 }
 
@@ -208,7 +211,8 @@ fn open_browser(address: &str) -> bool {
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     match command.spawn() {
         Ok(mut child) => {
-            thread::spawn(move || child.wait());
+            // Without a thread it is reaped when pml has ended.
+            let _ = thread::Builder::new().spawn(move || child.wait());
             true
         }
         Err(err) => {

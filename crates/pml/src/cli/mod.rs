@@ -159,11 +159,11 @@ pub fn main() -> ExitCode {
     if let Some((message, hint)) = project.warning().filter(|_| !is_shown) {
         let _ = writeln!(io::stderr(), "warning: {}\nhint: {}", visible(&message), visible(&hint));
     }
+    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).clamp(2, MAX_THREADS);
     let mut builder = match &args.command {
-        Command::Serve(args) if args.has_many_clients() => {
+        Command::Serve(args) if args.has_many_clients() && may_start_threads(threads) => {
             let mut builder = tokio::runtime::Builder::new_multi_thread();
-            let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-            builder.worker_threads(cores.clamp(2, MAX_THREADS));
+            builder.worker_threads(threads);
             builder
         }
         // One thread: these commands do one thing at a time, and a second thread would only have to be woken.
@@ -203,6 +203,18 @@ fn licenses() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
+}
+
+/// Can so many threads be there at the same time? A runtime that finds out only when it starts them panics.
+fn may_start_threads(count: usize) -> bool {
+    let gate = std::sync::Mutex::new(());
+    let closed = gate.lock();
+    std::thread::scope(|scope| {
+        let wait = || drop(gate.lock());
+        let started = (0..count).all(|_| std::thread::Builder::new().spawn_scoped(scope, wait).is_ok());
+        drop(closed);
+        started
+    })
 }
 
 fn start_log(level: Option<&str>) -> Result<(), Error> {
@@ -301,12 +313,21 @@ async fn with_pool<F: Future>(
 /// Listens for signals, for as long as the process lives, on a thread of its own: the main one may
 /// be stuck writing to a pipe that nobody reads.
 fn cancel_on_signal(interrupt: CancellationToken) {
-    std::thread::spawn(|| {
+    // Without a listener the signals keep their usual effect, and the workers die with us.
+    let unhandled = |err: io::Error| tracing::warn!(error = %err, "signals are not handled");
+    let token = interrupt.clone();
+    let listener = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
-        // Without a listener the signals keep their usual effect, and the workers die with us.
-        let Err(err) = runtime.and_then(|runtime| runtime.block_on(listen(interrupt)));
-        tracing::warn!(error = %err, "signals are not handled");
+        let Err(err) = runtime.and_then(|runtime| runtime.block_on(listen(token)));
+        unhandled(err);
     });
+    // At the limit of processes, which threads count as, the main one has to do.
+    if listener.is_err() {
+        tokio::spawn(async move {
+            let Err(err) = listen(interrupt).await;
+            unhandled(err);
+        });
+    }
 }
 
 async fn listen(interrupt: CancellationToken) -> io::Result<Infallible> {

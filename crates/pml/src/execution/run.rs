@@ -528,9 +528,17 @@ impl Run<'_> {
                 format!("the run took longer than {:?} in all{for_tools}", self.budget.total),
                 "make fewer or faster calls, or raise the limit with --total or limits.total_ms",
             ),
-            Limit::Computing => (
+            Limit::Computing if waiting_for.is_empty() => (
                 format!("the program ran for longer than {:?} and did not stop when told to", self.budget.timeout),
                 "look for one long operation, such as arithmetic on huge numbers",
+            ),
+            Limit::Computing => (
+                format!(
+                    "the program ran for longer than {:?} and did not stop when told to, while `{}` was under way",
+                    self.budget.timeout,
+                    waiting_for.join("`, `")
+                ),
+                "look for what the program computes beside its calls, or raise the limit with timeout_ms, --timeout or limits.timeout_ms",
             ),
         };
         Box::new(ErrorReport::new(ErrorCode::Timeout, message).with_hint(hint))

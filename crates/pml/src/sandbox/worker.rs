@@ -67,8 +67,14 @@ impl Worker {
     pub(super) async fn start(spawner: &Spawner, options: &Options, reaper: &Reaper) -> Result<Worker, Error> {
         let unavailable = |message: String| Error::new(ErrorCode::SandboxUnavailable, message);
         let spawned = spawner.spawn(options.limits).await;
-        let Spawned { socket, stderr, process } =
-            spawned.map_err(|err| unavailable(format!("a sandbox process cannot be started: {err}")).caused_by(err))?;
+        let Spawned { socket, stderr, process } = spawned.map_err(|err| {
+            let error = unavailable(format!("a sandbox process cannot be started: {err}"));
+            let error = match err.kind() {
+                io::ErrorKind::WouldBlock => error.with_hint("the limit of processes is reached; `ulimit -u` shows it"),
+                _ => error,
+            };
+            error.caused_by(err)
+        })?;
         let mut worker = Worker {
             socket,
             stderr,

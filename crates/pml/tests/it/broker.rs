@@ -172,6 +172,20 @@ async fn results_are_checked_where_that_is_wanted() {
 }
 
 #[tokio::test]
+async fn a_server_whose_tools_are_all_denied_is_not_there() {
+    let named = |name: &str| {
+        let name = name.to_owned();
+        fixture(Way::Stdio, "both", &[]).with(move |settings| settings.name = name)
+    };
+    let data_dir = tempfile::tempdir().unwrap();
+    let servers = vec![named("all"), named("some"), named("none")];
+    let gateway = Gateway::with(servers, policy(&["*"], &["none:*", "some:add"]), data_dir);
+    let program = "return [Object.keys(mcp), 'none' in mcp, Object.keys(mcp.some).includes('add')]";
+    assert_eq!(gateway.value(program).await, json!([["all", "some"], false, false]));
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn names_that_javascript_needs_are_reached_by_call_tool() {
     let servers = vec![
         fixture(Way::Stdio, "both", &[]),
@@ -223,11 +237,10 @@ async fn a_program_that_is_bound_to_fail_does_nothing() {
 async fn a_program_that_may_be_right_is_not_refused() {
     let gateway = Gateway::start(vec![fixture(Way::Stdio, "both", &[])]);
     // A tool that appears meanwhile, and an argument that is not sent after all.
-    let program = r#"await mcp.fix.change_list({});
-        for (let i = 0; i < 100 && !("added_1" in mcp.fix); i++) await new Promise((go) => setTimeout(go, 20));
-        return await mcp.fix.added_1()"#;
+    let program = "await mcp.fix.change_list({}); return await mcp.fix.added_1({})";
     let outcome = gateway.run(program).await;
-    assert_ne!(super::support::code(&outcome), Some(ErrorCode::PreflightFailed), "{:?}", outcome.result);
+    assert_eq!(outcome.result.as_ref().ok().map(|it| it.get()), Some("\"added_1\""), "{:?}", outcome.result);
+    assert!(outcome.warnings[0].contains("has no tool `added_1`"), "{:?}", outcome.warnings);
     let program = "const extra = args?.extra; return await mcp.fix.add({ a: 1, b: 2, extra })";
     assert_eq!(gateway.value(program).await, 3);
     gateway.stop().await;

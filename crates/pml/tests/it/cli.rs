@@ -446,3 +446,36 @@ fn the_search_is_measured_on_any_data() {
         assert!(stderr(&output).contains(part), "{part}: {}", stderr(&output));
     }
 }
+
+/// Threads and processes that cannot be started are a clear error, not a panic.
+#[test]
+fn at_the_limit_of_processes_pml_says_so() {
+    const LIMITED: &str = "import os, resource, sys\n\
+        if os.getuid() == 0: os.setgid(65534); os.setuid(65534)\n\
+        limit = int(sys.argv[1])\n\
+        resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))\n\
+        os.execv(sys.argv[2], sys.argv[2:])";
+    // Where another user can reach it.
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let program = folder.path().join("pml");
+    fs::copy(env!("CARGO_BIN_EXE_pml"), &program).unwrap();
+    for limit in ["0", "1", "2"] {
+        for args in [&["run", "-e", "return 1"][..], &["doctor", "sandbox"], &["serve", "--http", "127.0.0.1:0"]] {
+            let output = Command::new("python3")
+                .args(["-c", LIMITED, limit])
+                .arg(&program)
+                .args(args)
+                .env("HOME", "/nonexistent")
+                .stdin(Stdio::null())
+                .output();
+            let output = output.unwrap();
+            assert!(!stderr(&output).contains("panicked"), "{limit} {args:?}: {output:?}");
+            assert!(output.status.code().is_some_and(|code| (1..=2).contains(&code)), "{limit} {args:?}: {output:?}");
+            if args[0] == "run" {
+                assert!(stderr(&output).contains("SANDBOX_UNAVAILABLE"), "{limit}: {output:?}");
+                assert!(stderr(&output).contains("ulimit -u"), "{limit}: {output:?}");
+            }
+        }
+    }
+}

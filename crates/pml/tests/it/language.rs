@@ -40,6 +40,10 @@ async fn modern_typescript_runs() {
         ),
         ("const p = await import('pml'); return typeof p.callTool", json!("function")),
         (
+            "const f = async () => (await import('pml')).callTool; return f.toString().includes(`import(\"pml\")`)",
+            json!(true),
+        ),
+        (
             "abstract class A<T> { abstract f(): T } class B extends A<number> { override f() { return 4 } } new B().f()",
             json!(4),
         ),
@@ -83,6 +87,8 @@ async fn what_is_not_supported_is_refused_with_a_reason() {
         ("import fs from 'node:fs'; fs.readFileSync('x')", ErrorCode::UnsupportedSyntax, "only \"pml\""),
         ("import { nope } from 'pml'; nope()", ErrorCode::UnsupportedSyntax, "has no export `nope`"),
         ("await import('fs')", ErrorCode::Exception, "only \"pml\""),
+        ("await import('pml\\0x')", ErrorCode::Exception, "`pml\\0x` cannot be imported"),
+        ("await eval('import(\"pml\\\\0x\")')", ErrorCode::Exception, "evaluated cannot import"),
         ("const x = ;", ErrorCode::SyntaxError, "Unexpected token"),
         ("let a = 1; let a = 2", ErrorCode::SyntaxError, "already"),
         ("/(/", ErrorCode::SyntaxError, ""),

@@ -42,6 +42,8 @@ async fn what_a_program_overuses_ends_it_with_its_own_code() {
         ("new Uint8Array(2 ** 31 - 1)", ErrorCode::MemoryLimit),
         ("'x'.repeat(2 ** 29)", ErrorCode::MemoryLimit),
         ("new ArrayBuffer(1e9)", ErrorCode::MemoryLimit),
+        ("/(?:(.)(.)(.))*x/.exec('abc'.repeat(3e6))", ErrorCode::MemoryLimit),
+        ("'abc'.repeat(3e6).replace(/(?:(.)|(.)|(.))*x/g, '')", ErrorCode::MemoryLimit),
         // Stack.
         ("function f() { f() } f()", ErrorCode::StackOverflow),
         ("const f = () => [1].map(f); f()", ErrorCode::StackOverflow),
@@ -72,15 +74,84 @@ async fn a_loop_is_named_by_its_line_when_time_is_up() {
     sandbox.stop().await;
 }
 
+/// A search that takes a trillion comparisons, within which the engine never looks at the clock.
+const DEAF: &str = "'a'.repeat(2e6).indexOf('a'.repeat(1e6) + 'b')";
+
 #[tokio::test]
 async fn native_code_that_never_asks_the_clock_is_killed_from_outside() {
     let mut sandbox = Sandbox::start();
     sandbox.budget.timeout = Duration::from_millis(200);
-    // One multiplication of numbers with a million digits: no interrupt check inside.
-    let program = "let x = 3n ** 400000n; for (;;) x = x * x";
-    let outcome = sandbox.run(program).await;
-    assert!(matches!(code(&outcome), Some(ErrorCode::Timeout | ErrorCode::Exception)), "{outcome:?}");
+    let outcome = sandbox.run(DEAF).await;
+    let error = outcome.result.unwrap_err();
+    assert_eq!(error.code, ErrorCode::Timeout);
+    // The host's words, not those of a worker that has heard.
+    assert_eq!(error.message, "the program ran for longer than 200ms and did not stop when told to");
+    assert!(error.hint.as_deref().is_some_and(|hint| hint.contains("one long operation")), "{error:?}");
     assert!(outcome.duration < Duration::from_secs(5), "{:?}", outcome.duration);
+    // With a call under way, that is said, and no guess is made.
+    let program = format!("mcp.test.hang({{}}); await new Promise((go) => setTimeout(go, 30)); {DEAF}");
+    let error = sandbox.run(&program).await.result.unwrap_err();
+    assert_eq!(error.code, ErrorCode::Timeout);
+    assert!(error.message.ends_with("while `test:hang` was under way"), "{error:?}");
+    assert!(error.hint.as_deref().is_some_and(|hint| !hint.contains("arithmetic")), "{error:?}");
+    sandbox.stop().await;
+}
+
+/// What makes the stacks of errors is the program's own, and runs also for the error that stops the program.
+#[tokio::test]
+async fn nothing_leaves_the_worker_after_the_deadline() {
+    let mut sandbox = Sandbox::start();
+    sandbox.budget.timeout = Duration::from_millis(200);
+    let table = [
+        "Error.prepareStackTrace = () => { mcp.test.echo({}); console.log('late'); return [] }; for (;;) {}",
+        // The stop is swallowed, and the program goes on.
+        "Error.prepareStackTrace = () => { for (;;) {} }; new Error('x'); for (;;) { mcp.test.echo({}); console.log('late') }",
+        // Read for the report.
+        "Object.defineProperty(Object.prototype, 'constructor', { get() { mcp.test.echo({}); console.log('late'); for (;;) {} } }); for (;;) {}",
+    ];
+    for program in table {
+        let outcome = sandbox.run(program).await;
+        assert_eq!(code(&outcome), Some(ErrorCode::Timeout), "{program}: {outcome:?}");
+        assert!(sandbox.tools.seen.lock().unwrap().is_empty(), "{program}");
+        assert!(outcome.calls.is_empty() && outcome.logs.is_empty(), "{program}: {outcome:?}");
+    }
+    sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn a_finished_run_does_not_fail_for_what_nobody_waits_for() {
+    let mut sandbox = Sandbox::start();
+    sandbox.budget.timeout = Duration::from_secs(5);
+    for getter in ["throw 1", "for (;;) {}", "mcp.test.echo({}); return 'x'"] {
+        for name in ["message", "name", "cause", "constructor"] {
+            let program = format!(
+                "Promise.reject(Object.defineProperty(new Error('late'), '{name}', {{ get() {{ {getter} }} }})); return 5"
+            );
+            let outcome = sandbox.run(&program).await;
+            let value = outcome.result.as_ref().map(|value| value.get().to_owned());
+            assert_eq!(value.ok().as_deref(), Some("5"), "{program}: {:?}", outcome.result);
+            assert!(outcome.warnings.iter().any(|it| it.starts_with("unhandled rejection")), "{program}: {outcome:?}");
+            assert!(outcome.calls.is_empty(), "{program}: {outcome:?}");
+            assert!(outcome.duration < Duration::from_secs(3), "{program}: {:?}", outcome.duration);
+        }
+    }
+    sandbox.stop().await;
+}
+
+/// The tool has done its work, whatever becomes of the result.
+#[tokio::test]
+async fn a_result_that_does_not_fit_is_no_failure_of_the_tool() {
+    let mut sandbox = Sandbox::start();
+    sandbox.budget.memory_bytes = 16 * MIB;
+    let text = "'[' + '[],'.repeat(600000) + '1]'";
+    let outcome = sandbox.run(&format!("return await mcp.test.text({{ text: {text} }})")).await;
+    let error = outcome.result.unwrap_err();
+    assert_eq!(error.code, ErrorCode::MemoryLimit, "{error:?}");
+    assert!(error.message.contains("`test:text`: the call succeeded, but its result does not fit"), "{error:?}");
+    assert!(outcome.calls[0].error.is_none(), "{:?}", outcome.calls);
+    let program =
+        format!("const answer = await pml.callTool('test:text', {{ text: {text} }}); return answer.error.code");
+    assert_eq!(sandbox.value(&program).await, "MEMORY_LIMIT");
     sandbox.stop().await;
 }
 
@@ -127,8 +198,22 @@ async fn deep_nesting_kills_no_host() {
         assert_eq!(sandbox.value("return 1+1").await, json!(2), "after {start}");
     }
     assert_eq!(code(&sandbox.run(&"[".repeat(n)).await), Some(ErrorCode::CodeTooDeep));
-    let shallow = format!("return {}1{}", "[".repeat(10_000), "]".repeat(10_000));
-    assert_eq!(code(&sandbox.run(&shallow).await), Some(ErrorCode::CodeTooDeep));
+    // Sound code, too deep for the engine, which calls some of it a mistake.
+    for n in [300, 3000, 10_000] {
+        let table = [
+            format!("return {}1{}", "[".repeat(n), "]".repeat(n)),
+            format!("return {}1{}", "{a:".repeat(n), "}".repeat(n)),
+            format!("const {}b{} = args; return 1", "{a:".repeat(n), "}".repeat(n)),
+            format!("const {}b{} = args; return 1", "[".repeat(n), "]".repeat(n)),
+            format!("return {}1{}", "[{a:".repeat(n), "}]".repeat(n)),
+            format!("return {}1{}", "`${".repeat(n), "}`".repeat(n)),
+        ];
+        let sound = [None, Some(ErrorCode::CodeTooDeep), Some(ErrorCode::ResultTooDeep), Some(ErrorCode::Exception)];
+        for program in table {
+            let outcome = sandbox.run(&program).await;
+            assert!(sound.contains(&code(&outcome)), "{n} {}: {outcome:?}", &program[..20]);
+        }
+    }
     sandbox.stop().await;
 }
 

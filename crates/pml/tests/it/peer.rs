@@ -89,6 +89,8 @@ impl Home {
     fn serve(&self, args: &[&str]) -> Command {
         let mut command = self.command(env!("CARGO_BIN_EXE_pml"));
         command.arg("serve").args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // As a shell would start it, so that its whole group can be sent a signal.
+        command.process_group(0);
         command
     }
 
@@ -268,6 +270,12 @@ impl Peer {
 
     pub(crate) fn signal(&self, signal: Signal) {
         send_signal(self.pid(), signal);
+    }
+
+    /// As the terminal does on Ctrl-C: to pml and to whatever it has started in its own group.
+    pub(crate) fn signal_group(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.pid().cast_signed()).expect("a process");
+        rustix::process::kill_process_group(pid, signal).expect("the group takes the signal");
     }
 
     pub(crate) fn close_input(&mut self) {

@@ -448,7 +448,7 @@ async fn log_lines_are_told_to_those_who_ask_for_them() {
 }
 
 /// Starts a run, and waits until its call has been begun.
-async fn begin(peer: &mut Peer, code: &str) -> Value {
+pub(crate) async fn begin(peer: &mut Peer, code: &str) -> Value {
     let meta = json!({"progressToken": "begun"});
     let id = peer.ask("tools/call", json!({"name": "execute_code", "arguments": {"code": code}, "_meta": meta})).await;
     loop {

@@ -1,12 +1,16 @@
 //! Workers forked from a prepared process, and reaped through pidfds.
 //!
 //! The other side of the conversation is `pml_worker`'s zygote; see there for why it exists.
+//!
+//! **Invariant:** workers die with the process that they were forked from, so it lives as long as one of them does, also if it
+//! could not fork another and was replaced.
 
 use std::{
     io::{self, IoSlice},
     mem::MaybeUninit,
     os::fd::{AsFd, OwnedFd},
     path::PathBuf,
+    sync::Arc,
     time::Duration,
 };
 
@@ -19,7 +23,7 @@ use rustix::{
     },
 };
 use tokio::{
-    io::{AsyncReadExt, Interest, unix::AsyncFd},
+    io::{Interest, unix::AsyncFd},
     net::UnixStream,
     sync::Mutex,
     time::timeout,
@@ -33,13 +37,14 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// What `clone` answers in a PID namespace whose first process is dead: ENOMEM.
 const NO_NAMESPACE: i32 = 12;
 
-/// Keeps the prepared process, and starts it anew should it die.
+/// Keeps the prepared process, and starts another should it die or be unable to fork.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Nursery {
     program: PathBuf,
-    zygote: Mutex<Option<Zygote>>,
+    zygote: Mutex<Option<Arc<Zygote>>>,
 }
 
+/// The prepared process. Dropped, it is killed and reaped.
 #[derive(Debug)]
 struct Zygote {
     control: UnixStream,
@@ -55,34 +60,35 @@ impl Nursery {
         let (socket, worker_socket) = worker_socket_pair()?;
         let (stderr, worker_stderr) = stderr_pipe()?;
         let mut slot = self.zygote.lock().await;
-        let first = match &mut *slot {
+        let first = match &*slot {
             Some(zygote) => zygote.fork(limits, &worker_socket, &worker_stderr).await,
             None => Err(io::ErrorKind::NotConnected.into()),
         };
         let answer = match first {
-            // It lives, but its workers' PID namespace does not.
+            // It lives, but its workers' PID namespace may not.
             Ok(Err(err)) if err.raw_os_error() == Some(NO_NAMESPACE) => Err(err),
             first => first,
         };
         let answer = match answer {
             Ok(answer) => answer,
             Err(err) => {
-                if let Some(dead) = slot.take() {
-                    warn!(error = %err, "the process that workers are forked from is gone, starting another");
-                    dead.end().await;
+                if let Some(old) = slot.take() {
+                    warn!(error = %err, "the process that workers are forked from cannot fork, starting another");
+                    Zygote::retire(old).await;
                 }
-                let zygote = slot.insert(Zygote::start(&self.program)?);
+                let zygote = slot.insert(Arc::new(Zygote::start(&self.program)?));
                 zygote.fork(limits, &worker_socket, &worker_stderr).await?
             }
         };
+        let zygote = slot.clone();
         drop(slot);
-        let process = Process::Forked(Child::new(answer?)?);
+        let process = Process::Forked(Child::new(answer?, zygote)?);
         Ok(Spawned { socket, stderr, process })
     }
 
     pub(super) async fn close(&self) {
         if let Some(zygote) = self.zygote.lock().await.take() {
-            zygote.end().await;
+            Zygote::retire(zygote).await;
         }
     }
 }
@@ -97,7 +103,7 @@ impl Zygote {
 
     /// Asks for a worker: its process id, or why it could not be forked. The outer error is that
     /// there is nobody to ask. One request at a time: the caller holds the lock.
-    async fn fork(&mut self, limits: WorkerLimits, socket: &OwnedFd, stderr: &OwnedFd) -> io::Result<io::Result<Pid>> {
+    async fn fork(&self, limits: WorkerLimits, socket: &OwnedFd, stderr: &OwnedFd) -> io::Result<io::Result<Pid>> {
         let asked = timeout(ANSWER_TIMEOUT, self.ask(limits, socket, stderr)).await;
         let answer = asked.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
         Ok(match Pid::from_raw(answer) {
@@ -106,7 +112,7 @@ impl Zygote {
         })
     }
 
-    async fn ask(&mut self, limits: WorkerLimits, socket: &OwnedFd, stderr: &OwnedFd) -> io::Result<i32> {
+    async fn ask(&self, limits: WorkerLimits, socket: &OwnedFd, stderr: &OwnedFd) -> io::Result<i32> {
         let request = limits.to_bytes();
         let sent = self
             .control
@@ -121,9 +127,20 @@ impl Zygote {
         if sent != request.len() {
             return Err(io::ErrorKind::WriteZero.into());
         }
+        // Sent in one piece, so it arrives in one.
         let mut answer = [0; 4];
-        self.control.read_exact(&mut answer).await?;
-        Ok(i32::from_ne_bytes(answer))
+        let read = self.control.async_io(Interest::READABLE, || self.control.try_read(&mut answer)).await?;
+        match read == answer.len() {
+            true => Ok(i32::from_ne_bytes(answer)),
+            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
+    /// Ends the process, once none of its workers is left.
+    async fn retire(zygote: Arc<Zygote>) {
+        if let Some(zygote) = Arc::into_inner(zygote) {
+            zygote.end().await;
+        }
     }
 
     /// Closes the control socket, upon which the process ends, and reaps it.
@@ -144,10 +161,12 @@ impl Zygote {
 pub(in crate::sandbox) struct Child {
     pid: Pid,
     pidfd: AsyncFd<OwnedFd>,
+    /// The process that it dies with.
+    _zygote: Option<Arc<Zygote>>,
 }
 
 impl Child {
-    fn new(pid: Pid) -> io::Result<Child> {
+    fn new(pid: Pid, zygote: Option<Arc<Zygote>>) -> io::Result<Child> {
         // Even if the worker has died already: it stays a zombie until it is reaped here.
         let watch = || {
             let pidfd = pidfd_open(pid, PidfdFlags::NONBLOCK)?;
@@ -155,7 +174,7 @@ impl Child {
             AsyncFd::with_interest(pidfd, Interest::READABLE)
         };
         match watch() {
-            Ok(pidfd) => Ok(Child { pid, pidfd }),
+            Ok(pidfd) => Ok(Child { pid, pidfd, _zygote: zygote }),
             Err(err) => {
                 // No descriptor is left to wait with, so wait on the spot; killed, it ends at once.
                 let _ = kill_process(pid, Signal::KILL);
