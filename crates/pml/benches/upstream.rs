@@ -195,6 +195,8 @@ impl Gateway {
             model_dir: None,
             who: "bench".to_owned(),
             results_bytes: 512 * MIB,
+            max_starting: 4,
+            network: serve::Network::default(),
         })
         .expect("services start");
         services.servers.all()[0].init().await.expect("the server starts");

@@ -8,6 +8,7 @@ mod changes;
 mod clients;
 mod demo;
 mod demo_server;
+mod destination;
 mod doctor;
 mod eval;
 mod import;
@@ -326,6 +327,8 @@ fn service_options(config: &Config, who: &str) -> ServiceOptions {
         model_dir: config.search.model_dir.clone(),
         who: who.to_owned(),
         results_bytes: config.gateway.results_bytes,
+        max_starting: config.max_starting,
+        network: config.network.clone(),
     }
 }
 

@@ -43,7 +43,7 @@ impl Services {
     pub fn reload(&self, servers: Vec<Settings>, policy: Policy) -> Result<Changes, Error> {
         let mut context = self.context.lock().unwrap_or_else(PoisonError::into_inner);
         if context.remote.is_none() {
-            context.remote = remote_for(&servers, self.logins.as_ref())?;
+            context.remote = remote_for(&servers, self.logins.as_ref(), &self.network)?;
         }
         let mut changes = Changes::default();
         let mut kept = Vec::new();
@@ -139,7 +139,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::serve::Options;
+    use crate::serve::{Network, Options};
 
     fn server(name: &str) -> Settings {
         Settings::new(name, Err("never started".to_owned()))
@@ -148,9 +148,18 @@ mod tests {
     fn services(servers: Vec<Settings>) -> Services {
         let who = "test".to_owned();
         let program = PathBuf::from("pml");
-        let (policy, results_bytes) = (Policy::default(), 1 << 20);
-        Services::start(Options { program, servers, policy, data_dir: None, model_dir: None, who, results_bytes })
-            .unwrap()
+        Services::start(Options {
+            program,
+            servers,
+            policy: Policy::default(),
+            data_dir: None,
+            model_dir: None,
+            who,
+            results_bytes: 1 << 20,
+            max_starting: 4,
+            network: Network::default(),
+        })
+        .unwrap()
     }
 
     #[tokio::test]

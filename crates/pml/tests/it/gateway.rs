@@ -151,6 +151,8 @@ impl Gateway {
             model_dir: None,
             who: "test".to_owned(),
             results_bytes: 1 << 30,
+            max_starting: 4,
+            network: serve::Network::default(),
         })
         .unwrap();
         let shutdown = CancellationToken::new();
