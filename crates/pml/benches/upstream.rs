@@ -196,6 +196,8 @@ impl Gateway {
             who: "bench".to_owned(),
             results_bytes: 512 * MIB,
             retention: Default::default(),
+            max_starting: 4,
+            network: serve::Network::default(),
         })
         .expect("services start");
         services.servers.all()[0].init().await.expect("the server starts");

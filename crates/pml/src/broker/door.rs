@@ -232,7 +232,7 @@ impl Broker {
             true => JsonTexts::Read,
             false => JsonTexts::Keep,
         };
-        let key = Key { tool: tool.id.clone(), args_sha256: record.args_sha256.clone(), texts };
+        let key = Key { tool: tool.id.clone(), server: upstream.id(), args_sha256: record.args_sha256.clone(), texts };
         let traceparent = traceparent(execution, id);
         let server = tool.id.server().to_owned();
         let work = execute(upstream, tool, prepared, texts, traceparent, self.room.clone());

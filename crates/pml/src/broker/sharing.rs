@@ -31,6 +31,8 @@ type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub(super) tool: ToolId,
+    /// [`crate::upstream::Upstream::id`]: a server that was configured anew shares nothing with its predecessor.
+    pub(super) server: u64,
     pub(super) args_sha256: String,
     /// What programs get of a text that is JSON.
     pub(super) texts: JsonTexts,
@@ -129,7 +131,7 @@ mod tests {
     }
 
     fn key(text: &str) -> Key {
-        Key { tool: "a:b".parse().unwrap(), args_sha256: text.to_owned(), texts: JsonTexts::Read }
+        Key { tool: "a:b".parse().unwrap(), server: 0, args_sha256: text.to_owned(), texts: JsonTexts::Read }
     }
 
     async fn call(sharing: &Sharing, text: &str, ttl: Option<Duration>, count: &Arc<AtomicU32>) -> String {

@@ -125,8 +125,13 @@ pub(super) fn make(
     }
     let backup = clients::apply(changes, &backup_dir(data_dir)?, command, client)?;
     for change in changes.iter().filter(|change| change.format == Format::Toml) {
-        let before = change.before.as_deref().unwrap_or_default();
-        follow_edit(data_dir, &change.path, before, &change.after)?;
+        match (&change.before, config::data_folder(data_dir), config::place(&change.path)) {
+            // Whoever has pml make a file trusts what is in it.
+            (None, Some(folder), Some(place)) if change.trusts => Store::new(&folder).put(&place, &change.after)?,
+            (before, ..) => {
+                follow_edit(data_dir, &change.path, before.as_deref().unwrap_or_default(), &change.after)?;
+            }
+        }
     }
     Ok(Outcome::Made(backup))
 }
@@ -140,14 +145,31 @@ pub(super) fn follow_edit(data_dir: Option<&Path>, path: &Path, before: &str, af
     }
 }
 
+/// Trusts nothing at a place where nothing is any more.
+fn distrust(data_dir: Option<&Path>, path: &Path) -> Result<(), Error> {
+    match (config::data_folder(data_dir), config::place(path)) {
+        (Some(folder), Some(place)) if Store::new(&folder).find(&place)?.is_some() => {
+            Store::new(&folder).remove(&place).map(drop)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Takes the last ones back.
 pub(super) fn undo(data_dir: Option<&Path>, command: &str, client: Option<&str>, is_forced: bool) -> ExitCode {
     let undone = backup_dir(data_dir).and_then(|folder| clients::undo(&folder, command, client, is_forced));
     match undone {
         Ok(undone) => {
             for UndoneFile { path, how, before, after } in undone.files {
-                if let Err(err) = follow_edit(data_dir, &path, &before, &after) {
+                let followed = match how {
+                    Restored::Removed => distrust(data_dir, &path),
+                    Restored::Whole | Restored::Entries => follow_edit(data_dir, &path, &before, &after),
+                };
+                if let Err(err) = followed {
                     tracing::warn!("{err}");
+                }
+                if before == after && how == Restored::Entries {
+                    continue;
                 }
                 let path = path.display();
                 say(&match how {
@@ -155,6 +177,9 @@ pub(super) fn undo(data_dir: Option<&Path>, command: &str, client: Option<&str>,
                     Restored::Removed => format!("{path} is removed, as it was not there before"),
                     Restored::Entries => format!("{path} has changed since; only the entries are as they were"),
                 });
+            }
+            for note in undone.notes {
+                say(&format!("note: {note}"));
             }
             if let Some(kept) = undone.kept {
                 say(&format!("what was in the way is kept in {}", kept.display()));

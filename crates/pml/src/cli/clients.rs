@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::import;
 use crate::{
-    clients::{self, Client, Document, How, Source},
+    clients::{self, Base, Client, Document, How, Source},
     config::{self, Places, ServerFile, Sources},
     shown::visible,
 };
@@ -97,11 +97,10 @@ fn report(client: Client, source: Source, places: &Places, own: &[(&String, &Ser
             report.pml.get_or_insert(Entry { name: name.clone(), how, trouble });
             continue;
         }
-        let server = clients::translate(client, entry, &report.source, places).ok();
-        let is_same = |(_, other): &&(&String, &ServerFile)| {
-            server.as_ref().is_some_and(|server| import::is_same(&server.server, other))
-        };
-        if own.iter().any(|(other, _)| *other == name) || own.iter().find(is_same).is_some() {
+        let server = |base| clients::translate(client, entry, &report.source, base).ok();
+        let servers = [server(Base::Everywhere), server(Base::Project)];
+        let is_same = |other: &ServerFile| servers.iter().flatten().any(|server| server.server.reaches_same(other));
+        if own.iter().any(|(other, file)| *other == name || is_same(file)) {
             report.double.push(name.clone());
         }
     }

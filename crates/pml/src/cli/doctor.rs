@@ -18,12 +18,15 @@ use super::{
 use crate::{
     broker::IdleRule,
     catalog::load_model,
-    config::{Config, Project, Sources},
+    config::{self, Config, Project, Sources},
     error::Error,
     sandbox::Mode,
     shown::visible,
-    upstream::Failure,
+    upstream::{Failure, Settings, Target},
 };
+
+/// Names of variables that are shown.
+const SHOWN_VARIABLES: usize = 12;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -175,7 +178,8 @@ async fn servers(args: &Args, config: &Config) -> Result<Checked, Error> {
             let health = start.server.health();
             let listing = snapshot.listing(name);
             let warnings = listing.map(|listing| listing.warnings.clone()).unwrap_or_default();
-            let hint = start.result.as_ref().err().and_then(|failure| hint(name, failure));
+            let hint = start.result.as_ref().err().and_then(|failure| hint(start.server.settings(), failure));
+            let not_passed = if start.result.is_err() { not_passed(start.server.settings()) } else { Vec::new() };
             let login = login::shown(config, start.server.settings());
             let tools = listing.map_or(0, |listing| listing.tools.len());
             rows.push(json!({
@@ -183,6 +187,7 @@ async fn servers(args: &Args, config: &Config) -> Result<Checked, Error> {
                 "login": login.as_ref().map(login::to_json),
                 "code": start.result.as_ref().err().map(|failure| failure.code),
                 "message": start.result.as_ref().err().map(|failure| &failure.message), "hint": hint,
+                "not_passed": not_passed,
                 "start_ms": (start.duration.as_secs_f64() * 1e3).round(),
             }));
             if as_json || !is_told {
@@ -214,6 +219,16 @@ async fn servers(args: &Args, config: &Config) -> Result<Checked, Error> {
             if let Some(hint) = hint {
                 let _ = writeln!(stdout, "           hint: {hint}");
             }
+            if !not_passed.is_empty() {
+                let shown: Vec<_> = not_passed.iter().take(SHOWN_VARIABLES).map(|name| visible(name)).collect();
+                let more = match not_passed.len() - shown.len() {
+                    0 => String::new(),
+                    count => format!(" and {count} more"),
+                };
+                let shown = shown.join(", ");
+                let _ = writeln!(stdout, "           it did not get these variables of your shell: {shown}{more}");
+                let _ = writeln!(stdout, "           hint: `pass_env = [\"NAME\"]` of the server passes one on, `[servers_env] pass` to all");
+            }
         }
         let idle = if is_told { services.broker.idle_rules() } else { Vec::new() };
         for rule in idle.iter().filter(|_| !as_json) {
@@ -239,12 +254,32 @@ async fn servers(args: &Args, config: &Config) -> Result<Checked, Error> {
     .await
 }
 
+/// The variables that are set here and that a server on this machine did not get.
+fn not_passed(settings: &Settings) -> Vec<String> {
+    match &settings.target {
+        Ok(Target::Stdio { env, .. }) => config::missed_variables(&|name| env.contains_key(name)),
+        Ok(Target::Http { .. }) | Err(_) => Vec::new(),
+    }
+}
+
 /// What to do about a server that did not start.
-fn hint(server: &str, failure: &Failure) -> Option<String> {
+fn hint(settings: &Settings, failure: &Failure) -> Option<String> {
     let says = |text: &str| failure.message.contains(text);
     if failure.code == ErrorCode::AuthRequired {
         let token = "Authorization = \"Bearer ${TOKEN}\"";
+        let server = &settings.name;
         return Some(format!("`pml server login {server}`, or put a token into `headers`, such as {token}"));
+    }
+    if let Ok(Target::Stdio { command, args, .. }) = &settings.target
+        && let Some((program, rest)) = command.trim().split_once(char::is_whitespace)
+        && (says("is not in PATH") || says("does not exist"))
+    {
+        let rest = rest.split_whitespace().chain(args.iter().map(|_| "…"));
+        let rest: Vec<_> = rest.map(|word| format!("\"{}\"", settings.mask(word.to_owned()))).collect();
+        return Some(format!(
+            "`command` is the program alone: command = \"{program}\", args = [{}]",
+            rest.join(", ")
+        ));
     }
     let hint = match () {
         () if says("is not in PATH") => "install it, or write its whole path into `command`",

@@ -10,17 +10,17 @@ use std::{
 
 use pml_wire::{ErrorCode, id::MAX_NAME_BYTES};
 use serde_json::{Value, json};
-use toml_edit::{DocumentMut, Item};
 
 use super::{
     USAGE,
     changes::{self, Consent, Outcome, say},
-    fail, print, server,
+    destination::Destination,
+    fail, print,
 };
 use crate::{
     catalog::nearest,
-    clients::{self, Change, Client, Document, Format, Mistake, Source, Translated},
-    config::{self, File, Places, ServerFile},
+    clients::{self, Base, Change, Client, Document, Mistake, Place, Source, Translated},
+    config::{self, Places, ServerFile},
     error::Error,
     shown::check_name,
 };
@@ -78,33 +78,38 @@ pub(super) struct Found {
 }
 
 /// What an import would do.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Plan {
-    /// pml's own file.
-    pub(super) path: PathBuf,
     pub(super) imported: Vec<Imported>,
     pub(super) skipped: Vec<Skipped>,
-    pub(super) change: Option<Change>,
-    /// The file will hold secrets as they are.
-    pub(super) holds_secrets: bool,
-    /// Others can read the file now.
-    is_open: bool,
+    /// What becomes of pml's files.
+    pub(super) changes: Vec<Change>,
+    /// Which of them will hold secrets as they are, and can be read by others now.
+    holds_secrets: Vec<(PathBuf, bool)>,
 }
 
 #[derive(Debug)]
 pub(super) struct Imported {
     pub(super) found: Found,
-    /// What it is called in pml.
-    pub(super) name: String,
+    /// Where it is in pml.
+    pub(super) place: Place,
     notes: Vec<String>,
 }
 
 #[derive(Debug)]
 pub(super) struct Skipped {
     pub(super) found: Found,
-    why: String,
-    /// pml has it already.
-    pub(super) is_in_pml: bool,
+    pub(super) why: String,
+    /// Where pml has it already.
+    pub(super) place: Option<Place>,
+}
+
+/// pml's files that servers go into.
+#[derive(Debug)]
+pub(super) struct Targets {
+    pub(super) own: PathBuf,
+    /// That of the project, for servers of the project; `None` if all go into the own file.
+    pub(super) project: Option<PathBuf>,
 }
 
 /// What all commands get.
@@ -134,34 +139,32 @@ fn import(client: Client, args: &Args, common: Common<'_>) -> Result<ExitCode, E
     if !sources.iter().any(|source| source.file.exists()) {
         return Err(no_file(client, &sources));
     }
-    let found = only(find(client, &sources)?, &args.only, client)?;
+    let found = only(find(client, &sources, Shadowed::LeftOut)?, &args.only, client)?;
     if found.is_empty() && !args.json {
         let looked: Vec<_> = sources.iter().filter(|source| source.file.exists()).collect();
         let looked = looked.iter().map(|source| format!("{} (`{}`)", source.file.display(), source.keys.join(".")));
         say(&format!("{client} has no servers here; looked in {}", looked.collect::<Vec<_>>().join(", ")));
         return Ok(ExitCode::SUCCESS);
     }
-    let plan = plan(client, found, &places, common.config)?;
+    let targets = Targets { own: config::own_file(common.config)?, project: None };
+    let plan = plan(client, found, &targets, common)?;
     if !args.json {
-        if let Some(change) = &plan.change {
-            let _ = changes::show(std::slice::from_ref(change));
-        }
+        let _ = changes::show(&plan.changes);
         say_plan(client, &plan);
     }
-    let outcome = match &plan.change {
-        None => None,
-        Some(change) => {
+    let outcome = match plan.changes.is_empty() {
+        true => None,
+        false => {
             let consent = Consent::new(args.yes, args.dry_run);
-            let changes = std::slice::from_ref(change);
-            Some(changes::make(changes, consent, common.data_dir, ("import", client.id()))?)
+            Some(changes::make(&plan.changes, consent, common.data_dir, ("import", client.id()))?)
         }
     };
     if let Some(Outcome::Made(_)) = &outcome {
         let count = counted(plan.imported.len());
-        say(&format!("{count} added to {}; `pml import --undo` takes it back", plan.path.display()));
+        say(&format!("{count} added to {}; `pml import --undo` takes it back", targets.own.display()));
     }
     if args.json {
-        let _ = print::json(&to_json(client, &plan, outcome.as_ref()));
+        let _ = print::json(&to_json(client, &targets.own, &plan, outcome.as_ref()));
     }
     Ok(outcome.map_or(ExitCode::SUCCESS, |outcome| outcome.exit_code()))
 }
@@ -198,8 +201,15 @@ pub(super) fn broken(file: &Path, mistake: &Mistake) -> Error {
     invalid(format!("in `{}`: {mistake}", file.display())).with_hint("nothing is changed; correct the file first")
 }
 
-/// The servers that a client has. Of those with one name, the one that the client would use.
-pub(super) fn find(client: Client, sources: &[Source]) -> Result<Vec<Found>, Error> {
+/// What is to be done with servers that the client does not use, since a nearer one has their name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shadowed {
+    LeftOut,
+    Found,
+}
+
+/// The servers that a client has.
+pub(super) fn find(client: Client, sources: &[Source], shadowed: Shadowed) -> Result<Vec<Found>, Error> {
     let mut found: Vec<Found> = Vec::new();
     // The same file may be read for two scopes; it may be large.
     let mut documents: BTreeMap<&Path, Option<Document>> = BTreeMap::new();
@@ -215,7 +225,7 @@ pub(super) fn find(client: Client, sources: &[Source]) -> Result<Vec<Found>, Err
         let Some(Some(document)) = documents.get(source.file.as_path()) else { continue };
         let servers = document.servers(&source.keys).map_err(|mistake| broken(&source.file, &mistake))?;
         for (name, entry) in servers {
-            if !found.iter().any(|other| other.name == name) {
+            if shadowed == Shadowed::Found || !found.iter().any(|other| other.name == name) {
                 let is_off = source.project.is_some() && off.contains(&name);
                 found.push(Found { name, entry, source: source.clone(), is_off });
             }
@@ -252,26 +262,30 @@ fn only(found: Vec<Found>, names: &[String], client: Client) -> Result<Vec<Found
     Ok(found.into_iter().filter(is_wanted).collect())
 }
 
-/// What adding these servers to pml's own file would mean.
-pub(super) fn plan(client: Client, found: Vec<Found>, places: &Places, config: Option<&Path>) -> Result<Plan, Error> {
-    let path = config::own_file(config)?;
-    let before = clients::read(&path)?;
-    let text = before.clone().unwrap_or_default();
-    let wrong = |message: String| invalid(format!("in `{}`: {message}", path.display()));
-    let mut servers = File::parse(&text).map_err(wrong)?.servers;
-    let mut document = clients::parse_toml(&text).map_err(|mistake| wrong(mistake.to_string()))?;
-    let (mut imported, mut skipped) = (Vec::new(), Vec::new());
+/// What adding these servers to pml's files would mean.
+pub(super) fn plan(
+    client: Client,
+    mut found: Vec<Found>,
+    targets: &Targets,
+    common: Common<'_>,
+) -> Result<Plan, Error> {
+    let mut own = Destination::open(&targets.own, None, common)?;
+    let mut theirs = targets.project.as_deref().map(|path| Destination::open(path, Some(path), common)).transpose()?;
+    // Of a server that is there for both, the user's own counts.
+    found.sort_by_key(|found| found.source.project.is_some());
+    let mut plan = Plan::default();
     for found in found {
-        let mut skip = |found, why: String, is_in_pml| skipped.push(Skipped { found, why, is_in_pml });
+        let mut skip = |found, why: String, place| plan.skipped.push(Skipped { found, why, place });
         if clients::is_pml(&found.name, &found.entry).is_some() {
-            skip(found, "it is pml itself".to_owned(), false);
+            skip(found, "it is pml itself".to_owned(), None);
             continue;
         }
-        let Translated { mut server, mut notes } = match clients::translate(client, &found.entry, &found.source, places)
-        {
+        let is_theirs = found.source.project.is_some() && theirs.is_some();
+        let base = if is_theirs { Base::Project } else { Base::Everywhere };
+        let Translated { mut server, mut notes } = match clients::translate(client, &found.entry, &found.source, base) {
             Ok(translated) => translated,
             Err(why) => {
-                skip(found, why, false);
+                skip(found, why, None);
                 continue;
             }
         };
@@ -279,65 +293,47 @@ pub(super) fn plan(client: Client, found: Vec<Found>, places: &Places, config: O
             server.enabled = Some(false);
             notes.push("it is switched off there, and so it is here (`enabled = false`)".to_owned());
         }
-        let wanted = fitting(&found.name);
-        if let Some(same) = named(&servers, &wanted).find(|(_, other)| is_same(other, &server)) {
-            let why = match *same.0 == found.name {
+        // What belongs to the user alone in a folder needs no second entry there.
+        let is_private = found.source.keys.len() > 1;
+        let same = match theirs.as_ref().filter(|_| is_theirs) {
+            Some(theirs) => theirs.same(&server).or_else(|| own.same(&server).filter(|_| is_private)),
+            None => own.same(&server),
+        };
+        if let Some(place) = same {
+            let why = match place.name == found.name {
                 true => "pml has the same already".to_owned(),
-                false => format!("pml has the same already, as `{}`", same.0),
+                false => format!("pml has the same already, as `{}`", place.name),
             };
-            skip(found, why, true);
+            skip(found, why, Some(place));
             continue;
         }
-        let name = free_name(&servers, &wanted);
-        let alone = clients::table(&server);
-        let mut checked = DocumentMut::new();
-        server::servers(&mut checked)?.insert(&name, Item::Table(alone.clone()));
-        if let Err(why) = config::check_text(&checked.to_string()) {
-            skip(found, why, false);
+        let destination = theirs.as_mut().filter(|_| is_theirs).unwrap_or(&mut own);
+        if let Some(why) = &destination.refusal {
+            skip(found, why.clone(), None);
             continue;
         }
-        if servers.contains_key(&wanted) {
+        let wanted = fitting(&found.name);
+        let name = free_name(&destination.servers, &wanted);
+        if destination.servers.contains_key(&wanted) {
             notes.push(format!("pml has another `{wanted}`, which stays; this one is called `{name}`"));
         } else if name != found.name {
             notes.push(format!("`{}` cannot be a name in pml", found.name.escape_debug()));
         }
-        server::servers(&mut document)?.insert(&name, Item::Table(alone));
-        servers.insert(name.clone(), server);
-        imported.push(Imported { found, name, notes });
+        let origin = Place::new(&found.source.file, client.format(), &found.source.keys, &found.name);
+        match destination.add(&name, server, origin)? {
+            Ok(place) => plan.imported.push(Imported { found, place, notes }),
+            Err(why) => plan.skipped.push(Skipped { found, why, place: None }),
+        }
     }
-    let after = clients::toml_text(&text, &document);
-    if !imported.is_empty() {
-        config::check_text(&after).map_err(wrong)?;
+    for destination in [Some(own), theirs].into_iter().flatten() {
+        let Some((change, holds_secrets)) = destination.change()? else { continue };
+        if holds_secrets {
+            let is_open = fs::metadata(&change.path).is_ok_and(|data| data.permissions().mode() & 0o077 != 0);
+            plan.holds_secrets.push((change.path.clone(), is_open));
+        }
+        plan.changes.push(change);
     }
-    let holds_secrets = clients::holds_secrets(Format::Toml, &after);
-    let is_open = fs::metadata(&path).is_ok_and(|data| data.permissions().mode() & 0o077 != 0);
-    let change = (!imported.is_empty()).then(|| Change {
-        path: path.clone(),
-        format: Format::Toml,
-        before,
-        after,
-        mode: 0o600,
-        is_private: holds_secrets,
-        edits: Vec::new(),
-    });
-    Ok(Plan { path, imported, skipped, change, holds_secrets, is_open })
-}
-
-/// Do two entries reach the same server in the same way?
-pub(super) fn is_same(one: &ServerFile, other: &ServerFile) -> bool {
-    (&one.command, &one.args, &one.env, &one.cwd, &one.url, &one.headers)
-        == (&other.command, &other.args, &other.env, &other.cwd, &other.url, &other.headers)
-}
-
-/// The servers called `name`, or so with a number.
-fn named<'a>(
-    servers: &'a BTreeMap<String, ServerFile>,
-    name: &'a str,
-) -> impl Iterator<Item = (&'a String, &'a ServerFile)> {
-    servers.iter().filter(move |(other, _)| {
-        let rest = other.strip_prefix(name).map(|rest| rest.strip_prefix('-').unwrap_or(rest));
-        rest.is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit()))
-    })
+    Ok(plan)
 }
 
 /// A name that pml allows, as near as possible.
@@ -366,9 +362,10 @@ pub(super) fn say_plan(client: Client, plan: &Plan) {
         return;
     }
     let shown = |name: &str| name.escape_debug().to_string();
-    for Imported { found, name, notes } in &plan.imported {
-        let called = if *name == found.name { String::new() } else { format!(" as `{}`", shown(name)) };
-        say(&format!("add   `{}`{called}, from {}", shown(&found.name), found.source.file.display()));
+    for Imported { found, place, notes } in &plan.imported {
+        let called = if place.name == found.name { String::new() } else { format!(" as `{}`", shown(&place.name)) };
+        let from = found.source.file.display();
+        say(&format!("add   `{}`{called}, from {from} to {}", shown(&found.name), place.file.display()));
         for note in notes {
             say(&format!("      note: {note}"));
         }
@@ -381,20 +378,23 @@ pub(super) fn say_plan(client: Client, plan: &Plan) {
         return;
     }
     if plan.imported.iter().any(|imported| imported.found.entry.get("command").is_some()) {
-        say("note: from pml, a command gets only the variables that its `env` names, and PATH, HOME and the like");
+        say("note: from pml, a command gets PATH, HOME, proxies, certificates and the like, and what `env` or `pass_env` names");
     }
-    if plan.holds_secrets {
-        let mode = if plan.is_open { "; its mode becomes 0600, so that only you can read it" } else { "" };
-        say(&format!("note: {} will hold secrets as they are (shown as *** above){mode}", plan.path.display()));
+    for (path, is_open) in &plan.holds_secrets {
+        let mode = if *is_open { "; its mode becomes 0600, so that only you can read it" } else { "" };
+        say(&format!("note: {} will hold secrets as they are (shown as *** above){mode}", path.display()));
+        if plan.changes.iter().any(|change| change.trusts && change.path == *path) {
+            say("note: keep that file out of version control, or write `${NAME}` for the secrets");
+        }
     }
 }
 
-fn to_json(client: Client, plan: &Plan, outcome: Option<&Outcome>) -> Value {
+fn to_json(client: Client, file: &Path, plan: &Plan, outcome: Option<&Outcome>) -> Value {
     let imported: Vec<_> = plan
         .imported
         .iter()
-        .map(|Imported { found, name, notes }| {
-            json!({ "name": name, "was": found.name, "from": found.source.file, "notes": notes })
+        .map(|Imported { found, place, notes }| {
+            json!({ "name": place.name, "was": found.name, "from": found.source.file, "notes": notes })
         })
         .collect();
     let skipped: Vec<_> = plan
@@ -407,9 +407,9 @@ fn to_json(client: Client, plan: &Plan, outcome: Option<&Outcome>) -> Value {
         _ => None,
     };
     json!({
-        "client": client.id(), "file": plan.path, "changed": backup.is_some(), "imported": imported,
-        "skipped": skipped, "holds_secrets": plan.holds_secrets, "backup": backup,
-        "diff": plan.change.as_ref().map(changes::diff),
+        "client": client.id(), "file": file, "changed": backup.is_some(), "imported": imported,
+        "skipped": skipped, "holds_secrets": !plan.holds_secrets.is_empty(), "backup": backup,
+        "diff": plan.changes.first().map(changes::diff),
     })
 }
 

@@ -12,10 +12,10 @@ use super::{
     USAGE,
     changes::{self, Consent, Outcome, say},
     fail,
-    import::{self, Common, Plan, broken, counted, say_plan},
+    import::{self, Common, Found, Plan, Shadowed, Targets, broken, counted, say_plan},
 };
 use crate::{
-    clients::{self, Change, Client, Document, Edit, How, Scope, Source},
+    clients::{self, Change, Client, Document, Edit, How, Place, Scope, Source},
     config::{self, Places},
     error::Error,
 };
@@ -61,7 +61,7 @@ pub(super) struct Args {
     #[arg(long, conflicts_with_all = ["project", "http", "dry_run", "moves"])]
     undo: bool,
 
-    /// Take it back also if a file has changed since
+    /// Take back also what has changed since, and keep a copy of it
     #[arg(long, requires = "undo")]
     force: bool,
 }
@@ -121,31 +121,24 @@ fn install(client: Client, args: &Args, common: Common<'_>, client_files: &[Path
             let message = format!("`{name}` in `{}` is something else than pml", target.file.display());
             return Err(invalid(message).with_hint(hint));
         }
-        (present, None) => edits.push(Edit {
-            keys: target.keys.clone(),
-            name: args.name.clone(),
-            before: present.map(|(_, value)| value.clone()),
-            after: Some(match present {
+        (present, None) => {
+            let entry = match present {
                 Some((_, old)) => clients::with_rest(entry.clone(), old),
                 None => entry.clone(),
-            }),
-        }),
+            };
+            let edit = Edit::make(&mut document, &target.keys, &args.name, Some(entry), None);
+            edits.push(edit.map_err(|mistake| broken(&target.file, &mistake))?);
+        }
     }
 
     let mut plan = None;
     if args.moves {
         let moved = moves(client, args.scope, &target, &places, &project, common)?;
-        for (source, name, value) in leaving(&moved) {
-            edits.push(Edit { keys: source.keys, name, before: Some(value), after: None });
+        for (found, place) in leaving(&moved) {
+            let edit = Edit::make(&mut document, &found.source.keys, &found.name, None, Some(place.clone()));
+            edits.push(edit.map_err(|mistake| broken(&target.file, &mistake))?);
         }
         plan = Some(moved);
-    }
-    for edit in &edits {
-        let edited = match &edit.after {
-            Some(value) => document.set(&edit.keys, &edit.name, value),
-            None => document.remove(&edit.keys, &edit.name).map(drop),
-        };
-        edited.map_err(|mistake| broken(&target.file, &mistake))?;
     }
 
     let mut changes = Vec::new();
@@ -159,10 +152,11 @@ fn install(client: Client, args: &Args, common: Common<'_>, client_files: &[Path
             mode: if args.scope == Scope::User { 0o600 } else { 0o644 },
             is_private: false,
             edits,
+            trusts: false,
         });
     }
-    let moved = plan.as_ref().map_or(0, |plan| leaving(plan).len());
-    changes.extend(plan.as_mut().and_then(|plan| plan.change.take()));
+    let moved = plan.as_ref().map_or(0, |plan| leaving(plan).count());
+    changes.extend(plan.as_mut().map(|plan| std::mem::take(&mut plan.changes)).unwrap_or_default());
     let _ = changes::show(&changes);
     if let Some(plan) = &plan {
         say_plan(client, plan);
@@ -174,9 +168,9 @@ fn install(client: Client, args: &Args, common: Common<'_>, client_files: &[Path
     let consent = Consent::new(args.yes, args.dry_run);
     let outcome = changes::make(&changes, consent, common.data_dir, ("install", client.id()))?;
     if let Outcome::Made(_) = outcome {
-        let also = match (&plan, moved) {
-            (Some(plan), 1..) => format!(", and {} moved to {}", counted(moved), plan.path.display()),
-            _ => String::new(),
+        let also = match moved {
+            0 => String::new(),
+            count => format!(", and {} moved into pml", counted(count)),
         };
         say(&format!("pml is installed in {client}{also}; restart it to see pml"));
         if let How::Http(_) = how {
@@ -201,7 +195,8 @@ fn say_token(client: Client, entry: &Value, data_dir: Option<&Path>) {
     say("`pml serve --http` makes that file when it is first started, on the machine where it runs");
 }
 
-/// The servers of the file that pml is installed in. Those of other files belong to others too.
+/// The servers of the file that pml is installed in, each for where it counted: those of the project go into the project's
+/// file. Those of other files belong to others too; they stay, and are named.
 fn moves(
     client: Client,
     scope: Scope,
@@ -214,25 +209,51 @@ fn moves(
         client.sources(places, project).into_iter().partition(|source| source.file == target.file);
     // In a project's file, `projects` is no place for servers.
     let own: Vec<_> = own.into_iter().filter(|source| scope == Scope::User || source.keys == target.keys).collect();
-    let stay = import::find(client, &others).unwrap_or_default();
-    if let Some(found) = stay.iter().find(|found| clients::is_pml(&found.name, &found.entry).is_none()) {
-        let file = found.source.file.display();
-        say(&format!(
-            "note: the servers in {file} stay; --scope {} --move moves them",
-            match scope {
-                Scope::User => "project",
-                Scope::Project => "user",
-            }
-        ));
+    let stay = import::find(client, &others, Shadowed::Found).unwrap_or_default();
+    let other_scope = match scope {
+        Scope::User => "project",
+        Scope::Project => "user",
+    };
+    let moves_them = format!("--scope {other_scope} --move moves it");
+    stay.iter().for_each(|found| say_stays(&found.name, &found.entry, &found.source.file, &moves_them));
+    if scope == Scope::User {
+        say_other_projects(client, target, project);
     }
-    import::plan(client, import::find(client, &own)?, places, common.config)
+    // A file that is named is the configuration alone, so everything goes there.
+    let is_named = config::is_file_named(common.config);
+    let file = project.join(config::NAME);
+    let own_file = config::own_file(common.config)?;
+    // In the home folder of a user that has their file there, both are one.
+    let is_one = std::fs::canonicalize(&file).ok().is_some_and(|file| std::fs::canonicalize(&own_file).ok() == Some(file));
+    let targets = Targets { own: own_file, project: Some(file).filter(|_| !is_named && !is_one) };
+    import::plan(client, import::find(client, &own, Shadowed::Found)?, &targets, common)
 }
 
-/// What the client no longer needs: what pml gets, and what it has already.
-fn leaving(plan: &Plan) -> Vec<(Source, String, Value)> {
-    let imported = plan.imported.iter().map(|imported| &imported.found);
-    let had = plan.skipped.iter().filter(|skipped| skipped.is_in_pml).map(|skipped| &skipped.found);
-    imported.chain(had).map(|found| (found.source.clone(), found.name.clone(), found.entry.clone())).collect()
+fn say_stays(name: &str, entry: &Value, file: &Path, how: &str) {
+    if clients::is_pml(name, entry).is_none() {
+        say(&format!("stays `{}`, in {}: {how}", name.escape_debug(), file.display()));
+    }
+}
+
+/// Names the servers that Claude Code has for other folders, in the same file.
+fn say_other_projects(client: Client, target: &Source, project: &Path) {
+    let text = clients::read(&target.file).ok().flatten().filter(|_| client == Client::Claude);
+    let document = text.and_then(|text| Document::parse(client.format(), &text).ok());
+    let projects = document.and_then(|document| document.value(&["projects".to_owned()]));
+    for (folder, value) in projects.as_ref().and_then(Value::as_object).into_iter().flatten() {
+        if Path::new(folder) != project {
+            let servers = value.get("mcpServers").and_then(Value::as_object).into_iter().flatten();
+            let how = format!("it is of the folder {folder}; --move there moves it");
+            servers.for_each(|(name, entry)| say_stays(name, entry, &target.file, &how));
+        }
+    }
+}
+
+/// What the client no longer needs, and where pml has it: what pml gets, and what it has already.
+fn leaving(plan: &Plan) -> impl Iterator<Item = (&Found, &Place)> {
+    let imported = plan.imported.iter().map(|imported| (&imported.found, &imported.place));
+    let had = plan.skipped.iter().filter_map(|skipped| Some((&skipped.found, skipped.place.as_ref()?)));
+    imported.chain(had)
 }
 
 /// What starts this pml.

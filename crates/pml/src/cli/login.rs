@@ -16,7 +16,6 @@ use super::{USAGE, cancel_on_signal, fail, print, tools::choose};
 use crate::{
     config::{self, Config},
     error::Error,
-    serve,
     shown::visible,
     upstream::{
         Grant, Secret, Settings,
@@ -100,7 +99,7 @@ async fn log_in(args: Args, settings: &mut Settings, config: &Config) -> Result<
     let port = args.port.or(oauth.callback_port);
     let interrupt = CancellationToken::new();
     cancel_on_signal(interrupt.clone());
-    let client = serve::client()?;
+    let client = config.network.client()?;
     let late = |_| failed(format!("how to log in was not found out within {BEGIN:?}"));
     let login = if settings.oauth.grant == Grant::ClientCredentials {
         tokio::select! {

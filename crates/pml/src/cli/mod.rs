@@ -9,6 +9,7 @@ mod changes;
 mod clients;
 mod demo;
 mod demo_server;
+mod destination;
 mod doctor;
 mod eval;
 mod import;
@@ -355,6 +356,8 @@ fn service_options(config: &Config, who: &str) -> ServiceOptions {
         who: who.to_owned(),
         results_bytes: config.gateway.results_bytes,
         retention: config.audit,
+        max_starting: config.max_starting,
+        network: config.network.clone(),
     }
 }
 

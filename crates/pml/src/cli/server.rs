@@ -8,8 +8,7 @@ use std::{
 
 use clap::Subcommand;
 use pml_wire::ErrorCode;
-use serde_json::json;
-use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, value};
+use serde_json::{Map, Value, json};
 
 use super::{
     USAGE, changes, fail,
@@ -20,7 +19,7 @@ use super::{
 };
 use crate::{
     catalog::nearest,
-    clients,
+    clients::{self, Document, Format},
     config::{self, Config, File},
     error::Error,
     shown::visible,
@@ -86,8 +85,9 @@ pub(super) enum What {
 pub(super) fn edit(what: &What, common: Common<'_>) -> Option<ExitCode> {
     let edited = match what {
         What::Add { name, target, command, env, header, kind, project } => {
+            let is_command = !command.is_empty();
             let target = &[target.as_slice(), command].concat();
-            let new = New { name, target, env, headers: header, kind: kind.as_deref() };
+            let new = New { name, target, is_command, env, headers: header, kind: kind.as_deref() };
             let changed = change(*project, common, |document| new.add(document));
             changed.map(|path| format!("server `{name}` is in {path}"))
         }
@@ -142,7 +142,7 @@ fn invalid(message: impl Into<String>) -> Error {
 fn change(
     is_project: bool,
     common: Common<'_>,
-    work: impl FnOnce(&mut DocumentMut) -> Result<(), Error>,
+    work: impl FnOnce(&mut Document) -> Result<(), Error>,
 ) -> Result<String, Error> {
     let path = match is_project {
         true => project_file(common)?,
@@ -154,9 +154,10 @@ fn change(
     if let (true, Some(text)) = (is_project, &before) {
         check_trust(&path, text, common)?;
     }
-    let mut document = clients::parse_toml(&text).map_err(|mistake| invalid(format!("in `{shown}`: {mistake}")))?;
+    let document = Document::parse(Format::Toml, &text);
+    let mut document = document.map_err(|mistake| invalid(format!("in `{shown}`: {mistake}")))?;
     work(&mut document)?;
-    let after = clients::toml_text(&text, &document);
+    let after = document.text().to_owned();
     config::check_text(&after).map_err(|message| invalid(format!("`{shown}` is not changed: {message}")))?;
     // There may be a token in the user's own; the project's is for everybody who has the folder.
     clients::write(&path, &after, if is_project { 0o644 } else { 0o600 }, false)?;
@@ -199,48 +200,52 @@ fn elsewhere(err: Error, name: &str, common: Common<'_>) -> Error {
     }
 }
 
-pub(super) fn servers(document: &mut DocumentMut) -> Result<&mut Table, Error> {
-    let table = document.entry("servers").or_insert_with(|| {
-        let mut table = Table::new();
-        table.set_implicit(true);
-        Item::Table(table)
-    });
-    table.as_table_mut().ok_or_else(|| invalid("`servers` is not a table"))
+/// The key of servers.
+fn keys() -> [String; 1] {
+    ["servers".to_owned()]
+}
+
+/// What could not be written, as users see it.
+fn unwritten(mistake: clients::Mistake) -> Error {
+    invalid(format!("`servers`: {mistake}"))
 }
 
 struct New<'a> {
     name: &'a str,
     target: &'a [String],
+    /// It stands behind `--`.
+    is_command: bool,
     env: &'a [String],
     headers: &'a [String],
     kind: Option<&'a str>,
 }
 
 impl New<'_> {
-    fn add(&self, document: &mut DocumentMut) -> Result<(), Error> {
+    fn add(&self, document: &mut Document) -> Result<(), Error> {
         config::check_name(self.name).map_err(invalid)?;
-        let servers = servers(document)?;
-        if servers.contains_key(self.name) {
+        let servers = document.servers(&keys()).map_err(unwritten)?;
+        if servers.iter().any(|(name, _)| name == self.name) {
             let hint = format!("remove it first: `pml server remove {}`", self.name);
             return Err(invalid(format!("server `{}` is there already", self.name)).with_hint(hint));
         }
         let pairs = |texts: &[String], separator: char, example: &str| {
-            let mut table = InlineTable::new();
+            let mut table = Map::new();
             for text in texts {
                 let (key, text) = text
                     .split_once(separator)
                     .filter(|(key, _)| !key.trim().is_empty())
                     .ok_or_else(|| invalid(format!("`{text}` must be written as {example}")))?;
-                table.insert(key.trim(), text.trim_start().into());
+                table.insert(key.trim().to_owned(), text.trim_start().into());
             }
-            Ok::<_, Error>(table)
+            Ok::<_, Error>(Value::Object(table))
         };
-        let mut table = Table::new();
+        let mut table = Map::new();
+        let mut set = |key: &str, value: Value| drop(table.insert(key.to_owned(), value));
         match self.target {
             [url] if url.starts_with("http://") || url.starts_with("https://") => {
-                table["url"] = value(url);
+                set("url", json!(url));
                 if !self.headers.is_empty() {
-                    table["headers"] = value(pairs(self.headers, ':', "'Name: value'")?);
+                    set("headers", pairs(self.headers, ':', "'Name: value'")?);
                 }
                 if !self.env.is_empty() {
                     return Err(invalid("--env is for commands; an address has --header"));
@@ -253,13 +258,17 @@ impl New<'_> {
             [command, ..] if command.starts_with("http") && command.contains("//") => {
                 return Err(invalid(format!("`{command}` is no address: it must begin with http:// or https://")));
             }
+            [address] if !self.is_command && is_address(address) => {
+                let hint = format!("write https://{address}, or http://{address}; a command goes behind `--`");
+                return Err(invalid(format!("`{address}` looks like an address without http:// or https://")).with_hint(hint));
+            }
             [command, args @ ..] => {
-                table["command"] = value(command);
+                set("command", json!(command));
                 if !args.is_empty() {
-                    table["args"] = value(args.iter().collect::<Array>());
+                    set("args", json!(args));
                 }
                 if !self.env.is_empty() {
-                    table["env"] = value(pairs(self.env, '=', "NAME=VALUE")?);
+                    set("env", pairs(self.env, '=', "NAME=VALUE")?);
                 }
                 if !self.headers.is_empty() {
                     return Err(invalid("--header is for addresses; a command has --env"));
@@ -268,21 +277,29 @@ impl New<'_> {
             [] => return Err(invalid("a command or an address is missing")),
         }
         if let Some(kind) = self.kind {
-            table["type"] = value(kind);
+            set("type", json!(kind));
         }
-        servers.insert(self.name, Item::Table(table));
-        Ok(())
+        document.set(&keys(), self.name, &Value::Object(table)).map_err(unwritten)
     }
 }
 
-fn remove(document: &mut DocumentMut, name: &str) -> Result<(), Error> {
-    let servers = servers(document)?;
-    if servers.remove(name).is_some() {
+/// Is a word an address rather than a command: a host with a dot or a port, and maybe a path behind it?
+fn is_address(word: &str) -> bool {
+    let host = word.split(['/', '?']).next().unwrap_or_default();
+    let (name, port) = host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port)));
+    let is_port = port.is_some_and(|port| !port.is_empty() && port.chars().all(|c| c.is_ascii_digit()));
+    let is_host = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'));
+    let has_domain = name.trim_matches('.').contains('.') && word.contains('/');
+    is_host && !name.starts_with('.') && (is_port || has_domain) && !Path::new(word).exists()
+}
+
+fn remove(document: &mut Document, name: &str) -> Result<(), Error> {
+    if document.remove(&keys(), name).map_err(unwritten)? {
         return Ok(());
     }
-    let known: Vec<_> = servers.iter().map(|(name, _)| name.to_owned()).collect();
+    let known = document.servers(&keys()).map_err(unwritten)?;
     let err = invalid(format!("there is no server `{name}`"));
-    Err(match nearest(name, known.iter().map(String::as_str)).first() {
+    Err(match nearest(name, known.iter().map(|(name, _)| name.as_str())).first() {
         Some(near) => err.with_hint(format!("did you mean `{near}`?")),
         None => err,
     })

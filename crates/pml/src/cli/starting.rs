@@ -12,10 +12,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::print;
 use crate::{
+    config,
     serve::Services,
     shown::visible,
     upstream::{Failure, Upstream},
 };
+
+/// A terminal is at least so wide.
+const COLUMNS: usize = 72;
+const MORE: &str = ", ...";
 
 /// How a start went.
 #[derive(Debug)]
@@ -37,13 +42,13 @@ pub(super) async fn unknown(services: &Arc<Services>, code: &str, interrupt: &Ca
 
 /// Starts servers at the same time. How each went, as they come.
 pub(super) async fn all(servers: Vec<Upstream>, interrupt: &CancellationToken) -> Vec<Started> {
-    let is_watched = io::stderr().is_terminal();
+    let is_watched = io::stderr().is_terminal() && config::moves_cursor();
     let mut waiting: Vec<String> = servers.iter().map(|server| server.settings().name.clone()).collect();
     let mut starts: FuturesUnordered<_> = servers
         .into_iter()
         .map(|server| async move {
             let begun = Instant::now();
-            let result = server.init().await;
+            let result = server.warm().await;
             Started { server, result, duration: begun.elapsed() }
         })
         .collect();
@@ -80,9 +85,41 @@ pub(super) async fn all(servers: Vec<Upstream>, interrupt: &CancellationToken) -
 
 /// Who is waited for, on a line that will be written over.
 fn show(waiting: &[String]) {
-    let names: Vec<_> = waiting.iter().take(5).map(String::as_str).collect();
-    let more = if waiting.len() > names.len() { ", …" } else { "" };
     let mut stderr = io::stderr();
-    let _ = write!(stderr, "\r\x1b[Kstarting {}{more}", names.join(", "));
+    let _ = write!(stderr, "\r\x1b[K{}", line(waiting));
     let _ = stderr.flush();
+}
+
+/// The names that fit on one line: one that wraps cannot be written over.
+fn line(waiting: &[String]) -> String {
+    let mut line = "starting ".to_owned();
+    for (index, name) in waiting.iter().enumerate() {
+        let name = visible(name);
+        let separator = if index == 0 { "" } else { ", " };
+        let more = if index + 1 < waiting.len() { MORE.len() } else { 0 };
+        if line.chars().count() + separator.len() + name.chars().count() + more > COLUMNS {
+            line.push_str(if index == 0 { "servers" } else { MORE });
+            break;
+        }
+        line.push_str(separator);
+        line.push_str(&name);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_that_is_written_over_fits_on_one() {
+        let names = |count: usize, length: usize| vec!["n".repeat(length); count];
+        assert_eq!(line(&names(2, 3)), "starting nnn, nnn");
+        for (count, length) in [(1, 500), (25, 5), (25, 30), (2, 59), (2, 60), (2, 62)] {
+            let line = line(&names(count, length));
+            assert!(line.chars().count() <= COLUMNS, "{line}");
+            assert!(line.len() > "starting ".len(), "{line}");
+        }
+        assert!(line(&names(25, 30)).ends_with(", ..."));
+    }
 }

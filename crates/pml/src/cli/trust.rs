@@ -14,7 +14,7 @@ use super::{
     USAGE,
     changes::{self, Consent, say},
     fail,
-    import::{Common, is_same},
+    import::Common,
     print::rough,
 };
 use crate::{
@@ -145,7 +145,7 @@ fn notes(project: &File, own: &File, path: &Path) -> Vec<String> {
         match own.servers.get(name) {
             Some(_) => notes.push(format!("server `{shown}` takes the place of your own server of that name")),
             None => {
-                if let Some((other, _)) = own.servers.iter().find(|(_, other)| is_same(server, other)) {
+                if let Some((other, _)) = own.servers.iter().find(|(_, other)| server.reaches_same(other)) {
                     let other = other.escape_debug();
                     notes.push(format!(
                         "server `{shown}` is your server `{other}`, but the rules for `{other}` do not hold for it"

@@ -1,9 +1,7 @@
-//! Changes to files, and the way back.
+//! Changes to files, and what is remembered of them.
 //!
-//! Before anything is written, what the files were is put into a folder of its own. The last one
-//! can be taken back: whole, if the files are as they were left. A client writes its own file all the
-//! time, so there a file that has changed since has only its entries put back, if those are as they
-//! were left.
+//! Before anything is written, what the files were is put into a folder of its own, together with a record of what
+//! changes, entry by entry. [`super::undo()`] goes by the record; the copies are for files that nobody has touched since.
 
 use std::{
     fs, io,
@@ -15,12 +13,14 @@ use pml_wire::ErrorCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Document, Format, files};
+use super::{Document, Format, Mistake, files, undo};
 use crate::{digest::sha256, error::Error, files as own_files};
 
-/// So many ways back are kept.
-const MAX_BACKUPS: usize = 20;
-const RECORD: &str = "record.json";
+/// So many changes keep copies of whole files.
+const MAX_COPIES: usize = 20;
+/// So many can be taken back.
+const MAX_RECORDS: usize = 500;
+pub(super) const RECORD: &str = "record.json";
 
 /// What is to become of a file.
 #[derive(Debug)]
@@ -34,8 +34,10 @@ pub struct Change {
     pub mode: u32,
     /// Nobody else may read it.
     pub is_private: bool,
-    /// What changes, entry by entry; empty for a file that is only taken back whole.
+    /// What changes, entry by entry.
     pub edits: Vec<Edit>,
+    /// It is a project's file of pml, and the user trusts what is in it.
+    pub trusts: bool,
 }
 
 /// What changes of one entry.
@@ -45,57 +47,107 @@ pub struct Edit {
     pub name: String,
     pub before: Option<Value>,
     pub after: Option<Value>,
+    /// The text of `before`.
+    raw: Option<String>,
+    /// How many of the objects around it were made for it.
+    pub(super) made: usize,
+    /// Of an entry that goes into pml's file, where the client has it; of one that goes out of a client's, where pml has
+    /// it.
+    pub(super) partner: Option<Place>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct Record {
-    command: String,
-    client: String,
-    files: Vec<RecordFile>,
+/// An entry of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    pub file: PathBuf,
+    pub is_toml: bool,
+    pub keys: Vec<String>,
+    pub name: String,
 }
 
+impl Place {
+    pub fn new(file: &Path, format: Format, keys: &[String], name: &str) -> Place {
+        let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+        Place { file, is_toml: format == Format::Toml, keys: keys.to_vec(), name: name.to_owned() }
+    }
+
+    pub(super) fn path(&self) -> Vec<String> {
+        [self.keys.as_slice(), std::slice::from_ref(&self.name)].concat()
+    }
+}
+
+impl Edit {
+    /// Changes an entry, and says what that was.
+    pub fn make(
+        document: &mut Document,
+        keys: &[String],
+        name: &str,
+        after: Option<Value>,
+        partner: Option<Place>,
+    ) -> Result<Edit, Mistake> {
+        let path = [keys, &[name.to_owned()]].concat();
+        let edit = Edit {
+            keys: keys.to_vec(),
+            name: name.to_owned(),
+            before: document.value(&path),
+            raw: document.raw(keys, name),
+            made: document.missing(keys),
+            after,
+            partner,
+        };
+        match &edit.after {
+            Some(value) => document.set(keys, name, value)?,
+            None => drop(document.remove(keys, name)?),
+        }
+        Ok(edit)
+    }
+
+    pub(super) fn path(&self) -> Vec<String> {
+        [self.keys.as_slice(), std::slice::from_ref(&self.name)].concat()
+    }
+
+    /// Makes the entry what it was.
+    pub(super) fn take_back(&self, document: &mut Document) -> Result<(), Mistake> {
+        match &self.before {
+            Some(before) => document.restore(&self.keys, &self.name, before, self.raw.as_deref()),
+            None => {
+                document.remove(&self.keys, &self.name)?;
+                document.remove_empty(&self.keys, self.made)
+            }
+        }
+    }
+}
+
+/// What a command changed.
 #[derive(Debug, Serialize, Deserialize)]
-struct RecordFile {
-    path: PathBuf,
-    is_toml: bool,
+pub(super) struct Record {
+    pub(super) command: String,
+    pub(super) client: String,
+    pub(super) files: Vec<RecordFile>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct RecordFile {
+    pub(super) path: PathBuf,
+    pub(super) is_toml: bool,
     /// The name of the copy; `None` if there was no file.
-    copy: Option<String>,
+    pub(super) copy: Option<String>,
     /// Its permissions, before.
-    mode: Option<u32>,
+    pub(super) mode: Option<u32>,
     /// Of what was written.
-    hash: String,
-    edits: Vec<Edit>,
+    pub(super) hash: String,
+    pub(super) edits: Vec<Edit>,
     /// Folders that were made for it, innermost first.
-    folders: Vec<PathBuf>,
+    pub(super) folders: Vec<PathBuf>,
 }
 
-/// What was taken back.
-#[derive(Debug)]
-pub struct Undone {
-    pub client: String,
-    pub files: Vec<UndoneFile>,
-    /// Where what was in the way is kept, if something was.
-    pub kept: Option<PathBuf>,
+impl RecordFile {
+    pub(super) fn format(&self) -> Format {
+        if self.is_toml { Format::Toml } else { Format::Json }
+    }
 }
 
-/// What happened to a file. A text that is empty stands for no file.
-#[derive(Debug)]
-pub struct UndoneFile {
-    pub path: PathBuf,
-    pub how: Restored,
-    pub before: String,
-    pub after: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Restored {
-    Whole,
-    Removed,
-    /// The rest of the file had changed since, and is as it was.
-    Entries,
-}
-
-fn failed(message: impl Into<String>) -> Error {
+pub(super) fn failed(message: impl Into<String>) -> Error {
     Error::new(ErrorCode::ConfigInvalid, message)
 }
 
@@ -114,7 +166,7 @@ pub fn apply(changes: &[Change], folder: &Path, command: &str, client: &str) -> 
     if done.is_err() {
         // What was written is taken back, last first.
         for (change, file) in changes.iter().zip(&record.files).rev() {
-            let _ = restore(file, change.before.as_deref());
+            let _ = undo::write_back(file, change.before.as_deref(), true);
         }
         let _ = fs::remove_dir_all(&backup);
     }
@@ -124,7 +176,7 @@ pub fn apply(changes: &[Change], folder: &Path, command: &str, client: &str) -> 
 }
 
 /// One pml at a time looks at files and changes them, until what is returned is dropped.
-fn alone(folder: &Path) -> Result<fs::File, Error> {
+pub(super) fn alone(folder: &Path) -> Result<fs::File, Error> {
     let lock = || {
         own_files::make_folder(folder.parent().unwrap_or(folder))?;
         let file = own_files::append(&folder.with_extension("lock"))?;
@@ -166,109 +218,6 @@ fn write_all(changes: &[Change], backup: &Path, record: &mut Record) -> Result<(
     keep(&backup.join(RECORD), &text)
 }
 
-/// Takes the last change of a kind back.
-pub fn undo(folder: &Path, command: &str, client: Option<&str>, is_forced: bool) -> Result<Undone, Error> {
-    let _alone = alone(folder).ok(); // where nothing can be kept there is nothing to take back
-    let fits = |record: &Record| record.command == command && client.is_none_or(|client| record.client == client);
-    let found = backups(folder).into_iter().rev().find_map(|backup| {
-        let text = files::read(&backup.join(RECORD)).ok()??;
-        let record: Record = serde_json::from_str(&text).ok()?;
-        fits(&record).then_some((backup, record))
-    });
-    let Some((backup, record)) = found else {
-        let of = client.map(|client| format!(" of {client}")).unwrap_or_default();
-        return Err(failed(format!("there is no `pml {command}`{of} to take back")));
-    };
-    // All of it is thought through before anything is written.
-    let (mut plans, mut found) = (Vec::new(), Vec::new());
-    for file in &record.files {
-        let before = match &file.copy {
-            Some(copy) => Some(files::read(&backup.join(copy))?.ok_or_else(|| {
-                failed(format!("the copy of `{}` is gone from `{}`", file.path.display(), backup.display()))
-            })?),
-            None => None,
-        };
-        let current = files::read(&file.path)?;
-        let is_untouched = current.as_deref().is_some_and(|text| sha256(text) == file.hash);
-        found.push(current.clone().unwrap_or_default());
-        plans.push(match (is_untouched, entries_back(file, current.as_deref()), is_forced) {
-            (false, Some(text), _) => (file, Some(text), Restored::Entries, None),
-            (false, None, false) => {
-                let shown = file.path.display();
-                let hint = format!(
-                    "--force puts the old one back all the same and keeps a copy; the old one is in {}",
-                    backup.display()
-                );
-                let message = format!("`{shown}` has changed since; nothing is taken back");
-                return Err(failed(message).with_hint(hint));
-            }
-            (is_untouched, _, _) => {
-                let how = if before.is_some() { Restored::Whole } else { Restored::Removed };
-                (file, before, how, current.filter(|_| !is_untouched))
-            }
-        });
-    }
-    let mut kept = None;
-    for (index, (.., lost)) in plans.iter().enumerate() {
-        if let Some(lost) = lost {
-            keep(&backup.join(format!("{index}-replaced")), lost)?;
-            kept = Some(backup.clone());
-        }
-    }
-    let mut undone = Undone { client: record.client.clone(), files: Vec::new(), kept };
-    for ((file, text, how, _), before) in plans.into_iter().zip(found) {
-        restore(file, text.as_deref())?;
-        undone.files.push(UndoneFile { path: file.path.clone(), how, before, after: text.unwrap_or_default() });
-    }
-    // Without its record it is no way back any more.
-    match &undone.kept {
-        Some(backup) => drop(fs::remove_file(backup.join(RECORD))),
-        None => drop(fs::remove_dir_all(&backup)),
-    }
-    Ok(undone)
-}
-
-/// The text with only the entries put back; `None` if they are not as they were left.
-fn entries_back(file: &RecordFile, current: Option<&str>) -> Option<String> {
-    let format = if file.is_toml { Format::Toml } else { Format::Json };
-    let mut document = Document::parse(format, current.filter(|_| !file.edits.is_empty())?).ok()?;
-    for edit in &file.edits {
-        let keys: Vec<_> = edit.keys.iter().cloned().chain([edit.name.clone()]).collect();
-        if document.value(&keys) != edit.after {
-            return None;
-        }
-        match &edit.before {
-            Some(before) => document.set(&edit.keys, &edit.name, before).ok()?,
-            None => drop(document.remove(&edit.keys, &edit.name).ok()?),
-        }
-    }
-    Some(document.text().to_owned())
-}
-
-fn restore(file: &RecordFile, text: Option<&str>) -> Result<(), Error> {
-    let path = &file.path;
-    if let Some(text) = text {
-        files::write(path, text, 0o600, false)?;
-        if let Some(mode) = file.mode {
-            // It has its text; who may read it is the lesser part.
-            let _ = fs::set_permissions(path, fs::Permissions::from_mode(mode));
-        }
-        return Ok(());
-    }
-    // Not the link that leads to it, if there is one.
-    match files::real_path(path).and_then(fs::remove_file) {
-        Err(err) if err.kind() != io::ErrorKind::NotFound => {
-            return Err(failed(format!("`{}` cannot be removed: {err}", path.display())).caused_by(err));
-        }
-        _ => {}
-    }
-    for folder in &file.folders {
-        // Not if somebody else has put something into it.
-        let _ = fs::remove_dir(folder);
-    }
-    Ok(())
-}
-
 /// A new folder for copies, behind all others.
 fn next(folder: &Path) -> Result<PathBuf, Error> {
     let unwritable = |err: io::Error| no_place(folder, err);
@@ -288,7 +237,7 @@ fn next(folder: &Path) -> Result<PathBuf, Error> {
 }
 
 /// Oldest first.
-fn backups(folder: &Path) -> Vec<PathBuf> {
+pub(super) fn backups(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
     let is_number = |path: &PathBuf| {
         path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.chars().all(|c| c.is_ascii_digit()))
@@ -300,13 +249,19 @@ fn backups(folder: &Path) -> Vec<PathBuf> {
 
 fn prune(folder: &Path) {
     let backups = backups(folder);
-    for old in &backups[..backups.len().saturating_sub(MAX_BACKUPS)] {
+    for old in &backups[..backups.len().saturating_sub(MAX_RECORDS)] {
         let _ = fs::remove_dir_all(old);
+    }
+    for old in &backups[..backups.len().saturating_sub(MAX_COPIES)] {
+        let copies = fs::read_dir(old).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+        for copy in copies.filter(|path| !path.ends_with(RECORD)) {
+            let _ = fs::remove_file(copy);
+        }
     }
 }
 
 /// Writes what may hold secrets.
-fn keep(path: &Path, text: &str) -> Result<(), Error> {
+pub(super) fn keep(path: &Path, text: &str) -> Result<(), Error> {
     let written = own_files::create(path).and_then(|mut file| {
         io::Write::write_all(&mut file, text.as_bytes())?;
         file.sync_all()
@@ -331,6 +286,7 @@ mod tests {
             mode: 0o600,
             is_private: false,
             edits: Vec::new(),
+            trusts: false,
         };
         let err = apply(&[change], &folder.path().join("backups"), "install", "x").unwrap_err();
         assert!(err.message.contains("changed in the meantime"), "{err}");
@@ -349,12 +305,13 @@ mod tests {
             mode: 0o600,
             is_private: false,
             edits: Vec::new(),
+            trusts: false,
         };
         fs::write(folder.path().join("a"), "old").unwrap();
         // The second is below a file, where nothing can be.
         let changes = [change("a", Some("old")), change("a/b", None)];
         apply(&changes, &folder.path().join("backups"), "install", "x").unwrap_err();
         assert_eq!(fs::read_to_string(folder.path().join("a")).unwrap(), "old");
-        assert!(undo(&folder.path().join("backups"), "install", None, false).is_err());
+        assert!(undo::undo(&folder.path().join("backups"), "install", None, false).is_err());
     }
 }

@@ -9,7 +9,10 @@ use serde::{
 use serde_json::{Value, value::RawValue};
 
 use super::Mistake;
-use crate::config::jsonc::{Plain, plain};
+use crate::config::{
+    jsonc::{Plain, plain},
+    toml_text::newline_at,
+};
 
 /// A text that is JSON, but for comments and commas.
 #[derive(Debug)]
@@ -87,33 +90,39 @@ impl Text {
         Ok(members)
     }
 
-    /// Sets what is under some keys, and makes the objects around it.
-    pub(super) fn set(&mut self, path: &[String], key: &str, value: &Value) -> Result<(), Mistake> {
+    /// Sets what is under some keys, and makes the objects around it. `raw` is the value as text, if it is to be written
+    /// so.
+    pub(super) fn set(&mut self, path: &[String], key: &str, value: &Value, raw: Option<&str>) -> Result<(), Mistake> {
         let nested = |keys: &[String], value: Value| {
             keys.iter().rev().fold(value, |value, key| Value::Object([(key.clone(), value)].into_iter().collect()))
         };
         let mut keys = path.to_vec();
         keys.push(key.to_owned());
         let Some(mut range) = self.root.clone() else {
-            let newline = self.newline();
+            let newline = newline_at(&self.original, self.original.len());
             let gap = if self.original.is_empty() || self.original.ends_with('\n') { "" } else { newline };
-            let text = self.formatted(&nested(&keys, value.clone()), "");
+            let text = self.formatted(&nested(&keys, value.clone()), "", self.original.len());
             return self.apply(vec![(self.original.len()..self.original.len(), format!("{gap}{text}{newline}"))]);
         };
         for (index, key) in keys.iter().enumerate() {
             let rest = &keys[index + 1..];
             if &self.plain.text[range.clone()] == "null" {
-                let text = self.formatted(&nested(&keys[index..], value.clone()), &self.indent_at(range.start));
+                let text = {
+                    let indent = self.indent_at(range.start);
+                    self.formatted(&nested(&keys[index..], value.clone()), &indent, range.start)
+                };
                 return self.apply(vec![(range, text)]);
             }
             let members = self.members(&range)?;
             match members.iter().rfind(|member| member.key == *key) {
                 None => {
-                    let edits = self.insertion(&range, &members, key, &nested(rest, value.clone()));
+                    let raw = raw.filter(|_| rest.is_empty());
+                    let edits = self.insertion(&range, &members, key, (&nested(rest, value.clone()), raw));
                     return self.apply(edits);
                 }
                 Some(member) if rest.is_empty() => {
-                    let text = self.formatted(value, &self.indent_at(member.start));
+                    let formatted = || self.formatted(value, &self.indent_at(member.start), member.start);
+                    let text = raw.map_or_else(formatted, str::to_owned);
                     return self.apply(vec![(member.value.clone(), text)]);
                 }
                 Some(member) => range = member.value.clone(),
@@ -122,34 +131,42 @@ impl Text {
         Ok(())
     }
 
-    /// Removes what is under some keys. Was it there?
+    /// Removes what is under some keys, as often as it is there: another one of the name would count otherwise. Was it
+    /// there?
     pub(super) fn remove(&mut self, path: &[String], key: &str) -> Result<bool, Mistake> {
-        let Some(object) = self.get(path)? else { return Ok(false) };
-        let members = self.members(&object)?;
-        let Some(index) = members.iter().rposition(|member| member.key == key) else { return Ok(false) };
-        let edits = self.removal(&object, &members, index);
-        self.apply(edits)?;
-        Ok(true)
+        let mut was_there = false;
+        while let Some(object) = self.get(path)? {
+            let members = self.members(&object)?;
+            let Some(index) = members.iter().rposition(|member| member.key == key) else { break };
+            let edits = self.removal(&object, &members, index);
+            self.apply(edits)?;
+            was_there = true;
+        }
+        Ok(was_there)
     }
 
-    fn insertion(&self, object: &Range<usize>, members: &[Member], key: &str, value: &Value) -> Vec<Edit> {
-        let (newline, close) = (self.newline(), object.end - 1);
+    fn insertion(&self, object: &Range<usize>, members: &[Member], key: &str, (value, raw): (&Value, Option<&str>)) -> Vec<Edit> {
+        let close = object.end - 1;
+        let newline = newline_at(&self.original, close);
+        let entry_text =
+            |indent: &str| raw.map_or_else(|| self.formatted(value, indent, close), str::to_owned);
         let outer = self.indent_at(object.start);
         let (Some(first), Some(last)) = (members.first(), members.last()) else {
             // Behind whatever comment there is.
             let at = self.original[..close].trim_end().len();
             let indent = format!("{outer}{}", self.unit());
-            let text = self.formatted(value, &indent);
+            let text = entry_text(&indent);
             return vec![(at..close, format!("{newline}{indent}{}: {text}{newline}{outer}", Value::from(key)))];
         };
         let comma = self.plain.last_commas.iter().copied().find(|at| (last.value.end..close).contains(at));
         let after = comma.map_or(last.value.end, |at| at + 1);
         let (before, behind) = if comma.is_some() { ("", ",") } else { (",", "") };
         if !self.original[object.start..first.start].contains('\n') {
-            return vec![(after..after, format!("{before} {}: {value}{behind}", Value::from(key)))];
+            let text = raw.map_or_else(|| value.to_string(), str::to_owned);
+            return vec![(after..after, format!("{before} {}: {text}{behind}", Value::from(key)))];
         }
         let indent = self.indent_at(last.start);
-        let text = self.formatted(value, &indent);
+        let text = entry_text(&indent);
         let entry = format!("{newline}{indent}{}: {text}{behind}", Value::from(key));
         let mut edits = vec![(last.value.end..last.value.end, before.to_owned())];
         // A comment behind the last member belongs to it.
@@ -229,11 +246,8 @@ impl Text {
         if indent.is_empty() { "  ".to_owned() } else { indent }
     }
 
-    fn newline(&self) -> &'static str {
-        if self.original.contains("\r\n") { "\r\n" } else { "\n" }
-    }
-
-    fn formatted(&self, value: &Value, indent: &str) -> String {
+    /// A value as this file would have it at some place.
+    fn formatted(&self, value: &Value, indent: &str, at: usize) -> String {
         let unit = self.unit();
         let mut bytes = Vec::new();
         let formatter = serde_json::ser::PrettyFormatter::with_indent(unit.as_bytes());
@@ -241,7 +255,7 @@ impl Text {
         if serde::Serialize::serialize(value, &mut serializer).is_err() {
             return value.to_string();
         }
-        String::from_utf8_lossy(&bytes).replace('\n', &format!("{}{indent}", self.newline()))
+        String::from_utf8_lossy(&bytes).replace('\n', &format!("{}{indent}", newline_at(&self.original, at)))
     }
 }
 
@@ -312,6 +326,7 @@ mod tests {
             (r#"{"s":{"a":1,}}"#, r#"{"s":{"a":1, "p": 1,}}"#),
             // The indent of the file, and its line ends.
             ("{\n\t\"s\": {\n\t\t\"a\": 1\n\t}\n}", "{\n\t\"s\": {\n\t\t\"a\": 1,\n\t\t\"p\": 1\n\t}\n}"),
+            ("{\n \"a\": \"\",\r\n \"s\": {\r\n  \"a\": 1\n }\n}", "{\n \"a\": \"\",\r\n \"s\": {\r\n  \"a\": 1,\n  \"p\": 1\n }\n}"),
             ("{\r\n    \"s\": {}\r\n}", "{\r\n    \"s\": {\r\n        \"p\": 1\r\n    }\r\n}"),
             // Comments stay where they were.
             ("{\n  \"s\": {\n    \"a\": 1 // one\n    // two\n  }\n}", "{\n  \"s\": {\n    \"a\": 1, // one\n    \"p\": 1\n    // two\n  }\n}"),
@@ -323,7 +338,7 @@ mod tests {
         ];
         for (text, expected) in table {
             let mut edited = Text::parse(text).unwrap();
-            edited.set(&keys(&["s"]), "p", &json!(1)).unwrap();
+            edited.set(&keys(&["s"]), "p", &json!(1), None).unwrap();
             assert_eq!(edited.text(), expected, "{text}");
         }
     }
@@ -335,6 +350,9 @@ mod tests {
             (r#"{"s": {"p": 1}}"#, r#"{"s": {}}"#),
             (r#"{"s": {"p": 1, "a": 2}}"#, r#"{"s": {"a": 2}}"#),
             (r#"{"s": {"a": 2, "p": 1}}"#, r#"{"s": {"a": 2}}"#),
+            // Of two the last counts; without it, the first would.
+            (r#"{"s": {"p": 0, "a": 2, "p": 1}}"#, r#"{"s": {"a": 2}}"#),
+            (r#"{"s": {"p": 0, "\u0070": 1}}"#, r#"{"s": {}}"#),
             (r#"{"s": {"a": 2, "p": 1,}}"#, r#"{"s": {"a": 2,}}"#),
             ("{\n \"s\": {\n  // one\n  \"a\": 1, // a\n  \"p\": {\n   \"x\": 1\n  }\n  // end\n }\n}", "{\n \"s\": {\n  // one\n  \"a\": 1 // a\n  // end\n }\n}"),
             ("{\r\n \"s\": {\r\n  \"p\": 1,\r\n  \"a\": 1\r\n }\r\n}", "{\r\n \"s\": {\r\n  \"a\": 1\r\n }\r\n}"),
@@ -362,7 +380,7 @@ mod tests {
                     text.members(&object).unwrap().into_iter().map(|member| member.key).collect::<Vec<_>>()
                 };
                 let mut edited = Text::parse(&text).unwrap_or_else(|err| panic!("{text}: {err}"));
-                edited.set(&keys(&["s"]), "p", &json!({"q": [1]})).unwrap_or_else(|err| panic!("{text}: {err}"));
+                edited.set(&keys(&["s"]), "p", &json!({"q": [1]}), None).unwrap_or_else(|err| panic!("{text}: {err}"));
                 assert_eq!(names(&edited), ["a", "b", "p"], "{text}");
                 // All that was there is there, in its order; only spaces before a bracket may be others.
                 let mut rest = edited.text().chars();
@@ -397,7 +415,7 @@ mod tests {
             ("{", "line 1, column 1"),
         ];
         for (text, expected) in table {
-            let res = Text::parse(text).and_then(|mut text| text.set(&keys(&["s"]), "p", &json!(1)));
+            let res = Text::parse(text).and_then(|mut text| text.set(&keys(&["s"]), "p", &json!(1), None));
             let message = res.unwrap_err().to_string();
             assert!(message.starts_with(expected), "{text}: {message}");
         }

@@ -8,24 +8,28 @@ mod backup;
 mod diff;
 mod document;
 mod entry;
+mod env_file;
 mod files;
 mod jsonc;
 mod secrets;
+mod toml;
 mod translate;
+mod undo;
 
 use std::{
-    fmt,
+    fmt, fs,
     path::{Path, PathBuf},
 };
 
 pub use self::{
-    backup::{Change, Edit, Restored, Undone, UndoneFile, apply, undo},
+    backup::{Change, Edit, Place, apply},
     diff::diff,
-    document::{Document, parse_toml, toml_text},
+    document::Document,
     entry::{How, is_pml, names_token, pml_entry, with_rest},
     files::{read, write},
     secrets::{holds_secrets, mask_address, mask_value, mask_words, masked},
-    translate::{Translated, table, translate},
+    translate::{Base, Translated, entry, translate},
+    undo::{Restored, Undone, UndoneFile, undo},
 };
 use crate::config::Places;
 
@@ -179,7 +183,7 @@ impl Client {
             let project = (scope == Scope::Project).then(|| project.to_owned());
             Some(Source { file, keys: vec![self.key().to_owned()], project })
         };
-        let mut sources = Vec::new();
+        let mut sources: Vec<Source> = Vec::new();
         if self == Client::Claude
             && let Some(user) = source(Scope::User)
         {
@@ -187,8 +191,12 @@ impl Client {
             let keys = ["projects", &project.to_string_lossy(), self.key()].map(str::to_owned).to_vec();
             sources.push(Source { keys, project: Some(project.to_owned()), ..user });
         }
-        sources.extend(source(Scope::Project));
-        sources.extend(source(Scope::User));
+        // In the home folder, a client may have one file for both.
+        let user = source(Scope::User);
+        let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let same = |one: &Source| user.as_ref().is_some_and(|user| real(&user.file) == real(&one.file));
+        sources.extend(source(Scope::Project).filter(|one| !same(one)));
+        sources.extend(user);
         sources
     }
 

@@ -8,7 +8,12 @@ use std::ops::Range;
 use serde_json::Value;
 
 use super::Format;
-use crate::config::{is_secret_name, jsonc::plain};
+use crate::config::{
+    command_line,
+    expand::{Piece, name_and_default, pieces},
+    is_secret_name,
+    jsonc::plain,
+};
 
 const MASK: &str = "***";
 
@@ -66,7 +71,7 @@ pub fn holds_secrets(format: Format, text: &str) -> bool {
         let name = keys.last().copied().unwrap_or_default();
         let parent = keys.len().checked_sub(2).map_or("", |index| keys[index]);
         let is_named = is_of_headers(parent) || (parent == "env" && is_secret_name(name) && !name.contains("URL"));
-        let arg = name == "args" && shown_arg(value, before) != value;
+        let arg = matches!(name, "args" | "command") && shown_arg(value, before) != value;
         holds |= !is_reference(value) && (is_named || arg || mask_words(value) != value);
     });
     holds
@@ -83,7 +88,7 @@ fn found(format: Format, text: &str) -> Vec<(Range<usize>, String)> {
             _ if parent == "env_http_headers" || name == "env_vars" || name.ends_with("_env_var") => return,
             _ if is_reference(value) => return,
             _ if parent == "env" || is_of_headers(parent) => MASK.to_owned(),
-            "args" => shown_arg(value, before),
+            "args" | "command" => shown_arg(value, before),
             "url" | "serverUrl" | "httpUrl" => mask_address(value),
             _ if is_secret_name(name) && !name.to_ascii_lowercase().contains("url") => MASK.to_owned(),
             _ => return,
@@ -101,17 +106,16 @@ fn is_of_headers(parent: &str) -> bool {
 
 /// Does a text consist of variables without defaults, and of what says how a token is meant?
 fn is_reference(text: &str) -> bool {
-    let mut rest = text;
     let mut plain = String::new();
-    while let Some(start) = rest.find("${") {
-        let Some(length) = rest[start..].find('}') else { return false };
-        if rest[start..start + length].split_once(":-").is_some_and(|(_, default)| !default.is_empty()) {
-            return false;
+    for piece in pieces(text) {
+        match piece {
+            Piece::Text(text) => plain.push_str(text),
+            Piece::Variable(variable) => match name_and_default(variable).1 {
+                Some(default) if !default.is_empty() && !is_reference(default) => return false,
+                _ => {}
+            },
         }
-        plain.push_str(&rest[..start]);
-        rest = &rest[start + length + 1..];
     }
-    plain.push_str(rest);
     matches!(plain.trim().to_ascii_lowercase().as_str(), "" | "bearer" | "token" | "basic")
 }
 
@@ -132,8 +136,14 @@ fn shown_arg(arg: &str, before: Option<&str>) -> String {
                 _ => arg.to_owned(),
             }
         }
-        _ if arg.contains("://") => mask_address(arg),
-        _ => arg.to_owned(),
+        _ if arg.contains("://") && !arg.contains(char::is_whitespace) => mask_address(arg),
+        _ => {
+            let mut shown = arg.to_owned();
+            for range in command_line::secrets(arg).into_iter().rev() {
+                shown.replace_range(range, MASK);
+            }
+            shown
+        }
     }
 }
 
@@ -287,6 +297,8 @@ mod tests {
             (Format::Json, r#"{"headers": {"Authorization": "Bearer x", "X": "Bearer ${T}"}}"#, r#"{"headers": {"Authorization": "***", "X": "Bearer ${T}"}}"#),
             (Format::Json, r#"{"args": ["-y", "pkg@1.2.3", "--token", "x y", "--api-key=z", "--key=${K}"]}"#, r#"{"args": ["-y", "pkg@1.2.3", "--token", "***", "--api-key=***", "--key=${K}"]}"#),
             (Format::Json, r#"{"args": ["--header", "Authorization: Bearer x", "-e", "A=b", "postgres://u:p@h/d"]}"#, r#"{"args": ["--header", "Authorization:***", "-e", "A=***", "postgres://***@h/d"]}"#),
+            (Format::Json, r#"{"args": ["-c", "export TOKEN=hunter2; exec npx x --key 'hunter3' postgres://u:p@h/d", "API_KEY=x"]}"#, r#"{"args": ["-c", "export TOKEN=***; exec npx x --key '***' postgres://***@h/d", "API_KEY=***"]}"#),
+            (Format::Json, r#"{"command": "env SECRET=hunter2 npx x"}"#, r#"{"command": "env SECRET=*** npx x"}"#),
             (Format::Json, r#"{"url": "https://u:p@h/mcp?key=1"}"#, r#"{"url": "https://***@h/mcp?***"}"#),
             (Format::Json, r#"{"primaryApiKey": "abc", "theme": "dark"} // ghp_0123456789ab"#, r#"{"primaryApiKey": "***", "theme": "dark"} // ***"#),
             (Format::Json, r#"{"path": "https://h/s/Zm9vYmFyYmF6cXV4MTIz/mcp"}"#, r#"{"path": "https://h/s/***/mcp"}"#),
@@ -308,6 +320,8 @@ mod tests {
             ("[servers.a]\ncommand = \"x\"\nenv = { API_KEY = \"hunter2\" }", true),
             ("[servers.a]\nurl = \"https://x\"\nheaders = { X = \"y\" }", true),
             ("[servers.a]\nargs = [\"--token\", \"y\"]", true),
+            ("[servers.a]\nargs = [\"-c\", \"TOKEN=y npx x\"]", true),
+            ("[servers.a]\nargs = [\"-c\", \"TOKEN=$TOKEN npx x\"]", false),
         ];
         for (text, expected) in table {
             assert_eq!(holds_secrets(Format::Toml, text), expected, "{text}");

@@ -8,11 +8,22 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde_json::{Map, Value};
-use toml_edit::{Array, InlineTable, Table, value};
+use serde_json::{Map, Value, json};
 
-use super::{Client, Source, files};
-use crate::config::{CLIENTS_OWN_KEYS, Kind, OAuthFile, Places, ServerFile};
+use super::{Client, Source, env_file, files};
+use crate::config::{
+    self, CLIENTS_OWN_KEYS, Kind, OAuthFile, ServerFile,
+    expand::{escape, inside, name_and_default},
+};
+
+/// Which file of pml a server goes into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// One that counts everywhere: the server is started wherever pml is.
+    Everywhere,
+    /// That of the folder that the client's entry is about, so that both start the server there.
+    Project,
+}
 
 /// A server in pml's words.
 #[derive(Clone, Debug)]
@@ -23,12 +34,12 @@ pub struct Translated {
 }
 
 /// Translates an entry. The error is the reason why it cannot be.
-pub fn translate(client: Client, entry: &Value, source: &Source, places: &Places) -> Result<Translated, String> {
+pub fn translate(client: Client, entry: &Value, source: &Source, base: Base) -> Result<Translated, String> {
     let Value::Object(entry) = entry else { return Err("it is no object".to_owned()) };
     let mut translation = Translation {
         client,
         project: source.project.as_deref(),
-        home: places.home.as_deref(),
+        base,
         server: ServerFile::default(),
         notes: Vec::new(),
         env_file: None,
@@ -45,7 +56,7 @@ pub fn translate(client: Client, entry: &Value, source: &Source, places: &Places
 struct Translation<'a> {
     client: Client,
     project: Option<&'a Path>,
-    home: Option<&'a Path>,
+    base: Base,
     server: ServerFile,
     notes: Vec<String>,
     env_file: Option<String>,
@@ -93,17 +104,22 @@ impl Translation<'_> {
                 for variable in value.as_array().ok_or_else(|| wrong("a list of names"))? {
                     let name = variable.as_str().or_else(|| variable.get("name")?.as_str());
                     let name = name.ok_or_else(|| wrong("a list of names"))?;
-                    self.server.env.entry(name.to_owned()).or_insert_with(|| format!("${{{name}}}"));
+                    // Only if it is set: without it the client starts the server all the same.
+                    if !self.server.pass_env.iter().any(|other| other == name) {
+                        self.server.pass_env.push(name.to_owned());
+                    }
                 }
             }
             "bearer_token_env_var" => {
                 let name = value.as_str().ok_or_else(|| wrong("the name of a variable"))?;
+                self.note_unset("`Authorization`", name);
                 self.server.headers.insert("Authorization".to_owned(), format!("Bearer ${{{name}}}"));
             }
             "env_http_headers" => {
                 for (header, name) in value.as_object().ok_or_else(|| wrong("an object of names"))? {
                     let name = name.as_str().ok_or_else(|| wrong("an object of names"))?;
-                    self.server.headers.insert(header.clone(), format!("${{{name}}}"));
+                    // Of a variable that is not set the client makes no header, and neither does pml of an empty one.
+                    self.server.headers.insert(header.clone(), format!("${{{name}:-}}"));
                 }
             }
             "type" | "transport" => match value.as_str().unwrap_or_default() {
@@ -206,17 +222,12 @@ impl Translation<'_> {
             self.notes.push("`env` and `args` are left out: they are for commands".to_owned());
         }
         // Where pml is started is not where the client would have started it.
-        if let Some(project) = self.project {
-            let absolute = |path: &str| project.join(path).to_string_lossy().into_owned();
-            if let Some(cwd) = server.cwd.as_mut().filter(|cwd| !cwd.starts_with(['/', '$', '~'])) {
-                *cwd = absolute(cwd);
-            }
-            if let Some(command) = server.command.as_mut()
-                && (command.starts_with("./") || command.starts_with("../"))
-                && server.cwd.is_none()
-            {
-                *command = absolute(command.trim_start_matches("./"));
-                self.notes.push("`command` is now a whole path".to_owned());
+        if let (Some(project), Base::Everywhere, Some(_)) = (self.project, self.base, &server.command) {
+            let cwd = server.cwd.as_deref().unwrap_or_default();
+            if !cwd.starts_with(['/', '$', '~']) {
+                let folder = project.join(cwd).to_string_lossy().trim_end_matches('/').to_owned();
+                self.notes.push(format!("`cwd` is now `{folder}`, since it was of that folder"));
+                server.cwd = Some(escape(&folder));
             }
         }
         Ok(Translated { server: self.server, notes: self.notes })
@@ -252,35 +263,41 @@ impl Translation<'_> {
         if text.contains('\0') || name.is_some_and(|name| name.contains('\0')) {
             return Err(format!("{place} has a NUL character in it"));
         }
-        let mut out = String::with_capacity(text.len());
-        let mut rest = text.as_str();
-        while let Some(start) = rest.find("${") {
-            let Some(length) = rest[start..].find('}') else { break };
-            out.push_str(&rest[..start]);
-            let inside = &rest[start + 2..start + length];
-            let is_whole = start == 0 && length + 1 == rest.len() && out.is_empty();
-            out.push_str(&self.variable(&place, name.filter(|_| is_whole && key == "env"), inside)?);
-            rest = &rest[start + length + 1..];
+        if !matches!(self.client, Client::Claude | Client::Cursor | Client::Vscode | Client::Windsurf) {
+            return Ok(escape(&text));
         }
-        out.push_str(rest);
+        self.variables(&place, name.filter(|_| key == "env"), &text)
+    }
+
+    fn variables(&mut self, place: &str, only_of: Option<&str>, text: &str) -> Result<String, String> {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(start) = rest.find("${") {
+            let Some(range) = inside(rest, start) else { break };
+            out.push_str(&rest[..start]);
+            if out.ends_with('$') {
+                // Two of them would be an escape.
+                out.pop();
+                out.push_str("${:-$}");
+            }
+            let is_whole = range == (2..text.len() - 1);
+            out.push_str(&self.variable(place, only_of.filter(|_| is_whole), &rest[range.clone()])?);
+            rest = &rest[range.end + 1..];
+        }
+        out.push_str(&escape(rest));
         Ok(out)
     }
 
     /// What stands between `${` and `}`, in pml's words.
-    fn variable(&mut self, place: &str, only_of: Option<&str>, inside: &str) -> Result<String, String> {
-        let knows_env = matches!(self.client, Client::Cursor | Client::Vscode | Client::Windsurf);
-        let shown = inside.escape_debug();
-        if !knows_env && self.client != Client::Claude {
-            self.notes
-                .push(format!("{place} has `${{{shown}}}`, which pml takes for a variable and the client does not"));
-            return Ok(format!("${{{inside}}}"));
-        }
+    fn variable(&mut self, place: &str, only_of: Option<&str>, variable: &str) -> Result<String, String> {
+        let shown = variable.escape_debug();
         let unknown = || format!("{place} uses `${{{shown}}}`, which only {} knows", self.client);
-        if !knows_env {
-            return Ok(format!("${{{inside}}}"));
+        if self.client == Client::Claude {
+            return self.with_default(place, variable, None);
         }
-        match inside.split_once(':') {
-            Some(("env", name)) => return Ok(format!("${{{name}}}")),
+        match variable.split_once(':') {
+            // One that is not set is empty there.
+            Some(("env", _)) => return self.with_default(place, variable, Some("")),
             Some(("input", id)) => {
                 // The variable that it goes into is the name that the user knows.
                 let name = only_of.map(str::to_owned).unwrap_or_else(|| {
@@ -294,40 +311,58 @@ impl Translation<'_> {
             }
             _ => {}
         }
-        match (inside, self.project) {
+        let folder = |path: &Path| escape(&path.to_string_lossy());
+        match (variable, self.project) {
             ("userHome", _) => Ok("${HOME}".to_owned()),
             ("pathSeparator" | "/", _) => Ok("/".to_owned()),
-            ("workspaceFolder" | "workspaceRoot", Some(project)) => Ok(project.to_string_lossy().into_owned()),
+            ("workspaceFolder" | "workspaceRoot", Some(project)) => Ok(folder(project)),
             ("workspaceFolderBasename", Some(project)) => {
-                Ok(project.file_name().unwrap_or_default().to_string_lossy().into_owned())
+                Ok(folder(Path::new(project.file_name().unwrap_or_default())))
             }
-            _ if inside.contains(':') && !inside.contains(":-") => Err(unknown()),
+            _ if variable.contains(':') && !variable.contains(":-") => Err(unknown()),
             ("workspaceFolder" | "workspaceRoot" | "workspaceFolderBasename", None) => {
                 Err(format!("{}: another folder each time (with --file, --project names it)", unknown()))
             }
-            _ => Ok(format!("${{{inside}}}")),
+            _ => self.with_default(place, variable, None),
+        }
+    }
+
+    /// A variable of the environment, with the default that it has or that the client gives it.
+    fn with_default(&mut self, place: &str, variable: &str, otherwise: Option<&str>) -> Result<String, String> {
+        let (name, default) = name_and_default(variable);
+        let default = match default {
+            Some(default) => Some(self.variables(place, None, default)?),
+            None => {
+                self.note_unset(place, name);
+                otherwise.map(str::to_owned)
+            }
+        };
+        Ok(match default {
+            Some(default) => format!("${{{name}:-{default}}}"),
+            None => format!("${{{name}}}"),
+        })
+    }
+
+    fn note_unset(&mut self, place: &str, name: &str) {
+        if config::named_variable(name).is_none() {
+            self.notes.push(format!("{place} needs the variable `{}`, which is not set here", name.escape_debug()));
         }
     }
 
     fn read_env_file(&mut self, path: &str) -> Result<(), String> {
-        let path = match path.strip_prefix("${HOME}/").zip(self.home) {
-            Some((rest, home)) => home.join(rest),
-            None => self.project.map_or_else(|| PathBuf::from(path), |project| project.join(path)),
-        };
+        let path = config::expanded(path).map_err(|name| format!("its `envFile` needs the variable `{name}`"))?;
+        let path = self.project.map_or_else(|| PathBuf::from(&path), |project| project.join(&path));
         let shown = path.display();
         let text = files::read(&path).map_err(|err| format!("its `envFile`: {err}"))?;
         let text = text.ok_or_else(|| format!("its `envFile` is not there: `{shown}`"))?;
-        let mut count = 0;
-        for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            let Some((name, value)) = line.strip_prefix("export ").unwrap_or(line).split_once('=') else { continue };
-            let value = value.trim();
-            let quoted = ['"', '\''].iter().find_map(|quote| value.strip_prefix(*quote)?.strip_suffix(*quote));
-            let value = quoted.unwrap_or(value).to_owned();
+        let variables = env_file::parse(&text);
+        let count = variables.len();
+        for (name, value) in variables {
             if value.contains('\0') || name.contains('\0') {
                 return Err("its `envFile` has a NUL character in it".to_owned());
             }
-            count += 1;
-            self.server.env.entry(name.trim().to_owned()).or_insert(value);
+            // Nothing in it is a variable, whatever it looks like.
+            self.server.env.entry(name).or_insert_with(|| escape(&value));
         }
         self.notes.push(format!("`envFile`: its variables ({count}) are copied from `{shown}`"));
         Ok(())
@@ -341,59 +376,58 @@ fn millis(value: &Value) -> Option<u64> {
 }
 
 /// A `[servers.NAME]` table.
-pub fn table(server: &ServerFile) -> Table {
-    let mut table = Table::new();
-    let pairs = |pairs: &BTreeMap<String, String>| {
-        pairs.iter().map(|(key, text)| (key.as_str(), toml_edit::Value::from(text))).collect::<InlineTable>()
-    };
-    let mut set = |key: &str, item: Option<toml_edit::Item>| {
-        if let Some(item) = item {
-            table.insert(key, item);
+pub fn entry(server: &ServerFile) -> Value {
+    let mut fields = Map::new();
+    let mut set = |key: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            fields.insert(key.to_owned(), value);
         }
     };
-    let list = |texts: &[String]| (!texts.is_empty()).then(|| value(texts.iter().collect::<Array>()));
-    let number = |number: Option<u64>| number.and_then(|number| i64::try_from(number).ok()).map(value);
-    set("command", server.command.as_ref().map(value));
+    let list = |texts: &[String]| (!texts.is_empty()).then(|| json!(texts));
+    let pairs = |pairs: &BTreeMap<String, String>| (!pairs.is_empty()).then(|| json!(pairs));
+    set("command", server.command.as_ref().map(|text| json!(text)));
     set("args", list(&server.args));
-    set("env", (!server.env.is_empty()).then(|| value(pairs(&server.env))));
-    set("cwd", server.cwd.as_ref().map(value));
-    set("url", server.url.as_ref().map(value));
-    set("headers", (!server.headers.is_empty()).then(|| value(pairs(&server.headers))));
-    set("type", server.kind.map(|kind| value(kind.as_str())));
-    set("enabled", server.enabled.map(value));
-    set("start_timeout_ms", number(server.start_timeout_ms));
-    set("call_timeout_ms", number(server.call_timeout_ms));
-    set("max_call_ms", number(server.max_call_ms));
+    set("env", pairs(&server.env));
+    set("pass_env", list(&server.pass_env));
+    set("cwd", server.cwd.as_ref().map(|text| json!(text)));
+    set("url", server.url.as_ref().map(|text| json!(text)));
+    set("headers", pairs(&server.headers));
+    set("type", server.kind.map(|kind| json!(kind.as_str())));
+    set("enabled", server.enabled.map(Value::from));
+    set("start_timeout_ms", server.start_timeout_ms.map(Value::from));
+    set("call_timeout_ms", server.call_timeout_ms.map(Value::from));
+    set("max_call_ms", server.max_call_ms.map(Value::from));
     set("disabled_tools", list(&server.disabled_tools));
-    set("oauth", server.oauth.as_ref().map(oauth_table));
-    table
+    set("oauth", server.oauth.as_ref().map(oauth_entry));
+    Value::Object(fields)
 }
 
 /// As much of it as clients have.
-fn oauth_table(oauth: &OAuthFile) -> toml_edit::Item {
-    let mut table = InlineTable::new();
+fn oauth_entry(oauth: &OAuthFile) -> Value {
+    let mut fields = Map::new();
     if let Some(id) = &oauth.client_id {
-        table.insert("client_id", id.into());
+        fields.insert("client_id".to_owned(), json!(id));
     }
     if !oauth.scopes.is_empty() {
-        table.insert("scopes", oauth.scopes.iter().collect::<Array>().into());
+        fields.insert("scopes".to_owned(), json!(oauth.scopes));
     }
-    if let Some(port) = oauth.callback_port.and_then(|port| i64::try_from(port).ok()) {
-        table.insert("callback_port", port.into());
+    if let Some(port) = oauth.callback_port {
+        fields.insert("callback_port".to_owned(), json!(port));
     }
-    value(table)
+    Value::Object(fields)
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::clients::{Document, Format};
 
     fn translated(client: Client, entry: &Value) -> Result<(String, String), String> {
         let source = client.other_file(Path::new("/f"), Some(Path::new("/project")));
-        let Translated { server, notes } = translate(client, entry, &source, &Places::here())?;
-        Ok((table(&server).to_string(), notes.join("; ")))
+        let Translated { server, notes } = translate(client, entry, &source, Base::Project)?;
+        let mut document = Document::parse(Format::Toml, "").unwrap();
+        document.set(&[], "x", &super::entry(&server)).unwrap();
+        Ok((document.text().strip_prefix("[x]\n").unwrap().to_owned(), notes.join("; ")))
     }
 
     #[test]
@@ -403,33 +437,56 @@ mod tests {
             (Client::Claude, json!({"type": "stdio", "command": "x", "args": ["${A:-b}", 8], "timeout": 700000}),
                 "command = \"x\"\nargs = [\"${A:-b}\", \"8\"]\ncall_timeout_ms = 700000\nmax_call_ms = 700000\n", ""),
             (Client::Claude, json!({"type": "http", "url": "https://x", "headers": {"A": "Bearer ${T}"}, "oauth": {}}),
-                "url = \"https://x\"\nheaders = { A = \"Bearer ${T}\" }\ntype = \"http\"\n", ""),
+                "url = \"https://x\"\nheaders = { A = \"Bearer ${T}\" }\ntype = \"http\"\n", "`headers.A` needs the variable `T`, which is not set here"),
             (Client::Claude, json!({"type": "http", "url": "https://x", "oauth": {"clientId": "me", "callbackPort": 8080, "xaa": 1}}),
                 "url = \"https://x\"\ntype = \"http\"\noauth = { client_id = \"me\", callback_port = 8080 }\n", "`oauth.xaa` is unknown"),
             (Client::Claude, json!({"url": "https://x", "headers": {"authorization": "${T}"}, "oauth": {"callbackPort": 80}}),
-                "url = \"https://x\"\nheaders = { authorization = \"${T}\" }\n", ""),
+                "url = \"https://x\"\nheaders = { authorization = \"${T}\" }\n", "`T`, which is not set here"),
             (Client::Codex, json!({"url": "https://x", "scopes": ["a", "b"]}), "url = \"https://x\"\noauth = { scopes = [\"a\", \"b\"] }\n", ""),
             (Client::Cursor, json!({"url": "https://x", "auth": {"CLIENT_ID": "me"}}), "url = \"https://x\"\n", "`auth` is left out"),
             (Client::Cursor, json!({"command": "x", "env": {"A": "${env:B}"}, "args": ["${workspaceFolder}/a", "${userHome}"]}),
-                "command = \"x\"\nargs = [\"/project/a\", \"${HOME}\"]\nenv = { A = \"${B}\" }\n", ""),
+                "command = \"x\"\nargs = [\"/project/a\", \"${HOME}\"]\nenv = { A = \"${B:-}\" }\n", "`B`, which is not set here"),
             (Client::Vscode, json!({"command": "x", "env": {"TOKEN": "${input:my-token}"}, "args": ["--k=${input:my-key}"]}),
                 "command = \"x\"\nargs = [\"--k=${MY_KEY}\"]\nenv = { TOKEN = \"${TOKEN}\" }\n", "set the variable `TOKEN`"),
             (Client::Codex, json!({"command": "x", "env_vars": ["A", {"name": "B"}], "startup_timeout_sec": 1.5, "tool_timeout_sec": 20, "enabled_tools": ["t"]}),
-                "command = \"x\"\nenv = { A = \"${A}\", B = \"${B}\" }\nstart_timeout_ms = 1500\ncall_timeout_ms = 20000\n", "ALL tools"),
+                "command = \"x\"\npass_env = [\"A\", \"B\"]\nstart_timeout_ms = 1500\ncall_timeout_ms = 20000\n", "ALL tools"),
             (Client::Codex, json!({"url": "https://x", "bearer_token_env_var": "T", "env_http_headers": {"X": "Y"}, "http_headers": {"Z": "z"}}),
-                "url = \"https://x\"\nheaders = { Authorization = \"Bearer ${T}\", X = \"${Y}\", Z = \"z\" }\n", ""),
+                "url = \"https://x\"\nheaders = { Authorization = \"Bearer ${T}\", X = \"${Y:-}\", Z = \"z\" }\n", "`Authorization` needs the variable `T`"),
             (Client::Windsurf, json!({"serverUrl": "https://x", "disabled": true, "disabledTools": ["t"]}),
                 "url = \"https://x\"\nenabled = false\ndisabled_tools = [\"t\"]\n", "switched off"),
             (Client::Zed, json!({"source": "custom", "command": {"path": "x", "args": ["a"], "env": {"A": "b"}}, "settings": {}}),
                 "command = \"x\"\nargs = [\"a\"]\nenv = { A = \"b\" }\n", ""),
             (Client::Zed, json!({"command": "x", "enabled": true, "new_key": 1}), "command = \"x\"\n", "`new_key` is unknown"),
-            (Client::ClaudeDesktop, json!({"command": "x", "args": ["${A}"]}), "command = \"x\"\nargs = [\"${A}\"]\n", "takes for a variable"),
-            (Client::Claude, json!({"command": "./run", "cwd": null}), "command = \"/project/run\"\n", "whole path"),
+            // Only some know variables; for the others it is text.
+            (Client::ClaudeDesktop, json!({"command": "sh", "args": ["-c", "echo ${A} $${B} ${"]}), "command = \"sh\"\nargs = [\"-c\", \"echo $${A} $$${B} $${\"]\n", ""),
+            (Client::Claude, json!({"command": "x", "args": ["${A:-${B:-c}}", "${A:-}$${HOME}", "${A:-b", "$$"]}), "command = \"x\"\nargs = [\"${A:-${B:-c}}\", \"${A:-}${:-$}${HOME}\", \"$${A:-b\", \"$$\"]\n", ""),
+            (Client::Cursor, json!({"command": "x", "args": ["${env:A:-${env:HOME}}", "${env:HOME}"]}), "command = \"x\"\nargs = [\"${A:-${HOME:-}}\", \"${HOME:-}\"]\n", ""),
+            (Client::Claude, json!({"command": "./run", "args": ["./data"], "cwd": "sub"}), "command = \"./run\"\nargs = [\"./data\"]\ncwd = \"sub\"\n", ""),
         ];
         for (client, entry, expected, note) in table {
             let (text, notes) = translated(client, &entry).unwrap_or_else(|err| panic!("{entry}: {err}"));
             assert_eq!(text, expected, "{entry}");
             assert!(notes.contains(note) && notes.is_empty() == note.is_empty(), "{entry}: {notes}");
+        }
+    }
+
+    #[test]
+    fn a_projects_server_starts_in_its_folder_wherever_pml_does() {
+        let source = Client::Claude.other_file(Path::new("/f"), Some(Path::new("/project")));
+        let cwd = |entry: Value, source: &Source| {
+            translate(Client::Claude, &entry, source, Base::Everywhere).unwrap().server.cwd
+        };
+        let table = [
+            (json!({"command": "./run", "args": ["./data"]}), Some("/project")),
+            (json!({"command": "x", "cwd": "sub"}), Some("/project/sub")),
+            (json!({"command": "x", "cwd": "/else"}), Some("/else")),
+            (json!({"command": "x", "cwd": "${HOME}/y"}), Some("${HOME}/y")),
+            (json!({"url": "https://x"}), None),
+        ];
+        for (entry, expected) in table {
+            assert_eq!(cwd(entry.clone(), &source).as_deref(), expected, "{entry}");
+            let users = Source { project: None, ..source.clone() };
+            assert_eq!(cwd(entry.clone(), &users).as_deref(), entry["cwd"].as_str(), "{entry}");
         }
     }
 

@@ -14,6 +14,8 @@ pub(super) fn check_project(file: &File) -> Result<(), String> {
         ("gateway.allowed_origins", !file.gateway.allowed_origins.is_empty()),
         ("audit.max_mb", file.audit.max_mb.is_some()),
         ("audit.keep_days", file.audit.keep_days.is_some()),
+        // It would give the user's other servers what the project names.
+        ("servers_env.pass", !file.servers_env.pass.is_empty()),
     ];
     match reserved.iter().find(|(_, is_set)| *is_set) {
         Some((key, _)) => Err(format!("`{key}` cannot be set by a project's file, only by your own")),
@@ -45,6 +47,7 @@ pub(super) fn merge(project: File, own: File) -> File {
         limits: limits(project.limits, own.limits),
         policy: PolicyFile { allow, within, deny, changed },
         gateway: gateway(project.gateway, own.gateway),
+        servers_env: own.servers_env,
         search: SearchFile { model_dir: project.search.model_dir.or(own.search.model_dir) },
         audit: own.audit,
         servers,
@@ -85,6 +88,7 @@ fn gateway(project: GatewayFile, own: GatewayFile) -> GatewayFile {
         allowed_hosts: own.allowed_hosts,
         allowed_origins: own.allowed_origins,
         requests_per_minute: project.requests_per_minute.or(own.requests_per_minute),
+        max_starting: project.max_starting.or(own.max_starting),
     }
 }
 
@@ -154,6 +158,7 @@ mod tests {
             ("[sandbox]\nallow_weak = true", "`sandbox.allow_weak`"),
             ("[gateway]\nallowed_hosts = [\"x\"]", "`gateway.allowed_hosts`"),
             ("[gateway]\nallowed_origins = [\"https://x\"]", "`gateway.allowed_origins`"),
+            ("[servers_env]\npass = [\"SSH_AUTH_SOCK\"]", "`servers_env.pass`"),
         ];
         for (text, key) in table {
             let message = check_project(&File::parse(text).unwrap()).unwrap_err();

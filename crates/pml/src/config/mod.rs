@@ -4,13 +4,17 @@
 //! its default.
 
 mod clients;
+pub(crate) mod command_line;
 mod difference;
-mod expand;
+mod environment;
+pub(crate) mod expand;
 pub(crate) mod jsonc;
 mod merge;
+mod network;
 mod places;
 mod servers;
 mod sources;
+pub(crate) mod toml_text;
 mod trust;
 
 use std::{
@@ -38,6 +42,7 @@ use crate::{
     catalog::nearest,
     execution::Budget,
     sandbox::Mode,
+    serve::Network,
     upstream::Settings,
 };
 
@@ -53,6 +58,10 @@ pub struct Config {
     pub search: Search,
     /// The `[audit]` table, checked.
     pub audit: Retention,
+    /// Most servers on this machine that start at the same time.
+    pub max_starting: usize,
+    /// How remote servers are reached.
+    pub network: Network,
     /// Servers that are switched on, by name.
     pub servers: Vec<Settings>,
     /// Where lists of tools, logins and the audit log are kept; `None` if there is no place for them.
@@ -98,7 +107,16 @@ pub struct File {
     pub gateway: GatewayFile,
     pub search: SearchFile,
     pub audit: AuditFile,
+    pub servers_env: ServersEnvFile,
     pub servers: BTreeMap<String, ServerFile>,
+}
+
+/// The `[servers_env]` table, as written: what servers on this machine get of pml's environment.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServersEnvFile {
+    /// Names of variables that every server gets if they are set, besides the usual ones; `*` stands for anything.
+    pub pass: Vec<String>,
 }
 
 /// The `[policy]` table, as written: patterns for `server:tool`, in which `*` stands for anything.
@@ -142,6 +160,9 @@ pub struct GatewayFile {
     pub allowed_origins: Vec<String>,
     /// HTTP requests that one address may make. Default: 30 000. At most 10 000 000.
     pub requests_per_minute: Option<u64>,
+    /// Servers on this machine that start at the same time; more wait. Default: twice the number of cores, at least 4. At
+    /// most 1000.
+    pub max_starting: Option<u64>,
 }
 
 /// The `[search]` table, as written.
@@ -239,12 +260,22 @@ impl Config {
 
 impl File {
     pub(crate) fn parse(text: &str) -> Result<File, String> {
-        toml::from_str(text.trim_start_matches('\u{feff}')).map_err(|err| {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        toml::from_str(text).map_err(|err| {
             // Not the line itself, as the parser would show it: there may be a token in it.
             let before = err.span().map_or("", |span| &text[..text.floor_char_boundary(span.start)]);
             let line = before.lines().count().max(1) + usize::from(before.ends_with('\n'));
             let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-            let message = format!("line {line}, column {column}: {}", without_value(err.message()));
+            let mut reason = without_value(err.message());
+            if reason.starts_with("invalid ")
+                && let Some(key) = err.span().and_then(|span| toml_text::key_at(text, span.start))
+            {
+                reason = format!("`{key}`: {reason}");
+            }
+            for number in ["u64", "u32", "usize"] {
+                reason = reason.replace(&format!("expected {number}"), "expected a whole number");
+            }
+            let message = format!("line {line}, column {column}: {reason}");
             match suggestion(&message) {
                 Some(near) => format!("{message}\ndid you mean `{near}`?"),
                 None => message,
@@ -281,9 +312,13 @@ impl Config {
         let warm_workers = warm_workers.unwrap_or((2 * cores).max(4));
         let limits = file.limits;
         let within = |key: &str, value, default, most| within(&format!("limits.{key}"), value, default, most);
+        environment::check("servers_env.pass", &file.servers_env.pass)?;
+        let passed = environment::Passed::new(&file.servers_env.pass, lookup);
         let gateway = file.gateway;
         let of_gateway =
             |key: &str, value, default, most| self::within(&format!("gateway.{key}"), value, default, most);
+        let starts = (2 * cores as u64).max(4);
+        let max_starting = of_gateway("max_starting", gateway.max_starting, starts, 1000)? as usize;
         let gateway = Gateway {
             output_tokens: of_gateway("output_tokens", gateway.output_tokens, 10_000, 200_000)? as usize,
             concurrent_runs: of_gateway("concurrent_runs", gateway.concurrent_runs, 32, 1000)? as usize,
@@ -301,7 +336,7 @@ impl Config {
         let mut deny = file.policy.deny.clone();
         for (name, server) in file.servers {
             let disabled: Vec<_> = server.disabled_tools.iter().map(|tool| format!("{name}:{tool}")).collect();
-            if let Some(checked) = server.check(&name, lookup)? {
+            if let Some(checked) = server.check(&name, &passed, lookup)? {
                 deny.extend(disabled);
                 servers.push(checked);
             }
@@ -331,6 +366,8 @@ impl Config {
                 },
             },
             gateway,
+            max_starting,
+            network: network::read(lookup),
             search: file.search.check(lookup)?,
             audit: file.audit.check()?,
             servers,
@@ -399,6 +436,23 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
+/// The names of all variables that can be passed on.
+#[expect(clippy::disallowed_methods, reason = "this is config")]
+fn variable_names() -> Vec<String> {
+    std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect()
+}
+
+/// The names of variables that are set here and that a server with the variables `given` did not get, those first that
+/// servers need most often.
+pub fn missed_variables(given: &dyn Fn(&str) -> bool) -> Vec<String> {
+    environment::missed(&variable_names(), given)
+}
+
+/// A text with the values of variables put in. The error is the name of one that is not set.
+pub(crate) fn expanded(text: &str) -> Result<String, String> {
+    expand::expand(text, &variable)
+}
+
 /// The value of a variable that the user has named.
 pub fn named_variable(name: &str) -> Option<String> {
     variable(name).filter(|value| !value.is_empty())
@@ -427,6 +481,11 @@ pub(crate) fn backup_dir(explicit: Option<&Path>) -> Option<PathBuf> {
 /// May text be coloured? Not if `$NO_COLOR` says anything, or the terminal is a dumb one.
 pub(crate) fn allows_color() -> bool {
     variable("NO_COLOR").is_none_or(|text| text.is_empty()) && variable("TERM").is_none_or(|text| text != "dumb")
+}
+
+/// Can the terminal write over a line?
+pub(crate) fn moves_cursor() -> bool {
+    variable("TERM").is_some_and(|text| text != "dumb")
 }
 
 /// What `$PML_LOG` or `$RUST_LOG` says, for the log.
@@ -554,11 +613,17 @@ mod tests {
             ("[limits]\ntotal_ms = 0", &["`limits.total_ms` is 0", "between 1 and 86400000"]),
             ("[limits]\ntimeout_ms = 0", &["`limits.timeout_ms` is 0", "between 1 and 3600000"]),
             ("[limits]\nmemory_mb = 9999", &["`limits.memory_mb` is 9999"]),
-            ("[limits]\nmemory_mb = \"64\"", &["line 2", "expected u64"]),
+            ("[limits]\nmemory_mb = \"64\"", &["line 2, column 13: `limits.memory_mb`: invalid type: string, expected a whole number"]),
+            ("\u{feff}limits.memory_mb = \"64\"", &["line 1, column 20: `limits.memory_mb`: "]),
+            ("servers = { a = { command = \"x\", concurrency = -1 } }", &["`servers.a.concurrency`: invalid value"]),
+            ("[servers_env]\npass = [\"A=B\"]", &["`A=B` in `servers_env.pass` is no name"]),
+            ("[servers_env]\nallow = []", &["line 2", "unknown field `allow`"]),
+            ("[servers.a]\nurl = \"https://x\"\npass_env = [\"A\"]", &["`servers.a.pass_env` is for commands"]),
+            ("[gateway]\nmax_starting = 0", &["`gateway.max_starting` is 0"]),
             ("[sandbox]\nmode = \"vm\"", &["vm", "worker", "subprocess"]),
             ("[sandbox]\nwarm_workers = 0", &["`sandbox.warm_workers` is 0"]),
             ("[", &["line 1"]),
-            ("[servers.a]\nargs = \"--token=x\"", &["line 2, column 8: invalid type: string, expected a sequence"]),
+            ("[servers.a]\nargs = \"--token=x\"", &["line 2, column 8: `servers.a.args`: invalid type: string, expected a sequence"]),
             ("[servers.a]\ncommand = \"x\"\ncal_timeout_ms = 1", &["line 3", "did you mean `call_timeout_ms`?"]),
             ("[servers.a]\ncommand = \"x\"\n[servers.a]", &["line 3", "duplicate"]),
             ("[servers.a]", &["[servers.a] has neither `command` nor `url`"]),

@@ -5,7 +5,12 @@ use std::{cell::RefCell, collections::BTreeMap, num::NonZeroU32, path::PathBuf, 
 use pml_wire::id::MAX_NAME_BYTES;
 use serde::Deserialize;
 
-use super::{expand::expand, within};
+use super::{
+    command_line,
+    environment::{self, Passed},
+    expand::expand,
+    within,
+};
 use crate::{
     shown::{self, visible},
     upstream::{
@@ -15,24 +20,6 @@ use crate::{
 
 const MIB: u64 = 1024 * 1024;
 const HOUR_MS: u64 = 3_600_000;
-
-/// Variables that every stdio server gets, if they are set. All others must be named.
-const SAFE_VARIABLES: [&str; 14] = [
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "LOGNAME",
-    "PATH",
-    "SHELL",
-    "TEMP",
-    "TERM",
-    "TMP",
-    "TMPDIR",
-    "TZ",
-    "USER",
-    "XDG_RUNTIME_DIR",
-];
 
 /// Longest call unless a server says otherwise.
 const MAX_CALL_MS: u64 = 600_000;
@@ -47,8 +34,10 @@ pub struct ServerFile {
     /// The program of a stdio server.
     pub command: Option<String>,
     pub args: Vec<String>,
-    /// Variables besides the usual few (`PATH`, `HOME`, …).
+    /// Variables besides the usual ones (`PATH`, `HOME`, …).
     pub env: BTreeMap<String, String>,
+    /// Names of variables that it gets if they are set where pml is started; `*` stands for anything.
+    pub pass_env: Vec<String>,
     pub cwd: Option<String>,
     /// The address of a remote server.
     pub url: Option<String>,
@@ -175,10 +164,45 @@ impl ServerFile {
         self.max_call_ms = (millis > MAX_CALL_MS).then_some(millis);
     }
 
+    /// Do two entries reach the same server in the same way, and allow the same of it?
+    pub(crate) fn is_same(&self, other: &ServerFile) -> bool {
+        let rest = |one: &ServerFile| {
+            let client_id = one.oauth.as_ref().and_then(|oauth| oauth.client_id.clone());
+            (one.enabled.unwrap_or(true), one.disabled_tools.clone(), client_id)
+        };
+        self.reaches_same(other) && rest(self) == rest(other)
+    }
+
+    /// Do two entries reach the same server in the same way?
+    pub(crate) fn reaches_same(&self, other: &ServerFile) -> bool {
+        // With an empty default a variable means the same where it is set.
+        let plain = |text: &String| text.replace(":-}", "}");
+        let map = |map: &BTreeMap<String, String>| -> BTreeMap<String, String> {
+            map.iter().map(|(name, text)| (name.clone(), plain(text))).collect()
+        };
+        let key = |one: &ServerFile| {
+            (
+                (one.command.as_ref().map(plain), one.args.iter().map(plain).collect::<Vec<_>>(), map(&one.env)),
+                (one.pass_env.clone(), one.cwd.clone(), one.url.as_ref().map(plain), map(&one.headers)),
+            )
+        };
+        key(self) == key(other)
+    }
+
     /// Checks a server. `None` if it is switched off. A variable that is not set is the server's own
     /// trouble: the others work.
-    pub(super) fn check(self, name: &str, lookup: Lookup<'_>) -> Result<Option<Settings>, String> {
+    pub(super) fn check(
+        self,
+        name: &str,
+        passed: &Passed,
+        lookup: Lookup<'_>,
+    ) -> Result<Option<Settings>, String> {
         check_name(name)?;
+        environment::check(&format!("servers.{name}.pass_env"), &self.pass_env)?;
+        if !self.pass_env.is_empty() && self.url.is_some() {
+            return Err(format!("`servers.{name}.pass_env` is for commands; a `url` has `headers`"));
+        }
+        let passed = &passed.with(&self.pass_env, lookup);
         if self.enabled == Some(false) {
             return Ok(None);
         }
@@ -230,11 +254,11 @@ impl ServerFile {
                 None => None,
             },
             relays: false,
-            masked: self.masked(lookup),
+            masked: self.masked(passed, lookup),
             tokens: Tokens::default(),
             oauth: self.checked_oauth(name, lookup)?,
             tools: self.checked_tools(name, isolation)?,
-            target: self.target(name, lookup)?,
+            target: self.target(name, passed, lookup)?,
         };
         if isolation == Isolation::PerCall && matches!(settings.target, Ok(Target::Http { .. })) {
             return Err(format!("`servers.{name}.isolation` is \"per_call\", but a remote server has no process here"));
@@ -303,7 +327,7 @@ impl ServerFile {
         })
     }
 
-    fn target(self, name: &str, lookup: Lookup<'_>) -> Result<Result<Target, String>, String> {
+    fn target(self, name: &str, passed: &Passed, lookup: Lookup<'_>) -> Result<Result<Target, String>, String> {
         let table = format!("[servers.{name}]");
         let missing = |variable: String| {
             format!("the variable `{variable}` is not set; set it, or write `${{{variable}:-default}}`")
@@ -318,18 +342,18 @@ impl ServerFile {
                 Err(format!("{table} has a `url`, so its `type` cannot be \"stdio\""))
             }
             (Some(command), None, _) if command.trim().is_empty() => Err(format!("{table} has an empty `command`")),
-            (Some(command), None, _) => Ok(self.stdio(command, lookup).map_err(missing)),
+            (Some(command), None, _) => Ok(self.stdio(command, passed, lookup).map_err(missing)),
             (None, Some(url), _) => Ok(self.http(url, lookup).map_err(missing)),
         }
     }
 
     /// What must not be shown, wherever it turns up: variables that were put in, but for those that
     /// every server gets; `env` and `headers`; and arguments that are called a key or the like.
-    fn masked(&self, lookup: Lookup<'_>) -> Vec<Secret> {
+    fn masked(&self, passed: &Passed, lookup: Lookup<'_>) -> Vec<Secret> {
         let found = RefCell::new(Vec::new());
         let noting = |name: &str| {
             let value = lookup(name)?;
-            if !SAFE_VARIABLES.contains(&name) {
+            if !environment::is_for_all(name) {
                 found.borrow_mut().push(value.clone());
             }
             Some(value)
@@ -341,6 +365,7 @@ impl ServerFile {
             let is_named = name.starts_with('-') && is_secret_name(name);
             texts.extend(value.filter(|_| is_named).map(str::to_owned));
             texts.extend(secrets_in_address(&arg));
+            texts.extend(command_line::secrets(&arg).into_iter().map(|range| arg[range].to_owned()));
             texts.extend(follows_name.then(|| arg.clone()));
             follows_name = is_named && value.is_none();
         }
@@ -359,6 +384,9 @@ impl ServerFile {
             }
         }
         texts.extend(found.into_inner());
+        if self.command.is_some() {
+            texts.extend(passed.secrets());
+        }
         // Servers print line by line, and what is inside an address by itself.
         let parts: Vec<_> =
             texts.iter().flat_map(|text| text.lines().map(str::to_owned).chain(secrets_in_address(text))).collect();
@@ -370,10 +398,9 @@ impl ServerFile {
     }
 
     /// The error is the name of a variable that is not set.
-    fn stdio(&self, command: &str, lookup: Lookup<'_>) -> Result<Target, String> {
-        let safe = SAFE_VARIABLES.into_iter();
+    fn stdio(&self, command: &str, passed: &Passed, lookup: Lookup<'_>) -> Result<Target, String> {
         let mut env: BTreeMap<_, _> =
-            safe.filter_map(|name| Some((name.to_owned(), Secret::new(lookup(name)?)))).collect();
+            passed.iter().map(|(name, value)| (name.clone(), Secret::new(value))).collect();
         for (name, value) in &self.env {
             env.insert(name.clone(), Secret::new(expand(value, lookup)?));
         }
@@ -393,7 +420,11 @@ impl ServerFile {
         }
         Ok(Target::Http {
             url: Secret::new(expand(url, lookup)?),
-            headers: self.headers.iter().map(header).collect::<Result<_, String>>()?,
+            // An empty one says nothing: it comes from a variable that is not set.
+            headers: {
+                let headers: BTreeMap<_, _> = self.headers.iter().map(header).collect::<Result<_, String>>()?;
+                headers.into_iter().filter(|(_, value)| !value.reveal().is_empty()).collect()
+            },
             wire: match self.kind {
                 Some(Kind::Sse) => HttpWire::Sse,
                 Some(Kind::Http) => HttpWire::Streamable,
@@ -404,7 +435,7 @@ impl ServerFile {
 }
 
 /// The secrets in an address such as `postgres://user:password@host` or `https://host/mcp?api_key=secret`.
-fn secrets_in_address(text: &str) -> Vec<String> {
+pub(super) fn secrets_in_address(text: &str) -> Vec<String> {
     let Some((_, rest)) = text.split_once("://") else { return Vec::new() };
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let password = rest.rsplit_once('@').and_then(|(user, _)| user.split_once(':')).map(|(_, password)| password);

@@ -147,7 +147,7 @@ impl Frontend {
         self.tasks.spawn(async move {
             // Why one did not start is said by whoever needs it.
             let starts =
-                stream::iter(unknown).for_each_concurrent(STARTS, |server| async move { drop(server.init().await) });
+                stream::iter(unknown).for_each_concurrent(STARTS, |server| async move { drop(server.warm().await) });
             tokio::select! {
                 () = starts => {}
                 () = end.cancelled() => {}
@@ -160,7 +160,7 @@ impl Frontend {
         let end = self.runs.end.clone();
         self.tasks.spawn(async move {
             tokio::select! {
-                _ = server.init() => {}
+                _ = server.warm() => {}
                 () = end.cancelled() => {}
             }
         });

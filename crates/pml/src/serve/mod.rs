@@ -1,5 +1,6 @@
 //! Builds everything, and owns its end.
 
+mod network;
 mod reload;
 mod rules;
 mod token;
@@ -8,14 +9,13 @@ use std::{
     io,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use pml_wire::{ErrorCode, ToolId};
-use reqwest::redirect;
 use tokio_util::task::TaskTracker;
 
 pub use self::{
+    network::Network,
     reload::{Changes, Files},
     token::{named_token, token},
 };
@@ -28,14 +28,10 @@ use crate::{
     events::Bus,
     room::Room,
     upstream::{
-        self, Context, Fleet, Settings, Target,
+        self, Context, Fleet, Settings, Starts, Target,
         oauth::{Logins, Remote},
     },
 };
-
-/// How long a remote server may take to accept a connection.
-const CONNECT: Duration = Duration::from_secs(10);
-const MAX_REDIRECTS: usize = 5;
 
 /// What to build.
 #[derive(Clone, Debug)]
@@ -54,6 +50,10 @@ pub struct Options {
     pub results_bytes: usize,
     /// How long the lines of the audit log are kept.
     pub retention: Retention,
+    /// Most servers on this machine that start at the same time.
+    pub max_starting: usize,
+    /// How remote servers are reached.
+    pub network: Network,
 }
 
 /// Everything between programs and servers.
@@ -64,6 +64,7 @@ pub struct Services {
     pub servers: Fleet,
     pub bus: Bus,
     logins: Option<Logins>,
+    network: Network,
     /// What a server that is added needs.
     context: Mutex<Context>,
     tasks: TaskTracker,
@@ -72,8 +73,7 @@ pub struct Services {
 impl Services {
     /// Builds everything. No server is started yet.
     pub fn start(options: Options) -> Result<Services, Error> {
-        let Options { program, servers: settings, policy, data_dir, model_dir, who, results_bytes, retention } =
-            options;
+        let Options { program, servers: settings, policy, data_dir, model_dir, who, results_bytes, retention, max_starting, network } = options;
         let room = Room::new(results_bytes);
         let bus = Bus::default();
         let logins = data_dir.as_deref().map(Logins::new);
@@ -94,8 +94,9 @@ impl Services {
             pins: pins.clone(),
             bus: bus.clone(),
             audit: Arc::clone(&audit),
-            remote: remote_for(&settings, logins.as_ref())?,
+            remote: remote_for(&settings, logins.as_ref(), &network)?,
             room: room.clone(),
+            starts: Starts::new(max_starting),
         };
         let tasks = TaskTracker::new();
         let servers = Fleet::new(settings.into_iter().map(|settings| {
@@ -116,7 +117,7 @@ impl Services {
             room,
         });
         let context = Mutex::new(context);
-        Ok(Services { broker: Arc::new(broker), catalog, servers, bus, logins, context, tasks })
+        Ok(Services { broker: Arc::new(broker), catalog, servers, bus, logins, network, context, tasks })
     }
 
     /// Starts, in the background, the servers that a program names: by the time of its first call
@@ -173,33 +174,13 @@ fn loader(model_dir: Result<PathBuf, String>) -> LoadModel {
 
 /// The way to remote servers, if any of these is one: making it reads all certificates of the system, so not for
 /// nothing.
-fn remote_for(servers: &[Settings], logins: Option<&Logins>) -> Result<Option<Remote>, Error> {
+fn remote_for(
+    servers: &[Settings],
+    logins: Option<&Logins>,
+    network: &Network,
+) -> Result<Option<Remote>, Error> {
     match servers.iter().any(|server| matches!(server.target, Ok(Target::Http { .. }))) {
-        true => Ok(Some(Remote::new(client()?, logins.cloned()))),
+        true => Ok(Some(Remote::new(network.client()?, logins.cloned()))),
         false => Ok(None),
     }
-}
-
-/// One client for all remote servers.
-pub(crate) fn client() -> Result<reqwest::Client, Error> {
-    // An error says that there is one already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let same_host = redirect::Policy::custom(|attempt| {
-        // Headers with tokens go along, so they go nowhere else.
-        let is_same = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
-        // The others turn a message into a question.
-        let keeps_message = matches!(attempt.status().as_u16(), 307 | 308);
-        match is_same && keeps_message && attempt.previous().len() <= MAX_REDIRECTS {
-            true => attempt.follow(),
-            false => attempt.stop(),
-        }
-    });
-    reqwest::Client::builder()
-        .user_agent(concat!("pml/", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(CONNECT)
-        .redirect(same_host)
-        .build()
-        .map_err(|err| {
-            Error::new(ErrorCode::ConfigInvalid, format!("no HTTP client can be made: {err}")).caused_by(err)
-        })
 }

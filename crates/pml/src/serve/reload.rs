@@ -43,7 +43,7 @@ impl Services {
     pub fn reload(&self, servers: Vec<Settings>, policy: Policy) -> Result<Changes, Error> {
         let mut context = self.context.lock().unwrap_or_else(PoisonError::into_inner);
         if context.remote.is_none() {
-            context.remote = remote_for(&servers, self.logins.as_ref())?;
+            context.remote = remote_for(&servers, self.logins.as_ref(), &self.network)?;
         }
         let mut changes = Changes::default();
         let mut kept = Vec::new();
@@ -139,7 +139,10 @@ mod tests {
     };
 
     use super::*;
-    use crate::{audit::Retention, serve::Options};
+    use crate::{
+        audit::Retention,
+        serve::{Network, Options},
+    };
 
     fn server(name: &str) -> Settings {
         Settings::new(name, Err("never started".to_owned()))
@@ -148,11 +151,19 @@ mod tests {
     fn services(servers: Vec<Settings>) -> Services {
         let who = "test".to_owned();
         let program = PathBuf::from("pml");
-        let (policy, results_bytes) = (Policy::default(), 1 << 20);
-        let retention = Retention::default();
-        let options =
-            Options { program, servers, policy, data_dir: None, model_dir: None, who, results_bytes, retention };
-        Services::start(options).unwrap()
+        Services::start(Options {
+            program,
+            servers,
+            policy: Policy::default(),
+            data_dir: None,
+            model_dir: None,
+            who,
+            results_bytes: 1 << 20,
+            retention: Retention::default(),
+            max_starting: 4,
+            network: Network::default(),
+        })
+        .unwrap()
     }
 
     #[tokio::test]

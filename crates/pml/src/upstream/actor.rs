@@ -30,6 +30,7 @@ use super::{
     news::{Digest, News},
     oauth::Remote,
     settings::{Isolation, Secret, Settings, Target},
+    starts::{Starts, Urgency},
     state::{self, Effect, Input, State, Topic},
     subscriber::{self, Wanted},
 };
@@ -65,6 +66,8 @@ pub struct Context {
     pub remote: Option<Remote>,
     /// Where large messages of servers find room.
     pub room: Room,
+    /// Whose turn it is to start.
+    pub starts: Starts,
 }
 
 /// Builds the handle and the actor's future. What is known of the server from earlier is in the
@@ -99,7 +102,9 @@ pub fn start(settings: Settings, context: Context) -> (Upstream, impl Future<Out
     let room = context.room.clone();
     let reach = Reach { pml, remote: context.remote.clone(), news, room, lives: lives.clone() };
     let is_retired = Arc::new(AtomicBool::new(false));
+    let urgency = Urgency::default();
     let upstream = Upstream {
+        urgency: urgency.clone(),
         id: Editions::next(),
         permits: Arc::new(Semaphore::new(settings.concurrency)),
         settings: Arc::clone(&settings),
@@ -112,6 +117,7 @@ pub fn start(settings: Settings, context: Context) -> (Upstream, impl Future<Out
         wanted: Arc::clone(&wanted),
     };
     let actor = Actor {
+        urgency,
         is_retired,
         settings,
         identity,
@@ -195,6 +201,7 @@ async fn list_tools(settings: &Arc<Settings>, connection: &Connection, pins: &Pi
 }
 
 struct Actor {
+    urgency: Urgency,
     settings: Arc<Settings>,
     identity: String,
     context: Context,
@@ -362,6 +369,7 @@ impl Actor {
         let (settings, reach) = (Arc::clone(&self.settings), self.reach.clone());
         let known = self.status.borrow().era;
         let (lives, pins) = (self.lives.clone(), self.context.pins.clone());
+        let (starts, urgency) = (self.context.starts.clone(), self.urgency.clone());
         Box::pin(async move {
             let opened = async {
                 let connection = Arc::new(handshake::connect(&settings, &reach, settings.limits, known).await?);
@@ -372,7 +380,12 @@ impl Actor {
                 Ok((connection, seen))
             };
             // Each step has its own bound; this is for all of them together, and for what has none.
-            let opened = timeout(settings.start_timeout * 2, opened).await;
+            let opened = timeout(settings.start_timeout * 2, opened);
+            let opened = match settings.target {
+                // A start costs this machine something; waiting for its turn is not part of the server's time.
+                Ok(Target::Stdio { .. }) => starts.run(&urgency, opened).await,
+                Ok(Target::Http { .. }) | Err(_) => opened.await,
+            };
             Done::Connected(Box::new(opened.unwrap_or_else(|_| {
                 Err(Failure::later(format!("no answer within {:?} in all", settings.start_timeout * 2)))
             })))

@@ -27,6 +27,7 @@ use super::{
     result::CallResult,
     settings::{ProcessLimits, Settings},
     state::State,
+    starts::Urgency,
     subscriber::Wanted,
     tasks::{self, Cancelling},
 };
@@ -50,6 +51,7 @@ pub struct Upstream {
     /// Another server has taken its name: what it lists counts no more.
     pub(super) is_retired: Arc<AtomicBool>,
     pub(super) wanted: Arc<Wanted>,
+    pub(super) urgency: Urgency,
 }
 
 /// A call to be made.
@@ -176,6 +178,11 @@ impl Upstream {
     /// Starts the server if it does not run, and waits until it can be called.
     pub async fn init(&self) -> Result<(), Failure> {
         self.ready().await.map(drop)
+    }
+
+    /// The same for a server that no call needs yet: those that a call needs start first.
+    pub async fn warm(&self) -> Result<(), Failure> {
+        self.reached().await.map(drop)
     }
 
     /// How the server is, now.
@@ -327,6 +334,11 @@ impl Upstream {
 
     /// Waits until the server can be called, or says at once why it cannot.
     pub(super) async fn ready(&self) -> Result<Status, Failure> {
+        self.urgency.raise();
+        self.reached().await
+    }
+
+    async fn reached(&self) -> Result<Status, Failure> {
         let mut status = self.status.clone();
         let mut has_asked = false;
         loop {

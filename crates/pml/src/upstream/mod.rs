@@ -32,6 +32,7 @@ mod reading;
 mod relay;
 mod result;
 mod settings;
+mod starts;
 mod state;
 mod subscriber;
 mod tasks;
@@ -49,6 +50,7 @@ pub use self::{
     settings::{
         Backoff, Grant, HttpWire, Isolation, OAuth, ProcessLimits, Secret, Settings, Target, Tokens, ToolSettings,
     },
+    starts::Starts,
     subscriber::Watch,
 };
 pub use crate::catalog::Declared;

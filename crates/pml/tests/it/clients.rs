@@ -129,7 +129,7 @@ const CLIENTS: [(&str, &str, &str, &[&str]); 7] = [
 ];
 
 /// A user with files of all clients, who is in a project.
-struct User(tempfile::TempDir);
+pub(super) struct User(pub(super) tempfile::TempDir);
 
 impl User {
     fn new() -> User {
@@ -142,38 +142,38 @@ impl User {
         user
     }
 
-    fn path(&self, path: &str) -> PathBuf {
+    pub(super) fn path(&self, path: &str) -> PathBuf {
         self.0.path().join(path)
     }
 
-    fn real(&self, path: &str) -> String {
+    pub(super) fn real(&self, path: &str) -> String {
         fs::canonicalize(self.path(path)).unwrap().to_str().unwrap().to_owned()
     }
 
-    fn write(&self, path: &str, text: &str) {
+    pub(super) fn write(&self, path: &str, text: &str) {
         fs::create_dir_all(self.path(path).parent().unwrap()).unwrap();
         fs::write(self.path(path), text).unwrap();
     }
 
-    fn read(&self, path: &str) -> String {
+    pub(super) fn read(&self, path: &str) -> String {
         fs::read_to_string(self.path(path)).unwrap_or_else(|err| panic!("{path}: {err}"))
     }
 
-    fn command(&self) -> Command {
+    pub(super) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pml"));
         command.env_clear().env("HOME", self.0.path()).env("PATH", "/usr/bin:/bin").current_dir(self.path("project"));
         command
     }
 
     /// Runs pml without a terminal. No secret is in what it says.
-    fn pml(&self, args: &[&str]) -> Output {
+    pub(super) fn pml(&self, args: &[&str]) -> Output {
         let output = self.command().args(args).output().unwrap();
         check_secrets(args, &output);
         output
     }
 
     /// Runs pml and expects an exit code.
-    fn expect(&self, code: i32, args: &[&str]) -> Output {
+    pub(super) fn expect(&self, code: i32, args: &[&str]) -> Output {
         let output = self.pml(args);
         assert_eq!(output.status.code(), Some(code), "{args:?}: {output:?}");
         output
@@ -252,7 +252,7 @@ fn what_an_import_cannot_say_is_named() {
     let user = User::new();
     #[rustfmt::skip]
     let table: [(&str, &[&str]); 5] = [
-        ("claude", &["skip  `sock`", "WebSocket", "`command` is now a whole path", "switched off there", "will hold secrets"]),
+        ("claude", &["skip  `sock`", "WebSocket", "`cwd` is now `", "switched off there", "will hold secrets"]),
         ("vscode", &["set the variable `ASKED_TOKEN`", "skip  `here`", "`${workspaceFolder}`, which only VS Code knows: another folder each time", "skip  `odd`", "`${config:editor.fontSize}`"]),
         ("codex", &["`enabled_tools` is left out: in pml ALL tools"]),
         ("windsurf", &["`enabled = false`"]),
@@ -292,24 +292,29 @@ fn what_pml_has_stays_and_another_of_the_name_gets_a_number() {
     // The same again, and the one with a number is known.
     let again = user.expect(0, &["import", "--from", "claude", "--only", "github", "--yes"]);
     assert!(stderr(&again).contains("pml has the same already, as `github-2`"), "{again:?}");
-    // Not over what somebody has written since, unless told.
-    let edited = format!("{text}# later\n");
-    user.write(".config/pml/pml.toml", &edited);
+    // What somebody has written since stays; an entry that somebody has changed is taken back only if told to.
+    user.write(".config/pml/pml.toml", &format!("{text}# later\n"));
+    let changed = user.read(".config/pml/pml.toml").replace("\"npx\"", "\"npx2\"");
+    user.write(".config/pml/pml.toml", &changed);
     let refused = user.expect(2, &["import", "--undo"]);
     assert!(stderr(&refused).contains("has changed since") && stderr(&refused).contains("--force"), "{refused:?}");
-    assert_eq!(user.read(".config/pml/pml.toml"), edited);
+    assert_eq!(user.read(".config/pml/pml.toml"), changed);
     let forced = user.expect(0, &["import", "--undo", "--force"]);
-    assert_eq!(user.read(".config/pml/pml.toml"), own);
+    assert_eq!(user.read(".config/pml/pml.toml"), format!("{own}# later\n"));
     assert_eq!(fs::metadata(user.path(".config/pml/pml.toml")).unwrap().mode() & 0o777, 0o644);
     let said = stderr(&forced);
     let kept = said.lines().find_map(|line| line.strip_prefix("what was in the way is kept in ")).unwrap();
-    assert_eq!(fs::read_to_string(Path::new(kept).join("0-replaced")).unwrap(), edited);
+    assert_eq!(fs::read_to_string(Path::new(kept).join("0-replaced")).unwrap(), changed);
 }
 
 #[test]
 fn pml_goes_into_every_client_once_and_out_again() {
     let user = User::new();
-    for (client, file, ..) in CLIENTS {
+    let both = CLIENTS.into_iter().flat_map(|row| [(row.0, row.1, false), (row.0, row.1, true)]);
+    for (client, file, is_crlf) in both {
+        if is_crlf {
+            user.write(file, &user.read(file).replace('\n', "\r\n"));
+        }
         let before = user.read(file);
         let shown = user.expect(2, &["install", "--client", client]);
         assert!(stderr(&shown).contains("hint: --yes") && stdout(&shown).contains("+ "), "{shown:?}");
@@ -336,21 +341,24 @@ fn pml_goes_into_every_client_once_and_out_again() {
     }
 }
 
-/// Every line that was there is there, in its order; a comma at its end is the most that may be new.
+/// Every byte that was there is there, in its order; an entry is new, and maybe a comma in front of it.
 fn check_only_added(client: &str, before: &str, after: &str) {
-    let lines: Vec<_> = after.lines().collect();
-    if before.lines().count() == 1 {
-        let without: String = after.replacen(&after[before.len() - 2..after.len() - 2], "", 1);
-        assert_eq!(without, before, "{client}");
-        return;
+    let common = |one: &str, other: &str| {
+        let same = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
+        one.floor_char_boundary(same)
+    };
+    let start = common(before, after);
+    let (mut rest, mut new) = (&before[start..], &after[start..]);
+    if !new.ends_with(rest) {
+        new = new.strip_prefix(',').unwrap_or_else(|| panic!("{client} has changed:\n{after}"));
+        let more = common(rest, new);
+        (rest, new) = (&rest[more..], &new[more..]);
     }
-    let mut at = 0;
-    for line in before.lines() {
-        let is_it = |other: &&str| *other == line || *other == format!("{line},");
-        let found = lines[at..].iter().position(is_it);
-        at += found.unwrap_or_else(|| panic!("{client} lost {line:?}:\n{after}")) + 1;
+    let entry = new.strip_suffix(rest).unwrap_or_else(|| panic!("{client} has changed:\n{before}\n{after}"));
+    assert!(entry.contains(env!("CARGO_BIN_EXE_pml")) && entry.contains("\"serve\""), "{client}: {entry}");
+    if before.contains("\r\n") {
+        assert_eq!(after.matches('\n').count(), after.matches("\r\n").count(), "{client}: {after:?}");
     }
-    assert!(after.contains(env!("CARGO_BIN_EXE_pml")) && after.contains("serve"), "{client}: {after}");
 }
 
 #[test]
@@ -443,32 +451,88 @@ fn files_are_found_where_the_environment_or_the_user_says() {
     assert!(stderr(&none).contains("is no folder"), "{none:?}");
 }
 
+/// What is in pml's files after the servers of a client have moved there: in the user's and in the project's.
+fn moved(client: &str) -> (Value, Value) {
+    let token = json!({"GITHUB_TOKEN": "ghp_0123456789abcdefghij"});
+    let github = json!(["-y", "@modelcontextprotocol/server-github"]);
+    let own = match client {
+        "claude" => json!({
+            "github": {"command": "npx", "args": github, "env": token},
+            "docs": {"url": "https://docs.example.org/mcp", "headers": {"X-Key": "hunter2-in-a-header"}, "type": "http"},
+        }),
+        "claude-desktop" => json!({
+            "files": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "/srv"]},
+        }),
+        "cursor" => json!({
+            "github": {"command": "npx", "args": github, "env": {"GITHUB_TOKEN": "${GH_TOKEN:-}"}},
+            "far": {"url": "https://far.example.org/mcp", "headers": {"Authorization": "Bearer ${FAR:-}"}},
+        }),
+        "vscode" => json!({
+            "asked": {"command": "uvx", "args": ["asked"], "env": {"ASKED_TOKEN": "${ASKED_TOKEN}"}},
+        }),
+        "codex" => json!({
+            "context": {
+                "command": "npx", "args": ["-y", "@upstash/context7-mcp"], "env": {"LEVEL": "debug"},
+                "pass_env": ["CONTEXT_KEY"], "start_timeout_ms": 20_000,
+            },
+            "figma": {"url": "https://mcp.figma.example/mcp", "headers": {"Authorization": "Bearer ${FIGMA_TOKEN}"}},
+        }),
+        "windsurf" => json!({
+            "off": {"command": "x", "enabled": false}, "web": {"url": "https://web.example.org/sse"},
+        }),
+        "zed" => json!({
+            "new": {"command": "uvx", "args": ["new"]}, "old": {"command": "uvx", "args": ["old"], "env": {"A": "b"}},
+            "url": {"url": "https://zed.example.org/mcp"},
+        }),
+        other => panic!("{other}"),
+    };
+    let theirs = match client {
+        "claude" => json!({"db": {
+            "command": "uvx", "args": ["mcp-postgres", "postgres://me:pg-password@db/x", "--token", "arg-token-42"],
+        }}),
+        _ => json!({}),
+    };
+    (own, theirs)
+}
+
 #[test]
 fn servers_move_into_pml_in_one_step_and_back_in_one() {
-    for (client, file, _, names) in CLIENTS {
+    for (client, file, ..) in CLIENTS {
         let user = User::new();
         let before = user.read(file);
         user.expect(0, &["install", "--client", client, "--move", "--yes"]);
-        let own = user.own();
-        let moved: Vec<_> = names.iter().filter(|name| **name != "noisy").collect();
-        for name in &moved {
-            assert!(own["servers"].get(**name).is_some(), "{client} {name}");
+        let servers = |path: &str| match user.path(path).exists() {
+            true => serde_json::to_value(&user.read(path).parse::<toml::Table>().unwrap()["servers"]).unwrap(),
+            false => json!({}),
+        };
+        let (own, theirs) = moved(client);
+        assert_eq!(servers(".config/pml/pml.toml"), own, "{client}");
+        assert_eq!(servers("project/pml.toml"), theirs, "{client}");
+        // Only pml is left, and what could not be moved; the rest of the file is as it was.
+        let parse = |text: &str| match client {
+            "codex" => serde_json::to_value(text.parse::<toml::Table>().unwrap()).unwrap(),
+            _ => jsonc(text),
+        };
+        let (mut expected, after) = (parse(&before), parse(&user.read(file)));
+        let key = ["mcpServers", "servers", "mcp_servers", "context_servers"].into_iter().find(|key| after.get(key).is_some());
+        let key = key.unwrap();
+        let left: Vec<_> = after[key].as_object().unwrap().keys().map(String::as_str).collect();
+        let stays: &[&str] = match client {
+            "vscode" => &["here", "odd", "pml"],
+            "zed" => &["ext", "pml"],
+            _ => &["pml"],
+        };
+        assert_eq!(left, stays, "{client}");
+        assert!(after[key]["pml"]["args"] == json!(["serve"]), "{client}: {after}");
+        expected[key] = after[key].clone();
+        if client == "claude" {
+            expected["projects"][&user.real("project")]["mcpServers"] = json!({});
         }
-        let after = user.read(file);
-        for name in moved {
-            let is_there =
-                after.contains(&format!("\"{name}\": {{")) || after.contains(&format!("mcp_servers.{name}]"));
-            assert!(!is_there, "{client} {name}: {after}");
-        }
-        assert!(after.contains("serve"), "{client}: {after}");
-        // What could not be moved is where it was.
-        for stays in ["\"ext\"", "\"odd\"", "// Zed settings", "// always", "vim_mode", "[tui]", "\"tipsHistory\""] {
-            assert_eq!(after.contains(stays), before.contains(stays), "{client} {stays}: {after}");
-        }
+        assert_eq!(after, expected, "{client}");
         assert_eq!(user.read("project/.mcp.json"), CLAUDE_PROJECT);
         user.expect(0, &["install", "--client", client, "--undo"]);
         assert_eq!(user.read(file), before, "{client}");
-        assert!(!user.path(".config/pml").exists(), "{client}");
+        assert!(!user.path(".config/pml").exists() && !user.path("project/pml.toml").exists(), "{client}");
     }
 }
 

@@ -153,6 +153,8 @@ impl Gateway {
             who: "test".to_owned(),
             results_bytes: 1 << 30,
             retention: Retention::default(),
+            max_starting: 4,
+            network: serve::Network::default(),
         })
         .unwrap();
         let shutdown = CancellationToken::new();

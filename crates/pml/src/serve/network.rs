@@ -1,0 +1,110 @@
+//! The way to remote servers: one HTTP client for all of them, through the proxies and with the certificates that the user's
+//! other programs use.
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use pml_wire::ErrorCode;
+use reqwest::{Certificate, NoProxy, Proxy, redirect};
+
+use crate::error::Error;
+
+/// How long a remote server may take to accept a connection.
+const CONNECT: Duration = Duration::from_secs(10);
+const MAX_REDIRECTS: usize = 5;
+/// What is on this machine is never behind a proxy.
+const LOCAL: &str = "localhost,127.0.0.0/8,::1";
+
+/// What the environment says about the network.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Network {
+    pub http_proxy: Option<String>,
+    pub https_proxy: Option<String>,
+    /// For addresses that have no proxy of their own.
+    pub all_proxy: Option<String>,
+    /// Names of hosts and ranges of addresses that are reached without a proxy.
+    pub no_proxy: Option<String>,
+    /// Files with certificates besides those of the system.
+    pub certificates: Vec<PathBuf>,
+}
+
+impl Network {
+    /// Makes a client. What is wrong in the environment is logged and left out, since it need not matter to any server.
+    pub(crate) fn client(&self) -> Result<reqwest::Client, Error> {
+        // An error says that there is one already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let same_host = redirect::Policy::custom(|attempt| {
+            // Headers with tokens go along, so they go nowhere else.
+            let is_same = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
+            // The others turn a message into a question.
+            let keeps_message = matches!(attempt.status().as_u16(), 307 | 308);
+            match is_same && keeps_message && attempt.previous().len() <= MAX_REDIRECTS {
+                true => attempt.follow(),
+                false => attempt.stop(),
+            }
+        });
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("pml/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(CONNECT)
+            .redirect(same_host)
+            // Not what the library reads from the environment: `self` says it all.
+            .no_proxy();
+        for proxy in self.proxies() {
+            builder = builder.proxy(proxy);
+        }
+        let certificates: Vec<_> = self.certificates.iter().flat_map(certificates).collect();
+        if !certificates.is_empty() {
+            builder = builder.tls_certs_merge(certificates);
+        }
+        builder.build().map_err(|err| {
+            Error::new(ErrorCode::ConfigInvalid, format!("no HTTP client can be made: {err}")).caused_by(err)
+        })
+    }
+
+    fn proxies(&self) -> Vec<Proxy> {
+        let without = match &self.no_proxy {
+            Some(hosts) => format!("{hosts},{LOCAL}"),
+            None => LOCAL.to_owned(),
+        };
+        let make = |name: &str, address: Option<&String>, proxy: fn(&str) -> reqwest::Result<Proxy>| {
+            // The address may hold a password.
+            let made = proxy(address?);
+            made.inspect_err(|_| tracing::warn!("the variable `{name}` is no address of a proxy, and is not used"))
+                .ok()
+                .map(|proxy| proxy.no_proxy(NoProxy::from_string(&without)))
+        };
+        let proxies = [
+            make("HTTP_PROXY", self.http_proxy.as_ref(), |address| Proxy::http(address)),
+            make("HTTPS_PROXY", self.https_proxy.as_ref(), |address| Proxy::https(address)),
+            make("ALL_PROXY", self.all_proxy.as_ref(), |address| Proxy::all(address)),
+        ];
+        proxies.into_iter().flatten().collect()
+    }
+}
+
+fn certificates(path: &PathBuf) -> Vec<Certificate> {
+    let read = fs::read(path).map_err(|err| err.to_string());
+    let found = read.and_then(|bytes| Certificate::from_pem_bundle(&bytes).map_err(|err| err.to_string()));
+    found.unwrap_or_else(|why| {
+        tracing::warn!("the certificates in `{}` are not used: {why}", path.display());
+        Vec::new()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_in_the_environment_stops_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("bad.pem"), "-----BEGIN CERTIFICATE-----\nno\n").unwrap();
+        let network = Network {
+            http_proxy: Some("::no address::".to_owned()),
+            https_proxy: Some("proxy.example:3128".to_owned()),
+            certificates: vec![folder.path().join("none.pem"), folder.path().join("bad.pem")],
+            ..Network::default()
+        };
+        assert_eq!(network.proxies().len(), 1);
+        network.client().unwrap();
+    }
+}
