@@ -16,6 +16,7 @@ mod login;
 mod own_files;
 mod print;
 mod run;
+mod sanitize;
 mod search;
 mod serve;
 mod server;
@@ -115,6 +116,8 @@ enum Command {
     },
     /// Check that pml, its servers and its clients can work on this machine
     Doctor(doctor::Args),
+    /// Remove secrets and personal data from JSON lines: stdin to stdout
+    Sanitize(sanitize::Args),
     /// Print the licences of pml and of the search table inside it
     Licenses,
 }
@@ -155,6 +158,9 @@ pub fn main() -> ExitCode {
     if let Some((message, hint)) = project.warning().filter(|_| !is_shown) {
         let _ = writeln!(io::stderr(), "warning: {}\nhint: {}", visible(&message), visible(&hint));
     }
+    if let Command::Sanitize(args) = &args.command {
+        return sanitize::run(args, config.trace.rules);
+    }
     let mut builder = match &args.command {
         Command::Serve(args) if args.has_many_clients() => {
             let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -182,10 +188,13 @@ pub fn main() -> ExitCode {
             Command::Types(args) => tools::types(args, config).await,
             Command::Server { what } => server::run(what, config).await,
             Command::Doctor(args) => doctor::run(args, config, &project, &sources).await,
-            // Done before the configuration was read.
-            Command::Import(_) | Command::Install(_) | Command::Trust(_) | Command::Eval { .. } | Command::Licenses => {
-                ExitCode::SUCCESS
-            }
+            // Done before there was a runtime.
+            Command::Import(_)
+            | Command::Install(_)
+            | Command::Trust(_)
+            | Command::Eval { .. }
+            | Command::Sanitize(_)
+            | Command::Licenses => ExitCode::SUCCESS,
         }
     })
 }

@@ -4,14 +4,16 @@
 //! replaced but added up: what either file denies is denied, and what is allowed must be allowed by each file that has
 //! a list. So a project can narrow what the user allows, and never widen it.
 
-use super::{File, GatewayFile, LimitsFile, OnChangeFile, PolicyFile, SandboxFile, SearchFile};
+use super::{File, GatewayFile, LimitsFile, OnChangeFile, PolicyFile, SandboxFile, SearchFile, TraceFile};
+use crate::trace::sanitize::SanitizeFile;
 
-/// Checks what only the user's own file may say: who reaches pml, and how strong the jail is.
+/// Checks what only the user's own file may say: who reaches pml, how strong the jail is, and which secrets stay in traces.
 pub(super) fn check_project(file: &File) -> Result<(), String> {
     let reserved = [
         ("sandbox.allow_weak", file.sandbox.allow_weak == Some(true)),
         ("gateway.allowed_hosts", !file.gateway.allowed_hosts.is_empty()),
         ("gateway.allowed_origins", !file.gateway.allowed_origins.is_empty()),
+        ("trace.sanitize.allow", !file.trace.sanitize.allow.is_empty()),
     ];
     match reserved.iter().find(|(_, is_set)| *is_set) {
         Some((key, _)) => Err(format!("`{key}` cannot be set by a project's file, only by your own")),
@@ -44,8 +46,16 @@ pub(super) fn merge(project: File, own: File) -> File {
         policy: PolicyFile { allow, within, deny, changed },
         gateway: gateway(project.gateway, own.gateway),
         search: SearchFile { model_dir: project.search.model_dir.or(own.search.model_dir) },
+        trace: trace(project.trace, own.trace),
         servers,
     }
+}
+
+/// A project adds rules, and cannot take any away.
+fn trace(project: TraceFile, own: TraceFile) -> TraceFile {
+    let SanitizeFile { mut rules, allow } = own.sanitize;
+    rules.extend(project.sanitize.rules);
+    TraceFile { sanitize: SanitizeFile { rules, allow } }
 }
 
 fn sandbox(project: SandboxFile, own: SandboxFile) -> SandboxFile {

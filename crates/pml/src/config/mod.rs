@@ -37,6 +37,7 @@ use crate::{
     catalog::nearest,
     execution::Budget,
     sandbox::Mode,
+    trace::sanitize::{Rules, SanitizeFile},
     upstream::Settings,
 };
 
@@ -50,6 +51,7 @@ pub struct Config {
     pub policy: Policy,
     pub gateway: Gateway,
     pub search: Search,
+    pub trace: Trace,
     /// Servers that are switched on, by name.
     pub servers: Vec<Settings>,
     /// Where lists of tools, logins and the audit log are kept; `None` if there is no place for them.
@@ -85,6 +87,13 @@ pub struct Search {
     pub model_dir: Option<Result<PathBuf, String>>,
 }
 
+/// The `[trace]` table, checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// What is removed besides the built-in kinds of secrets, and what stays.
+    pub rules: Rules,
+}
+
 /// `pml.toml`, as written.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -94,6 +103,7 @@ pub struct File {
     pub policy: PolicyFile,
     pub gateway: GatewayFile,
     pub search: SearchFile,
+    pub trace: TraceFile,
     pub servers: BTreeMap<String, ServerFile>,
 }
 
@@ -146,6 +156,14 @@ pub struct GatewayFile {
 pub struct SearchFile {
     /// A directory with all-MiniLM-L6-v2, relative to the configuration file. Default: none, the built-in table is used.
     pub model_dir: Option<String>,
+}
+
+/// The `[trace]` table, as written.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TraceFile {
+    /// Rules of your own for what is removed from traces, and what stays.
+    pub sanitize: SanitizeFile,
 }
 
 impl SearchFile {
@@ -309,6 +327,7 @@ impl Config {
             },
             gateway,
             search: file.search.check(lookup)?,
+            trace: Trace { rules: Rules::new(file.trace.sanitize)? },
             servers,
             data_dir: None,
             sandbox: Sandbox {
