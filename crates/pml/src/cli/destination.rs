@@ -36,7 +36,8 @@ impl Destination {
     pub(super) fn open(path: &Path, project: Option<&Path>, common: Common<'_>) -> Result<Destination, Error> {
         let before = clients::read(path)?;
         let text = before.clone().unwrap_or_default();
-        let wrong = |message: String| Error::new(ErrorCode::ConfigInvalid, format!("in `{}`: {message}", path.display()));
+        let wrong =
+            |message: String| Error::new(ErrorCode::ConfigInvalid, format!("in `{}`: {message}", path.display()));
         let servers = File::parse(&text).map_err(wrong)?.servers;
         let document = Document::parse(Format::Toml, &text).map_err(|mistake| wrong(mistake.to_string()))?;
         let refusal = match (project, &before) {

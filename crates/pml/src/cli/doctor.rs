@@ -227,7 +227,10 @@ async fn servers(args: &Args, config: &Config) -> Result<Checked, Error> {
                 };
                 let shown = shown.join(", ");
                 let _ = writeln!(stdout, "           it did not get these variables of your shell: {shown}{more}");
-                let _ = writeln!(stdout, "           hint: `pass_env = [\"NAME\"]` of the server passes one on, `[servers_env] pass` to all");
+                let _ = writeln!(
+                    stdout,
+                    "           hint: `pass_env = [\"NAME\"]` of the server passes one on, `[servers_env] pass` to all"
+                );
             }
         }
         let idle = if is_told { services.broker.idle_rules() } else { Vec::new() };
@@ -276,10 +279,7 @@ fn hint(settings: &Settings, failure: &Failure) -> Option<String> {
     {
         let rest = rest.split_whitespace().chain(args.iter().map(|_| "…"));
         let rest: Vec<_> = rest.map(|word| format!("\"{}\"", settings.mask(word.to_owned()))).collect();
-        return Some(format!(
-            "`command` is the program alone: command = \"{program}\", args = [{}]",
-            rest.join(", ")
-        ));
+        return Some(format!("`command` is the program alone: command = \"{program}\", args = [{}]", rest.join(", ")));
     }
     let hint = match () {
         () if says("is not in PATH") => "install it, or write its whole path into `command`",

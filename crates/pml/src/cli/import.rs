@@ -378,7 +378,9 @@ pub(super) fn say_plan(client: Client, plan: &Plan) {
         return;
     }
     if plan.imported.iter().any(|imported| imported.found.entry.get("command").is_some()) {
-        say("note: from pml, a command gets PATH, HOME, proxies, certificates and the like, and what `env` or `pass_env` names");
+        say(
+            "note: from pml, a command gets PATH, HOME, proxies, certificates and the like, and what `env` or `pass_env` names",
+        );
     }
     for (path, is_open) in &plan.holds_secrets {
         let mode = if *is_open { "; its mode becomes 0600, so that only you can read it" } else { "" };

@@ -224,7 +224,8 @@ fn moves(
     let file = project.join(config::NAME);
     let own_file = config::own_file(common.config)?;
     // In the home folder of a user that has their file there, both are one.
-    let is_one = std::fs::canonicalize(&file).ok().is_some_and(|file| std::fs::canonicalize(&own_file).ok() == Some(file));
+    let is_one =
+        std::fs::canonicalize(&file).ok().is_some_and(|file| std::fs::canonicalize(&own_file).ok() == Some(file));
     let targets = Targets { own: own_file, project: Some(file).filter(|_| !is_named && !is_one) };
     import::plan(client, import::find(client, &own, Shadowed::Found)?, &targets, common)
 }

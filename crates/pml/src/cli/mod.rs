@@ -18,6 +18,7 @@ mod login;
 mod own_files;
 mod print;
 mod run;
+mod sanitize;
 mod search;
 mod serve;
 mod server;
@@ -119,6 +120,8 @@ enum Command {
     },
     /// Check that pml, its servers and its clients can work on this machine
     Doctor(doctor::Args),
+    /// Remove secrets and personal data from JSON lines: stdin to stdout
+    Sanitize(sanitize::Args),
     /// Print the licences of pml and of the search table inside it
     Licenses,
 }
@@ -160,6 +163,9 @@ pub fn main() -> ExitCode {
     if let Some((message, hint)) = project.warning().filter(|_| !is_shown) {
         let _ = writeln!(io::stderr(), "warning: {}\nhint: {}", visible(&message), visible(&hint));
     }
+    if let Command::Sanitize(args) = &args.command {
+        return sanitize::run(args, config.trace.rules);
+    }
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).clamp(2, MAX_THREADS);
     let mut builder = match &args.command {
         Command::Serve(args) if args.has_many_clients() && may_start_threads(threads) => {
@@ -187,12 +193,13 @@ pub fn main() -> ExitCode {
             Command::Types(args) => tools::types(args, config).await,
             Command::Server { what } => server::run(what, config).await,
             Command::Doctor(args) => doctor::run(args, config, &project, &sources).await,
-            // Done before the configuration was read.
+            // Done before there was a runtime.
             Command::Import(_)
             | Command::Install(_)
             | Command::Trust(_)
             | Command::Audit(_)
             | Command::Eval { .. }
+            | Command::Sanitize(_)
             | Command::Licenses => ExitCode::SUCCESS,
         }
     })

@@ -260,7 +260,9 @@ impl New<'_> {
             }
             [address] if !self.is_command && is_address(address) => {
                 let hint = format!("write https://{address}, or http://{address}; a command goes behind `--`");
-                return Err(invalid(format!("`{address}` looks like an address without http:// or https://")).with_hint(hint));
+                return Err(
+                    invalid(format!("`{address}` looks like an address without http:// or https://")).with_hint(hint)
+                );
             }
             [command, args @ ..] => {
                 set("command", json!(command));

@@ -145,11 +145,16 @@ impl Text {
         Ok(was_there)
     }
 
-    fn insertion(&self, object: &Range<usize>, members: &[Member], key: &str, (value, raw): (&Value, Option<&str>)) -> Vec<Edit> {
+    fn insertion(
+        &self,
+        object: &Range<usize>,
+        members: &[Member],
+        key: &str,
+        (value, raw): (&Value, Option<&str>),
+    ) -> Vec<Edit> {
         let close = object.end - 1;
         let newline = newline_at(&self.original, close);
-        let entry_text =
-            |indent: &str| raw.map_or_else(|| self.formatted(value, indent, close), str::to_owned);
+        let entry_text = |indent: &str| raw.map_or_else(|| self.formatted(value, indent, close), str::to_owned);
         let outer = self.indent_at(object.start);
         let (Some(first), Some(last)) = (members.first(), members.last()) else {
             // Behind whatever comment there is.

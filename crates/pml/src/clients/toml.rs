@@ -259,7 +259,8 @@ impl Text {
 
     /// A block with the empty line above it, if there is one on the other side too, or nothing.
     fn with_gap(&self, block: Range<usize>) -> Range<usize> {
-        let line_before = self.text[..block.start].strip_suffix('\n').map(|text| text.rfind('\n').map_or(0, |at| at + 1));
+        let line_before =
+            self.text[..block.start].strip_suffix('\n').map(|text| text.rfind('\n').map_or(0, |at| at + 1));
         let rest = &self.text[block.end..];
         let line_after = rest.find('\n').map_or(rest.len(), |at| at + 1);
         let is_blank_after = rest[..line_after].trim().is_empty();

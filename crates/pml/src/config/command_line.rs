@@ -126,7 +126,10 @@ mod tests {
             ("cd /srv && A=1 PGPASSWORD=\"x\" psql", "cd /srv && A=1 PGPASSWORD=\"***\" psql"),
             ("server --token abc --level debug", "server --token *** --level debug"),
             ("server --api-key=abc|tee log", "server --api-key=***|tee log"),
-            ("curl -H 'Authorization: Bearer abc' https://u:p@h/x?key=1", "curl -H 'Authorization:***' https://***@h/x?***"),
+            (
+                "curl -H 'Authorization: Bearer abc' https://u:p@h/x?key=1",
+                "curl -H 'Authorization:***' https://***@h/x?***",
+            ),
             ("bash -c 'SECRET=abc run'", "bash -c 'SECRET=*** run'"),
             ("echo Bearer abc", "echo Bearer ***"),
             ("curl -u me:abc h", "curl -u me:*** h"),

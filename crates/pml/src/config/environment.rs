@@ -31,13 +31,43 @@ const FOR_ALL: [&str; 76] = [
 
 /// Variables of a shell that say nothing about why a server fails.
 const NEVER_MISSED: [&str; 20] = [
-    "_", "COLORTERM", "COLUMNS", "EDITOR", "HISTFILE", "HISTSIZE", "HOSTNAME", "LESS", "LESSCLOSE", "LESSOPEN",
-    "LINES", "LS_COLORS", "MAIL", "OLDPWD", "PAGER", "PS1", "PWD", "SHLVL", "VISUAL", "WINDOWID",
+    "_",
+    "COLORTERM",
+    "COLUMNS",
+    "EDITOR",
+    "HISTFILE",
+    "HISTSIZE",
+    "HOSTNAME",
+    "LESS",
+    "LESSCLOSE",
+    "LESSOPEN",
+    "LINES",
+    "LS_COLORS",
+    "MAIL",
+    "OLDPWD",
+    "PAGER",
+    "PS1",
+    "PWD",
+    "SHLVL",
+    "VISUAL",
+    "WINDOWID",
 ];
 /// Parts of the names of variables that servers need most often.
 const OFTEN_MISSED: [&str; 14] = [
-    "SSH_AUTH_SOCK", "DISPLAY", "XAUTHORITY", "DBUS_SESSION", "KUBECONFIG", "DOCKER_", "AWS_", "GOOGLE_", "AZURE_",
-    "_TOKEN", "_KEY", "VIRTUAL_ENV", "PYTHONPATH", "_HOME",
+    "SSH_AUTH_SOCK",
+    "DISPLAY",
+    "XAUTHORITY",
+    "DBUS_SESSION",
+    "KUBECONFIG",
+    "DOCKER_",
+    "AWS_",
+    "GOOGLE_",
+    "AZURE_",
+    "_TOKEN",
+    "_KEY",
+    "VIRTUAL_ENV",
+    "PYTHONPATH",
+    "_HOME",
 ];
 
 /// Does every server get the variable?
@@ -97,7 +127,8 @@ pub(super) fn check(key: &str, pass: &[String]) -> Result<(), String> {
 /// Which variables there are that a server with these did not get, those first that servers need most often.
 pub(super) fn missed<'a>(all: impl IntoIterator<Item = &'a String>, given: &dyn Fn(&str) -> bool) -> Vec<String> {
     let rank = |name: &str| OFTEN_MISSED.iter().position(|part| name.contains(part)).unwrap_or(OFTEN_MISSED.len());
-    let is_missed = |name: &&String| !given(name) && !NEVER_MISSED.contains(&name.as_str()) && !name.starts_with("PML_");
+    let is_missed =
+        |name: &&String| !given(name) && !NEVER_MISSED.contains(&name.as_str()) && !name.starts_with("PML_");
     let mut missed: Vec<String> = all.into_iter().filter(is_missed).cloned().collect();
     missed.sort_by(|one, other| rank(one).cmp(&rank(other)).then_with(|| one.cmp(other)));
     missed

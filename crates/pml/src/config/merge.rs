@@ -4,9 +4,11 @@
 //! replaced but added up: what either file denies is denied, and what is allowed must be allowed by each file that has
 //! a list. So a project can narrow what the user allows, and never widen it.
 
-use super::{File, GatewayFile, LimitsFile, OnChangeFile, PolicyFile, SandboxFile, SearchFile};
+use super::{File, GatewayFile, LimitsFile, OnChangeFile, PolicyFile, SandboxFile, SearchFile, TraceFile};
+use crate::trace::sanitize::SanitizeFile;
 
-/// Checks what only the user's own file may say: who reaches pml, how strong the jail is, and how long the audit log is kept.
+/// Checks what only the user's own file may say: who reaches pml, how strong the jail is, how long the audit log is kept, and
+/// which secrets stay in traces.
 pub(super) fn check_project(file: &File) -> Result<(), String> {
     let reserved = [
         ("sandbox.allow_weak", file.sandbox.allow_weak == Some(true)),
@@ -16,6 +18,7 @@ pub(super) fn check_project(file: &File) -> Result<(), String> {
         ("audit.keep_days", file.audit.keep_days.is_some()),
         // It would give the user's other servers what the project names.
         ("servers_env.pass", !file.servers_env.pass.is_empty()),
+        ("trace.sanitize.allow", !file.trace.sanitize.allow.is_empty()),
     ];
     match reserved.iter().find(|(_, is_set)| *is_set) {
         Some((key, _)) => Err(format!("`{key}` cannot be set by a project's file, only by your own")),
@@ -50,8 +53,16 @@ pub(super) fn merge(project: File, own: File) -> File {
         servers_env: own.servers_env,
         search: SearchFile { model_dir: project.search.model_dir.or(own.search.model_dir) },
         audit: own.audit,
+        trace: trace(project.trace, own.trace),
         servers,
     }
+}
+
+/// A project adds rules, and cannot take any away.
+fn trace(project: TraceFile, own: TraceFile) -> TraceFile {
+    let SanitizeFile { mut rules, allow } = own.sanitize;
+    rules.extend(project.sanitize.rules);
+    TraceFile { sanitize: SanitizeFile { rules, allow } }
 }
 
 fn sandbox(project: SandboxFile, own: SandboxFile) -> SandboxFile {

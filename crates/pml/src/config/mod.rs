@@ -43,6 +43,7 @@ use crate::{
     execution::Budget,
     sandbox::Mode,
     serve::Network,
+    trace::sanitize::{Rules, SanitizeFile},
     upstream::Settings,
 };
 
@@ -62,6 +63,7 @@ pub struct Config {
     pub max_starting: usize,
     /// How remote servers are reached.
     pub network: Network,
+    pub trace: Trace,
     /// Servers that are switched on, by name.
     pub servers: Vec<Settings>,
     /// Where lists of tools, logins and the audit log are kept; `None` if there is no place for them.
@@ -97,6 +99,13 @@ pub struct Search {
     pub model_dir: Option<Result<PathBuf, String>>,
 }
 
+/// The `[trace]` table, checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// What is removed besides the built-in kinds of secrets, and what stays.
+    pub rules: Rules,
+}
+
 /// `pml.toml`, as written.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -108,6 +117,7 @@ pub struct File {
     pub search: SearchFile,
     pub audit: AuditFile,
     pub servers_env: ServersEnvFile,
+    pub trace: TraceFile,
     pub servers: BTreeMap<String, ServerFile>,
 }
 
@@ -171,6 +181,14 @@ pub struct GatewayFile {
 pub struct SearchFile {
     /// A directory with all-MiniLM-L6-v2, relative to the configuration file. Default: none, the built-in table is used.
     pub model_dir: Option<String>,
+}
+
+/// The `[trace]` table, as written.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TraceFile {
+    /// Rules of your own for what is removed from traces, and what stays.
+    pub sanitize: SanitizeFile,
 }
 
 impl SearchFile {
@@ -370,6 +388,7 @@ impl Config {
             network: network::read(lookup),
             search: file.search.check(lookup)?,
             audit: file.audit.check()?,
+            trace: Trace { rules: Rules::new(file.trace.sanitize)? },
             servers,
             data_dir: None,
             sandbox: Sandbox {
@@ -613,7 +632,10 @@ mod tests {
             ("[limits]\ntotal_ms = 0", &["`limits.total_ms` is 0", "between 1 and 86400000"]),
             ("[limits]\ntimeout_ms = 0", &["`limits.timeout_ms` is 0", "between 1 and 3600000"]),
             ("[limits]\nmemory_mb = 9999", &["`limits.memory_mb` is 9999"]),
-            ("[limits]\nmemory_mb = \"64\"", &["line 2, column 13: `limits.memory_mb`: invalid type: string, expected a whole number"]),
+            (
+                "[limits]\nmemory_mb = \"64\"",
+                &["line 2, column 13: `limits.memory_mb`: invalid type: string, expected a whole number"],
+            ),
             ("\u{feff}limits.memory_mb = \"64\"", &["line 1, column 20: `limits.memory_mb`: "]),
             ("servers = { a = { command = \"x\", concurrency = -1 } }", &["`servers.a.concurrency`: invalid value"]),
             ("[servers_env]\npass = [\"A=B\"]", &["`A=B` in `servers_env.pass` is no name"]),
@@ -623,7 +645,10 @@ mod tests {
             ("[sandbox]\nmode = \"vm\"", &["vm", "worker", "subprocess"]),
             ("[sandbox]\nwarm_workers = 0", &["`sandbox.warm_workers` is 0"]),
             ("[", &["line 1"]),
-            ("[servers.a]\nargs = \"--token=x\"", &["line 2, column 8: `servers.a.args`: invalid type: string, expected a sequence"]),
+            (
+                "[servers.a]\nargs = \"--token=x\"",
+                &["line 2, column 8: `servers.a.args`: invalid type: string, expected a sequence"],
+            ),
             ("[servers.a]\ncommand = \"x\"\ncal_timeout_ms = 1", &["line 3", "did you mean `call_timeout_ms`?"]),
             ("[servers.a]\ncommand = \"x\"\n[servers.a]", &["line 3", "duplicate"]),
             ("[servers.a]", &["[servers.a] has neither `command` nor `url`"]),

@@ -191,12 +191,7 @@ impl ServerFile {
 
     /// Checks a server. `None` if it is switched off. A variable that is not set is the server's own
     /// trouble: the others work.
-    pub(super) fn check(
-        self,
-        name: &str,
-        passed: &Passed,
-        lookup: Lookup<'_>,
-    ) -> Result<Option<Settings>, String> {
+    pub(super) fn check(self, name: &str, passed: &Passed, lookup: Lookup<'_>) -> Result<Option<Settings>, String> {
         check_name(name)?;
         environment::check(&format!("servers.{name}.pass_env"), &self.pass_env)?;
         if !self.pass_env.is_empty() && self.url.is_some() {
@@ -399,8 +394,7 @@ impl ServerFile {
 
     /// The error is the name of a variable that is not set.
     fn stdio(&self, command: &str, passed: &Passed, lookup: Lookup<'_>) -> Result<Target, String> {
-        let mut env: BTreeMap<_, _> =
-            passed.iter().map(|(name, value)| (name.clone(), Secret::new(value))).collect();
+        let mut env: BTreeMap<_, _> = passed.iter().map(|(name, value)| (name.clone(), Secret::new(value))).collect();
         for (name, value) in &self.env {
             env.insert(name.clone(), Secret::new(expand(value, lookup)?));
         }

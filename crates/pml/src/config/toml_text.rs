@@ -227,7 +227,10 @@ mod tests {
 
     #[test]
     fn no_text_is_too_strange() {
-        for text in ["", "[", "[[", "a", "a =", "a = {", "a = {b", "a = \"", "a = \"\\", "a = ]", "=", "]", "a = '''", "\"", "a.= {=}"] {
+        for text in [
+            "", "[", "[[", "a", "a =", "a = {", "a = {b", "a = \"", "a = \"\\", "a = ]", "=", "]", "a = '''", "\"",
+            "a.= {=}",
+        ] {
             for statement in statements(text) {
                 let value = statement.value.filter(|value| text[value.clone()].starts_with('{'));
                 value.into_iter().for_each(|value| drop(members(text, &value)));

@@ -73,7 +73,18 @@ pub struct Services {
 impl Services {
     /// Builds everything. No server is started yet.
     pub fn start(options: Options) -> Result<Services, Error> {
-        let Options { program, servers: settings, policy, data_dir, model_dir, who, results_bytes, retention, max_starting, network } = options;
+        let Options {
+            program,
+            servers: settings,
+            policy,
+            data_dir,
+            model_dir,
+            who,
+            results_bytes,
+            retention,
+            max_starting,
+            network,
+        } = options;
         let room = Room::new(results_bytes);
         let bus = Bus::default();
         let logins = data_dir.as_deref().map(Logins::new);
@@ -174,11 +185,7 @@ fn loader(model_dir: Result<PathBuf, String>) -> LoadModel {
 
 /// The way to remote servers, if any of these is one: making it reads all certificates of the system, so not for
 /// nothing.
-fn remote_for(
-    servers: &[Settings],
-    logins: Option<&Logins>,
-    network: &Network,
-) -> Result<Option<Remote>, Error> {
+fn remote_for(servers: &[Settings], logins: Option<&Logins>, network: &Network) -> Result<Option<Remote>, Error> {
     match servers.iter().any(|server| matches!(server.target, Ok(Target::Http { .. }))) {
         true => Ok(Some(Remote::new(network.client()?, logins.cloned()))),
         false => Ok(None),

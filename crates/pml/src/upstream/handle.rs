@@ -26,8 +26,8 @@ use super::{
     inbox::{Answer, stopped},
     result::CallResult,
     settings::{ProcessLimits, Settings},
-    state::State,
     starts::Urgency,
+    state::State,
     subscriber::Wanted,
     tasks::{self, Cancelling},
 };

@@ -514,7 +514,9 @@ fn servers_move_into_pml_in_one_step_and_back_in_one() {
             _ => jsonc(text),
         };
         let (mut expected, after) = (parse(&before), parse(&user.read(file)));
-        let key = ["mcpServers", "servers", "mcp_servers", "context_servers"].into_iter().find(|key| after.get(key).is_some());
+        let key = ["mcpServers", "servers", "mcp_servers", "context_servers"]
+            .into_iter()
+            .find(|key| after.get(key).is_some());
         let key = key.unwrap();
         let left: Vec<_> = after[key].as_object().unwrap().keys().map(String::as_str).collect();
         let stays: &[&str] = match client {

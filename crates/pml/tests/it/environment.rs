@@ -65,7 +65,10 @@ fn doctor_names_what_a_server_that_fails_did_not_get() {
     let text = stdout(&with_env(&home, &given, &["doctor", "servers"]));
     assert!(text.contains("it did not get these variables of your shell: SSH_AUTH_SOCK, MY_SETTING\n"), "{text}");
     assert!(text.contains("`pass_env = [\"NAME\"]`") && !text.contains("agent-of-mine"), "{text}");
-    assert!(text.contains("hint: `command` is the program alone: command = \"npx\", args = [\"-y\", \"@example/x\"]"), "{text}");
+    assert!(
+        text.contains("hint: `command` is the program alone: command = \"npx\", args = [\"-y\", \"@example/x\"]"),
+        "{text}"
+    );
     let report = json_of(&with_env(&home, &given, &["doctor", "servers", "--json"]));
     assert_eq!(report["servers"][0]["not_passed"], json!(["SSH_AUTH_SOCK", "MY_SETTING"]), "{report}");
     assert_eq!(report["servers"][1]["not_passed"], json!([]), "{report}");
@@ -106,7 +109,8 @@ fn remote_servers_are_reached_through_the_proxy_and_with_the_certificates_of_the
     let remote = Fixture::start(&["--transport", "http"]);
     let address = remote.url.strip_prefix("http://127.0.0.1:").unwrap();
     let (port, path) = address.split_once('/').unwrap();
-    let tls_end = Helper::start(&["tls", tls("server.pem").to_str().unwrap(), tls("server.key").to_str().unwrap(), port]);
+    let tls_end =
+        Helper::start(&["tls", tls("server.pem").to_str().unwrap(), tls("server.key").to_str().unwrap(), port]);
     let proxy = Helper::start(&["proxy"]);
     // Nobody but the proxy knows this host.
     let url = format!("https://remote.example:{}/{path}", tls_end.port);
@@ -145,7 +149,10 @@ fn remote_servers_are_reached_through_the_proxy_and_with_the_certificates_of_the
         assert_eq!(call("far", variables)["error"]["code"], "PROVIDER_INIT_FAILED", "{variables:?}");
     }
     // What is on this machine needs no proxy.
-    assert_eq!(call("near", &[("HTTP_PROXY", "http://127.0.0.1:9"), ("ALL_PROXY", "http://127.0.0.1:9")])["result"], "hello");
+    assert_eq!(
+        call("near", &[("HTTP_PROXY", "http://127.0.0.1:9"), ("ALL_PROXY", "http://127.0.0.1:9")])["result"],
+        "hello"
+    );
     let said = proxy.end();
     assert!(said.len() >= works.len(), "{said:?}");
     assert!(said.iter().all(|line| *line == format!("CONNECT remote.example:{}", tls_end.port)), "{said:?}");
@@ -157,7 +164,8 @@ fn no_more_servers_start_at_once_than_the_machine_can_bear() {
     let most = |limit: &str| {
         let home = Home::empty();
         let log = home.path().join("starts");
-        let script = format!("echo + >> {0}; sleep 0.4; echo - >> {0}; exec {1}", log.display(), fixture_path().display());
+        let script =
+            format!("echo + >> {0}; sleep 0.4; echo - >> {0}; exec {1}", log.display(), fixture_path().display());
         let server = |number: usize| format!("[servers.s{number}]\ncommand = \"sh\"\nargs = [\"-c\", {script:?}]\n");
         let servers: String = (0..7).map(server).collect();
         home.configure(&format!("[gateway]\n{limit}\n{servers}"));

@@ -220,7 +220,8 @@ fn nothing_that_was_configured_is_ever_gone_and_everything_can_be_taken_back_in_
             world.check(&log);
         }
         // All of it back, in whatever order.
-        let mut undos: Vec<Vec<&str>> = CLIENTS.iter().map(|row| vec!["install", "--client", row.0, "--undo"]).collect();
+        let mut undos: Vec<Vec<&str>> =
+            CLIENTS.iter().map(|row| vec!["install", "--client", row.0, "--undo"]).collect();
         undos.push(vec!["import", "--undo"]);
         let mut tries = 0;
         while !undos.is_empty() {
@@ -267,7 +268,10 @@ fn an_undo_takes_back_its_own_entries_and_no_others() {
     // A server that somebody has changed since stays, and what can be taken back is.
     user.write(OWN, &own.replace("\"own-zed-user\", \"./relative\"]", "\"own-zed-user\", \"--more\"]"));
     let undone = undo("zed", &[]);
-    assert!(stderr(&undone).contains("`own-zed-user` in") && stderr(&undone).contains("has changed since"), "{undone:?}");
+    assert!(
+        stderr(&undone).contains("`own-zed-user` in") && stderr(&undone).contains("has changed since"),
+        "{undone:?}"
+    );
     let own = user.read(OWN);
     assert!(own.contains("--more") && !own.contains("\"the-same\"") && own.contains("\"mine\""), "{own}");
     assert!(!user.read(".config/zed/settings.json").contains("serve"));
@@ -315,7 +319,10 @@ fn servers_of_a_project_stay_the_projects() {
     // A second client brings the same server for the same folder: it is one.
     user.expect(0, &["install", "--client", "claude", "--scope", "project", "--move", "--yes"]);
     let output = user.expect(0, &["install", "--client", "cursor", "--scope", "project", "--move", "--yes"]);
-    assert!(stderr(&output).contains("skip  `everywhere`") && stderr(&output).contains("the same already"), "{output:?}");
+    assert!(
+        stderr(&output).contains("skip  `everywhere`") && stderr(&output).contains("the same already"),
+        "{output:?}"
+    );
     assert_eq!(user.read(PROJECTS).matches("\"the-same\"").count(), 1, "{}", user.read(PROJECTS));
 
     // A file that somebody else has changed does not become trusted by the way.
@@ -328,7 +335,8 @@ fn servers_of_a_project_stay_the_projects() {
     // With a file that is named there is no other, and servers start where they did.
     user.write("named.toml", "");
     let named = user.path("named.toml");
-    let install = ["--config", named.to_str().unwrap(), "install", "--client", "vscode", "--scope", "project", "--move", "--yes"];
+    let install =
+        ["--config", named.to_str().unwrap(), "install", "--client", "vscode", "--scope", "project", "--move", "--yes"];
     user.expect(0, &install);
     let named = user.read("named.toml");
     assert!(named.contains(&format!("cwd = \"{}\"", user.real("project"))), "{named}");
@@ -340,7 +348,9 @@ fn a_name_that_stands_twice_is_moved_whole_and_secrets_in_command_lines_are_not_
     let user = &world.user;
     let text = "\u{feff}{\"mcpServers\": {\"a\": {\"command\": \"shadowed\"}, \"b\": {\"command\": \"b\"},\r\n \"a\": {\"command\": \"bash\", \"args\": [\"-c\", \"export SECRET_X=hunter2hunter2; exec run --password 'hunter3'\"]}}}";
     user.write(".cursor/mcp.json", text);
-    for args in [&["import", "--from", "cursor", "--dry-run"][..], &["install", "--client", "cursor", "--move", "--dry-run"]] {
+    for args in
+        [&["import", "--from", "cursor", "--dry-run"][..], &["install", "--client", "cursor", "--move", "--dry-run"]]
+    {
         let output = user.expect(0, args);
         let said = format!("{}{}", stdout(&output), stderr(&output));
         assert!(said.contains("export SECRET_X=***; exec run") && !said.contains("hunter"), "{said}");
@@ -368,7 +378,10 @@ fn a_file_of_toml_keeps_every_byte_that_is_not_of_an_entry() {
     user.expect(0, &["install", "--undo"]);
     assert_eq!(user.read(".codex/config.toml"), codex);
 
-    let own = format!("\u{feff}{}[limits]\r\ncalls = 7 # few\r\n", "# mine\r\nservers.a.command = \"x\"\r\nservers.b.command = '''\r\ny\n'''\nservers.a.args = []\r\n");
+    let own = format!(
+        "\u{feff}{}[limits]\r\ncalls = 7 # few\r\n",
+        "# mine\r\nservers.a.command = \"x\"\r\nservers.b.command = '''\r\ny\n'''\nservers.a.args = []\r\n"
+    );
     user.write(OWN, &own);
     user.expect(0, &["server", "add", "new", "--", "run"]);
     assert_eq!(user.read(OWN), format!("{own}\r\n[servers.new]\r\ncommand = \"run\"\r\n"));

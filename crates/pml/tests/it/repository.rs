@@ -78,6 +78,7 @@ const MODULES: [&str; 20] = [
     "broker",
     "upstream",
     "catalog",
+    "trace",
     "events",
     "audit",
     "room",

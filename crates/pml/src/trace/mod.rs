@@ -1,0 +1,3 @@
+//! The trace of each execution.
+
+pub mod sanitize;

@@ -1,0 +1,223 @@
+//! Credentials of HTTP and of commands: `Authorization: …`, `Bearer …`, `Basic …`, `curl -u user:password`, `mysql -p…`.
+
+use std::ops::Range;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
+
+use super::{
+    finding::Kind,
+    scan::Scan,
+    shape::{BASE64, TOKEN68, is_uuid},
+    value::{has_signs, is_placeholder},
+};
+
+/// Schemes of the header `Authorization` whose credentials follow behind a space.
+const SCHEMES: [&str; 18] = [
+    "bearer",
+    "basic",
+    "token",
+    "apikey",
+    "api-key",
+    "digest",
+    "negotiate",
+    "ntlm",
+    "aws4-hmac-sha256",
+    "hawk",
+    "splunk",
+    "ssws",
+    "genie-key",
+    "key",
+    "sharedaccesssignature",
+    "sharedkey",
+    "oauth",
+    "dpop",
+];
+
+/// The secret in the value of an `Authorization` header that begins at `at`. The scheme stays.
+pub(super) fn credentials(text: &str, at: usize) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    let mut start = at;
+    let slashes = bytes.get(start..)?.iter().take(4).take_while(|byte| **byte == b'\\').count();
+    if matches!(bytes.get(start + slashes), Some(b'"' | b'\'' | b'`')) {
+        start += slashes + 1;
+    }
+    let end = start
+        + bytes[start..]
+            .iter()
+            .take(4096)
+            .position(|byte| matches!(byte, b'\n' | b'\r' | b'"' | b'\'' | b'`' | b'\\' | b'<'))
+            .unwrap_or((bytes.len() - start).min(4096));
+    let value = text.get(start..end)?;
+    let (first, rest) = value.trim_end().split_once(' ').unwrap_or(("", value.trim_end()));
+    let is_scheme = SCHEMES.iter().any(|scheme| first.eq_ignore_ascii_case(scheme));
+    let rest = if is_scheme { rest.trim_start() } else { value.trim_end() };
+    // What is behind the credential in a sentence or a command is no part of it, unless the scheme has several.
+    let has_several = is_scheme
+        && matches!(
+            first.to_ascii_lowercase().as_str(),
+            "digest" | "aws4-hmac-sha256" | "hawk" | "oauth" | "sharedkey" | "sharedaccesssignature"
+        );
+    let secret = if has_several { rest } else { rest.split([' ', ',', ')', ';']).next().unwrap_or(rest) };
+    let is_literal = !is_placeholder(secret) && !secret.contains("${") && !secret.contains("{{") && secret.len() >= 6;
+    let is_fine = is_literal
+        && (is_scheme && secret.len() >= 8 && !secret.starts_with('+') || has_signs(secret) && !secret.contains('('));
+    let from = start + (secret.as_ptr() as usize - value.as_ptr() as usize);
+    is_fine.then_some(from..from + secret.len())
+}
+
+/// `Bearer …` without a header in front. `at` is behind the word and its space.
+pub(super) fn bearer(scan: &mut Scan<'_>, at: usize) {
+    let end = TOKEN68.run(scan.bytes, at, 16 * 1024);
+    let Some(token) = scan.text.get(at..end) else { return };
+    let token = token.trim_end_matches(['.', ':']);
+    if token.len() >= 8
+        && has_signs(token)
+        && (token.len() >= 12 || token.bytes().filter(u8::is_ascii_digit).count() >= 3)
+        && !is_placeholder(token)
+    {
+        scan.add(at..at + token.len(), Kind::secret("bearer-token"));
+    }
+}
+
+/// `Basic …`: base64 of `user:password`.
+pub(super) fn basic(scan: &mut Scan<'_>, at: usize) {
+    let end = BASE64.run(scan.bytes, at, 2048);
+    let Some(token) = scan.text.get(at..end).filter(|token| token.len() >= 8) else { return };
+    let decoded = STANDARD_NO_PAD.decode(token.trim_end_matches('=')).unwrap_or_default();
+    if decoded.contains(&b':') && decoded.iter().all(|byte| (0x20..0x7f).contains(byte) || *byte >= 0x80) {
+        scan.add(at..end, Kind::secret("basic-auth"));
+    }
+}
+
+/// Commands whose `-u` takes `user:password`.
+const USER_COMMANDS: [&str; 6] = ["curl", "http", "https", "wget", "xh", "httpie"];
+/// Commands whose `-p` takes a password.
+const PASSWORD_COMMANDS: [&str; 9] =
+    ["mysql", "mysqldump", "mysqladmin", "mariadb", "sshpass", "mongo", "mongosh", "mongodump", "7z"];
+
+/// Looks for passwords among the words of a command line that starts at `at`.
+pub(super) fn command(scan: &mut Scan<'_>, at: usize) {
+    let bytes = scan.bytes;
+    let end =
+        at + bytes[at..].iter().take(4096).position(|byte| *byte == b'\n').unwrap_or((bytes.len() - at).min(4096));
+    scan.commands_until = end;
+    let (mut takes_user, mut takes_password, mut takes_auth) = (false, false, false);
+    let mut previous = "";
+    for span in (Words { bytes: &bytes[..end], at }) {
+        let Some(word) = scan.text.get(span.clone()) else { continue };
+        let program = word.rsplit('/').next().unwrap_or(word);
+        takes_user |= USER_COMMANDS.contains(&program);
+        takes_password |= PASSWORD_COMMANDS.contains(&program);
+        takes_auth |= program == "redis-cli"; // `redis-cli -a …`
+        if takes_user && let Some(found) = user_password(previous, word) {
+            scan.add(span.start + found.start..span.start + found.end, Kind::secret("password"));
+        }
+        if takes_password && let Some(found) = short_password(previous, word) {
+            scan.add(span.start + found.start..span.start + found.end, Kind::secret("password"));
+        }
+        if takes_auth && previous == "-a" && !is_placeholder(word) {
+            scan.add(span.clone(), Kind::secret("password"));
+        }
+        previous = word;
+    }
+}
+
+/// The password in `user:password` behind `-u`, or in `-uuser:password`.
+pub(super) fn user_password(flag: &str, word: &str) -> Option<Range<usize>> {
+    let start = match flag {
+        "-u" | "--user" | "--proxy-user" | "-U" | "-a" | "--auth" => 0,
+        _ => ["--user=", "--proxy-user=", "--auth=", "-u"].iter().find(|flag| word.starts_with(**flag))?.len(),
+    };
+    let colon = start + word.get(start..)?.find(':')?;
+    let password = word.get(colon + 1..)?;
+    (!is_placeholder(password) && !password.starts_with("//") && !is_uuid(password.as_bytes()))
+        .then_some(colon + 1..word.len())
+}
+
+/// The password behind `-p`, or in `-phunter2`.
+pub(super) fn short_password(flag: &str, word: &str) -> Option<Range<usize>> {
+    let start = match word.strip_prefix("-p") {
+        _ if flag == "-p" && !word.starts_with('-') => 0,
+        Some(rest)
+            if !rest.is_empty()
+                && !rest.starts_with('-')
+                && !word.starts_with("-port")
+                && !word.starts_with("-pass") =>
+        {
+            2
+        }
+        _ => return None,
+    };
+    (!is_placeholder(&word[start..])).then_some(start..word.len())
+}
+
+/// Is this a program of which [`user_password`] or [`short_password`] is true?
+pub(super) fn is_command(word: &str) -> bool {
+    let program = word.rsplit('/').next().unwrap_or(word);
+    USER_COMMANDS.contains(&program) || PASSWORD_COMMANDS.contains(&program)
+}
+
+/// The words of a command line, without their quotes.
+struct Words<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Iterator for Words<'_> {
+    type Item = Range<usize>;
+
+    fn next(&mut self) -> Option<Range<usize>> {
+        while self.bytes.get(self.at)?.is_ascii_whitespace() || self.bytes[self.at] == b'\\' {
+            self.at += 1;
+        }
+        if let quote @ (b'"' | b'\'') = self.bytes[self.at] {
+            let start = self.at + 1;
+            let end =
+                start + self.bytes[start..].iter().position(|byte| *byte == quote).unwrap_or(self.bytes.len() - start);
+            self.at = end + 1;
+            return Some(start..end);
+        }
+        let start = self.at;
+        while self.bytes.get(self.at).is_some_and(|byte| {
+            !byte.is_ascii_whitespace() && !matches!(byte, b'"' | b'\'' | b'`' | b'|' | b';' | b')')
+        }) {
+            self.at += 1;
+        }
+        if self.at == start {
+            self.at += 1;
+        }
+        Some(start..self.at.min(self.bytes.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scheme_stays_and_the_credential_goes() {
+        let table = [
+            ("Bearer abc123def456", Some("abc123def456")),
+            ("\"Bearer abc123def456\", x", Some("abc123def456")),
+            ("Bearer ${token}", None),
+            ("Token 9f8a7b6c5d", Some("9f8a7b6c5d")),
+            ("a1b2c3d4e5", Some("a1b2c3d4e5")),
+            ("required", None),
+            ("\"Bearer \" + token", None),
+            ("Digest username=\"x\"", Some("username=")),
+        ];
+        for (text, expected) in table {
+            assert_eq!(credentials(text, 0).map(|span| &text[span]), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn passwords_of_commands() {
+        assert_eq!(user_password("-u", "bob:s3cret"), Some(4..10));
+        assert_eq!(user_password("", "-ubob:s3cret"), Some(6..12));
+        assert_eq!(user_password("-u", "bob"), None);
+        assert_eq!(short_password("-p", "hunter2"), Some(0..7));
+        assert_eq!(short_password("", "-phunter2"), Some(2..9));
+        assert_eq!(short_password("", "-p"), None);
+    }
+}

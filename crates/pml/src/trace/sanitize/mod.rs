@@ -1,0 +1,34 @@
+//! Removes secrets and personal data from what pml keeps and sends.
+//!
+//! [`Sanitizer`] takes texts, JSON and traces. A text passes through an automaton over everything that begins, marks or
+//! names a secret (`automaton.rs`); checks written by hand decide at each hit (`services.rs`, `tokens.rs`, `assignment.rs`,
+//! `headers.rs`, `url.rs`, `pem.rs`), and further passes find what has no fixed beginning (`encoded.rs`, `email.rs`,
+//! `numbers.rs`). JSON is walked over with its names (`document.rs`, `keys.rs`, `value.rs`).
+//!
+//! **Invariant:** linear in the length of its input, never a panic, s(s(x)) = s(x), and what comes out of JSON is JSON.
+//! Nothing else makes a [`SanitizedTrace`].
+
+mod assignment;
+mod automaton;
+mod document;
+mod email;
+mod encoded;
+mod finding;
+mod headers;
+mod keys;
+mod numbers;
+mod pem;
+mod sanitized_trace;
+mod sanitizer;
+mod scan;
+mod services;
+mod settings;
+mod shape;
+mod tokens;
+mod url;
+mod value;
+
+pub use self::finding::Counts;
+pub use self::sanitized_trace::{MAX_TRACE_BYTES, SanitizedTrace};
+pub use self::sanitizer::{MAX_STRING_BYTES, Report, Sanitizer};
+pub use self::settings::{RuleFile, Rules, SanitizeFile};

@@ -1,0 +1,368 @@
+//! Traces that may be stored, shown and sent.
+
+use pml_wire::{
+    message::Decision,
+    trace::{Client, LogLine, Metadata, TaskError, TaskResult, Trace, Truncated},
+};
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::{
+    finding::{Kind, TRUNCATED},
+    sanitizer::{Report, Sanitizer},
+};
+
+/// Most bytes of a trace as JSON.
+pub const MAX_TRACE_BYTES: usize = 1_000_000;
+/// Most entries of `metadata.truncated`; the last one then says how many bytes the others had.
+const MAX_TRUNCATED: usize = 1000;
+
+/// A trace without secrets and personal data, of bounded size. Only the sanitizer makes one.
+#[derive(Clone, Debug)]
+pub struct SanitizedTrace {
+    trace: Trace,
+    json: String,
+}
+
+impl SanitizedTrace {
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// The trace as JSON, on one line.
+    pub fn json(&self) -> &str {
+        &self.json
+    }
+}
+
+impl Sanitizer {
+    /// Removes secrets and personal data from every text of a trace, cuts long strings, and then whole values, the largest
+    /// first, until the trace is no larger than [`MAX_TRACE_BYTES`]. What was cut is in `metadata.truncated`.
+    pub fn trace(&self, trace: Trace) -> SanitizedTrace {
+        let mut cleaner = Cleaner { sanitizer: self, truncated: Vec::new() };
+        let mut trace = cleaner.trace(trace);
+        trace.metadata.truncated.append(&mut cleaner.truncated);
+        fit(&mut trace);
+        let json =
+            serde_json::to_string(&trace).expect("a trace has only string keys and finite numbers, or null for others");
+        SanitizedTrace { trace, json }
+    }
+}
+
+struct Cleaner<'a> {
+    sanitizer: &'a Sanitizer,
+    truncated: Vec<Truncated>,
+}
+
+impl Cleaner<'_> {
+    /// Every field by name: a new one must be thought about here.
+    fn trace(&mut self, trace: Trace) -> Trace {
+        let Trace {
+            trace_id,
+            parent_trace_id,
+            capability_id,
+            entry,
+            intent,
+            caller,
+            client,
+            success,
+            error_message,
+            error_code,
+            duration_ms,
+            timestamp,
+            code,
+            code_hash,
+            args,
+            result,
+            logs,
+            warnings,
+            decisions,
+            decisions_cut,
+            task_results,
+            metadata,
+        } = trace;
+        let Metadata { truncated, code_redacted, interrupted, pml_version, schema_version, era } = metadata;
+        let mut code_report = Report::default();
+        let code = code.map(|code| self.reported("/code", code, &mut code_report));
+        Trace {
+            trace_id,
+            parent_trace_id,
+            capability_id: capability_id.map(|id| self.text("/capabilityId", id)),
+            entry,
+            intent: intent.map(|intent| self.text("/intent", intent)),
+            caller: self.text("/caller", caller),
+            client: client.map(|Client { name, version }| Client {
+                name: self.text("/client/name", name),
+                version: version.map(|version| self.text("/client/version", version)),
+            }),
+            success,
+            error_message: error_message.map(|message| self.text("/errorMessage", message)),
+            error_code: error_code.map(|code| self.text("/errorCode", code)),
+            duration_ms,
+            timestamp,
+            code,
+            code_hash: code_hash.map(|hash| self.text("/codeHash", hash)),
+            args: args.map(|args| self.json("/args", args)),
+            result: result.map(|result| self.json("/result", result)),
+            logs: self.logs(logs),
+            warnings: self.numbered("/warnings", warnings, |cleaner, path, text| cleaner.text(path, text)),
+            decisions: self.numbered("/decisions", decisions, Self::decision),
+            decisions_cut,
+            task_results: self.numbered("/taskResults", task_results, Self::task),
+            metadata: Metadata {
+                truncated,
+                code_redacted: code_redacted || code_report.is_redacted(),
+                interrupted,
+                pml_version: self.text("/metadata/pmlVersion", pml_version),
+                schema_version,
+                era: era.map(|era| self.text("/metadata/era", era)),
+            },
+        }
+    }
+
+    fn numbered<T>(&mut self, path: &str, all: Vec<T>, clean: impl Fn(&mut Self, &str, T) -> T) -> Vec<T> {
+        let each = |(index, one)| clean(self, &format!("{path}/{index}"), one);
+        all.into_iter().enumerate().map(each).collect()
+    }
+
+    /// Lines of output. A private key that is printed line by line is one all the same.
+    fn logs(&mut self, logs: Vec<LogLine>) -> Vec<LogLine> {
+        let mut in_key = false;
+        let mut clean = Vec::with_capacity(logs.len());
+        for (index, LogLine { level, text }) in logs.into_iter().enumerate() {
+            let (begins, ends) = (text.contains("-----BEGIN ") && text.contains("PRIVATE"), text.contains("-----END "));
+            let text = match in_key {
+                true => Kind::secret("private-key").marker().into_owned(),
+                false => self.text(&format!("/logs/{index}/text"), text),
+            };
+            in_key = (in_key || begins) && !ends;
+            clean.push(LogLine { level: self.text(&format!("/logs/{index}/level"), level), text });
+        }
+        clean
+    }
+
+    fn decision(&mut self, path: &str, Decision { node_id, outcome, condition }: Decision) -> Decision {
+        Decision {
+            node_id: self.text(&format!("{path}/nodeId"), node_id),
+            outcome: self.text(&format!("{path}/outcome"), outcome),
+            condition: self.text(&format!("{path}/condition"), condition),
+        }
+    }
+
+    fn task(&mut self, path: &str, task: TaskResult) -> TaskResult {
+        let TaskResult {
+            task_id,
+            call_id,
+            kind,
+            tool,
+            args,
+            result,
+            success,
+            accepted_at,
+            timestamp,
+            duration_ms,
+            layer_index,
+            line,
+            error,
+        } = task;
+        TaskResult {
+            task_id: self.text(&format!("{path}/taskId"), task_id),
+            call_id,
+            kind,
+            tool: self.text(&format!("{path}/tool"), tool),
+            args: args.map(|args| self.json(&format!("{path}/args"), args)),
+            result: result.map(|result| self.json(&format!("{path}/result"), result)),
+            success,
+            accepted_at,
+            timestamp,
+            duration_ms,
+            layer_index,
+            line,
+            error: error.map(|TaskError { code, message }| TaskError {
+                code: self.text(&format!("{path}/error/code"), code),
+                message: self.text(&format!("{path}/error/message"), message),
+            }),
+        }
+    }
+
+    fn text(&mut self, path: &str, text: String) -> String {
+        self.reported(path, text, &mut Report::default())
+    }
+
+    fn reported(&mut self, path: &str, text: String, report: &mut Report) -> String {
+        let clean = self.sanitizer.string(&text, 0, path, report);
+        self.truncated.append(&mut report.truncated);
+        clean.unwrap_or(text)
+    }
+
+    fn json(&mut self, path: &str, json: Box<RawValue>) -> Box<RawValue> {
+        let mut report = Report::default();
+        let clean = self.sanitizer.document(json.get(), path, &mut report);
+        self.truncated.append(&mut report.truncated);
+        match clean {
+            Some(std::borrow::Cow::Borrowed(_)) => json,
+            // What cannot be read cannot be vouched for.
+            clean => clean.and_then(|text| RawValue::from_string(text.into_owned()).ok()).unwrap_or_else(truncated),
+        }
+    }
+}
+
+fn truncated() -> Box<RawValue> {
+    to_raw_value(TRUNCATED).unwrap_or_else(|_| Box::<RawValue>::from(RawValue::NULL.to_owned()))
+}
+
+/// A value of a trace that can be cut.
+#[derive(Clone, Copy, Debug)]
+enum Slot {
+    Intent,
+    ErrorMessage,
+    Code,
+    Args,
+    Result,
+    Log(usize),
+    Warning(usize),
+    TaskArgs(usize),
+    TaskResult(usize),
+    TaskError(usize),
+}
+
+/// Values below this size are not worth the line that says that they were cut.
+const MIN_CUT_BYTES: usize = 200;
+
+/// Cuts values, the largest first, and then the ends of lists, until the trace is no larger than it may be.
+fn fit(trace: &mut Trace) {
+    shorten_metadata(trace);
+    let mut bytes = size(trace);
+    if bytes <= MAX_TRACE_BYTES {
+        return;
+    }
+    let mut slots = slots(trace);
+    slots.sort_by_key(|(size, _)| std::cmp::Reverse(*size));
+    for (value_bytes, slot) in slots {
+        if bytes <= MAX_TRACE_BYTES || value_bytes < MIN_CUT_BYTES {
+            break;
+        }
+        let path = cut(trace, slot);
+        trace.metadata.truncated.retain(|entry| entry.path != path && !entry.path.starts_with(&format!("{path}/")));
+        bytes = (bytes + 64 + path.len() + TRUNCATED.len()).saturating_sub(value_bytes);
+        trace.metadata.truncated.push(Truncated { path, original_bytes: value_bytes as u64 });
+    }
+    shorten_metadata(trace);
+    // The sum above is an estimate; here the lists lose their ends until it is true.
+    for list in ["/decisions", "/logs", "/warnings", "/taskResults"] {
+        let bytes = size(trace);
+        if bytes > MAX_TRACE_BYTES {
+            shorten(trace, list, bytes - MAX_TRACE_BYTES + 256);
+        }
+    }
+}
+
+fn size(trace: &Trace) -> usize {
+    serde_json::to_vec(trace).map_or(usize::MAX, |json| json.len())
+}
+
+fn slots(trace: &Trace) -> Vec<(usize, Slot)> {
+    let text = |text: &String| serde_json::to_string(text).map_or(0, |json| json.len());
+    let mut slots = Vec::new();
+    let mut add = |bytes: Option<usize>, slot| slots.extend(bytes.map(|bytes| (bytes, slot)));
+    add(trace.intent.as_ref().map(text), Slot::Intent);
+    add(trace.error_message.as_ref().map(text), Slot::ErrorMessage);
+    add(trace.code.as_ref().map(text), Slot::Code);
+    add(trace.args.as_ref().map(|json| json.get().len()), Slot::Args);
+    add(trace.result.as_ref().map(|json| json.get().len()), Slot::Result);
+    for (index, line) in trace.logs.iter().enumerate() {
+        add(Some(text(&line.text)), Slot::Log(index));
+    }
+    for (index, warning) in trace.warnings.iter().enumerate() {
+        add(Some(text(warning)), Slot::Warning(index));
+    }
+    for (index, task) in trace.task_results.iter().enumerate() {
+        add(task.args.as_ref().map(|json| json.get().len()), Slot::TaskArgs(index));
+        add(task.result.as_ref().map(|json| json.get().len()), Slot::TaskResult(index));
+        add(task.error.as_ref().map(|error| text(&error.message)), Slot::TaskError(index));
+    }
+    slots
+}
+
+/// Puts the marker in the place of a value, and returns where that is.
+fn cut(trace: &mut Trace, slot: Slot) -> String {
+    let marker = TRUNCATED.to_owned();
+    match slot {
+        Slot::Intent => {
+            trace.intent = Some(marker);
+            "/intent".to_owned()
+        }
+        Slot::ErrorMessage => {
+            trace.error_message = Some(marker);
+            "/errorMessage".to_owned()
+        }
+        Slot::Code => {
+            trace.code = Some(marker);
+            "/code".to_owned()
+        }
+        Slot::Args => {
+            trace.args = Some(truncated());
+            "/args".to_owned()
+        }
+        Slot::Result => {
+            trace.result = Some(truncated());
+            "/result".to_owned()
+        }
+        Slot::Log(index) => {
+            trace.logs[index].text = marker;
+            format!("/logs/{index}/text")
+        }
+        Slot::Warning(index) => {
+            trace.warnings[index] = marker;
+            format!("/warnings/{index}")
+        }
+        Slot::TaskArgs(index) => {
+            trace.task_results[index].args = Some(truncated());
+            format!("/taskResults/{index}/args")
+        }
+        Slot::TaskResult(index) => {
+            trace.task_results[index].result = Some(truncated());
+            format!("/taskResults/{index}/result")
+        }
+        Slot::TaskError(index) => {
+            if let Some(error) = &mut trace.task_results[index].error {
+                error.message = marker;
+            }
+            format!("/taskResults/{index}/error/message")
+        }
+    }
+}
+
+/// Removes the end of a list, at least `excess` bytes of it if it has as many.
+fn shorten(trace: &mut Trace, list: &'static str, excess: usize) {
+    fn kept<T: serde::Serialize>(items: &mut Vec<T>, excess: usize) -> (usize, usize) {
+        let (mut removed_bytes, mut count) = (0, 0);
+        while removed_bytes < excess
+            && let Some(item) = items.pop()
+        {
+            removed_bytes += serde_json::to_vec(&item).map_or(0, |json| json.len() + 1);
+            count += 1;
+        }
+        (removed_bytes, count)
+    }
+    let (removed_bytes, count) = match list {
+        "/decisions" => kept(&mut trace.decisions, excess),
+        "/logs" => kept(&mut trace.logs, excess),
+        "/warnings" => kept(&mut trace.warnings, excess),
+        _ => kept(&mut trace.task_results, excess),
+    };
+    if list == "/decisions" {
+        trace.decisions_cut += count as u64;
+    }
+    if count > 0 {
+        trace.metadata.truncated.push(Truncated { path: list.to_owned(), original_bytes: removed_bytes as u64 });
+    }
+}
+
+/// Joins entries of the list of what was cut when there are too many of them.
+fn shorten_metadata(trace: &mut Trace) {
+    let all = &mut trace.metadata.truncated;
+    if all.len() > MAX_TRUNCATED {
+        let rest: u64 = all.drain(MAX_TRUNCATED - 1..).map(|entry| entry.original_bytes).sum();
+        all.push(Truncated { path: String::new(), original_bytes: rest });
+    }
+}
