@@ -13,6 +13,7 @@
 //! * [`broker`]: the only door from programs to servers.
 //! * [`upstream`]: MCP servers, one actor each.
 //! * [`catalog`]: what tools there are, and how they look in TypeScript.
+//! * [`trace`]: one record of each execution, kept and found again.
 //! * [`events`]: what happens, told to whoever listens.
 //! * [`audit`]: one line for every call.
 //! * [`room`]: memory for large texts of servers, shared by everything that holds one.
@@ -36,5 +37,6 @@ pub mod room;
 pub mod sandbox;
 pub mod serve;
 pub mod shown;
+pub mod trace;
 pub mod upstream;
 pub mod work;

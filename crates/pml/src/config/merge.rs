@@ -6,12 +6,16 @@
 
 use super::{File, GatewayFile, LimitsFile, OnChangeFile, PolicyFile, SandboxFile, SearchFile};
 
-/// Checks what only the user's own file may say: who reaches pml, and how strong the jail is.
+/// Checks what only the user's own file may say: who reaches pml, how strong the jail is, and what is kept of executions.
 pub(super) fn check_project(file: &File) -> Result<(), String> {
     let reserved = [
         ("sandbox.allow_weak", file.sandbox.allow_weak == Some(true)),
         ("gateway.allowed_hosts", !file.gateway.allowed_hosts.is_empty()),
         ("gateway.allowed_origins", !file.gateway.allowed_origins.is_empty()),
+        ("trace.enabled", file.trace.enabled.is_some()),
+        ("trace.keep_days", file.trace.keep_days.is_some()),
+        ("trace.max_mb", file.trace.max_mb.is_some()),
+        ("trace.raw", file.trace.raw.is_some()),
     ];
     match reserved.iter().find(|(_, is_set)| *is_set) {
         Some((key, _)) => Err(format!("`{key}` cannot be set by a project's file, only by your own")),
@@ -44,6 +48,7 @@ pub(super) fn merge(project: File, own: File) -> File {
         policy: PolicyFile { allow, within, deny, changed },
         gateway: gateway(project.gateway, own.gateway),
         search: SearchFile { model_dir: project.search.model_dir.or(own.search.model_dir) },
+        trace: own.trace,
         servers,
     }
 }
@@ -151,6 +156,9 @@ mod tests {
             ("[sandbox]\nallow_weak = true", "`sandbox.allow_weak`"),
             ("[gateway]\nallowed_hosts = [\"x\"]", "`gateway.allowed_hosts`"),
             ("[gateway]\nallowed_origins = [\"https://x\"]", "`gateway.allowed_origins`"),
+            ("[trace]\nraw = true", "`trace.raw`"),
+            ("[trace]\nenabled = false", "`trace.enabled`"),
+            ("[trace]\nkeep_days = 1", "`trace.keep_days`"),
         ];
         for (text, key) in table {
             let message = check_project(&File::parse(text).unwrap()).unwrap_err();

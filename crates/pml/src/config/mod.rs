@@ -11,6 +11,7 @@ mod merge;
 mod places;
 mod servers;
 mod sources;
+mod traces;
 mod trust;
 
 use std::{
@@ -31,6 +32,7 @@ pub use self::sources::{
     Distrust, Loaded, NAME, Project, Sources, Text, data_folder, is_file_named, own_file, parse_project, project_place,
     read_project, user_file, written_file,
 };
+pub use self::traces::{TraceFile, Traces};
 pub use self::trust::{Record, Store, place};
 use crate::{
     broker::{OnChange, Policy},
@@ -50,9 +52,10 @@ pub struct Config {
     pub policy: Policy,
     pub gateway: Gateway,
     pub search: Search,
+    pub traces: Traces,
     /// Servers that are switched on, by name.
     pub servers: Vec<Settings>,
-    /// Where lists of tools, logins and the audit log are kept; `None` if there is no place for them.
+    /// Where lists of tools, logins, traces and the audit log are kept; `None` if there is no place for them.
     pub data_dir: Option<PathBuf>,
 }
 
@@ -94,6 +97,7 @@ pub struct File {
     pub policy: PolicyFile,
     pub gateway: GatewayFile,
     pub search: SearchFile,
+    pub trace: TraceFile,
     pub servers: BTreeMap<String, ServerFile>,
 }
 
@@ -309,6 +313,7 @@ impl Config {
             },
             gateway,
             search: file.search.check(lookup)?,
+            traces: file.trace.check()?,
             servers,
             data_dir: None,
             sandbox: Sandbox {
