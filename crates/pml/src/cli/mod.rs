@@ -22,6 +22,7 @@ mod server;
 mod starting;
 mod suspicions;
 mod tools;
+mod trace;
 mod trust;
 
 use std::{
@@ -71,7 +72,7 @@ struct Args {
     #[arg(long, global = true, value_name = "FILE")]
     mcp_config: Vec<PathBuf>,
 
-    /// Where lists of tools, logins and the audit log are kept [default: $PML_DATA_DIR, ~/.local/share/pml]
+    /// Where lists of tools, logins, traces and the audit log are kept [default: $PML_DATA_DIR, ~/.local/share/pml]
     #[arg(long, global = true, value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
 
@@ -108,6 +109,11 @@ enum Command {
     Install(install::Args),
     /// Let the pml.toml of a folder count, once you have seen what it would do
     Trust(trust::Args),
+    /// See what agents did: list, show, count, export and delete the traces of executions
+    Trace {
+        #[command(subcommand)]
+        what: trace::What,
+    },
     /// Measure pml on data of your own
     Eval {
         #[command(subcommand)]
@@ -181,6 +187,7 @@ pub fn main() -> ExitCode {
             Command::Tools(args) => tools::list(args, config).await,
             Command::Types(args) => tools::types(args, config).await,
             Command::Server { what } => server::run(what, config).await,
+            Command::Trace { what } => trace::run(what, &config).await,
             Command::Doctor(args) => doctor::run(args, config, &project, &sources).await,
             // Done before the configuration was read.
             Command::Import(_) | Command::Install(_) | Command::Trust(_) | Command::Eval { .. } | Command::Licenses => {
