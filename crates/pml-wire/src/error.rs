@@ -101,6 +101,12 @@ codes! {
     SandboxUnavailable = "SANDBOX_UNAVAILABLE",
     /// pml is ending and takes no more programs.
     ShuttingDown = "SHUTTING_DOWN",
+    /// The process that ran the program ended before the program did.
+    Interrupted = "INTERRUPTED",
+    /// No stored trace has that id.
+    TraceNotFound = "TRACE_NOT_FOUND",
+    /// The stored traces cannot be read or changed.
+    TraceStoreFailed = "TRACE_STORE_FAILED",
     /// The configuration cannot be used.
     ConfigInvalid = "CONFIG_INVALID",
 }
@@ -112,6 +118,7 @@ impl ErrorCode {
             ErrorCode::WorkerCrashed
             | ErrorCode::SandboxUnavailable
             | ErrorCode::ShuttingDown
+            | ErrorCode::TraceStoreFailed
             | ErrorCode::RateLimited
             | ErrorCode::ProviderUnavailable
             | ErrorCode::ProviderTimeout
@@ -145,6 +152,8 @@ impl ErrorCode {
             | ErrorCode::LoginFailed
             | ErrorCode::CallBudgetSpent
             | ErrorCode::SandboxViolation
+            | ErrorCode::Interrupted
+            | ErrorCode::TraceNotFound
             | ErrorCode::ConfigInvalid => false,
         }
     }

@@ -15,6 +15,15 @@ impl ExecutionId {
     pub fn mint() -> ExecutionId {
         ExecutionId(uuid::Uuid::now_v7())
     }
+
+    /// The id as its 16 bytes, in an order that sorts like the id.
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        self.0.as_bytes()
+    }
+
+    pub fn from_bytes(bytes: [u8; 16]) -> ExecutionId {
+        ExecutionId(uuid::Uuid::from_bytes(bytes))
+    }
 }
 
 impl fmt::Display for ExecutionId {

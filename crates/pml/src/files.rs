@@ -111,6 +111,22 @@ pub fn is_usable(path: &Path, kind: Kind) -> Result<bool, Problem> {
     open(path, kind).map(|file| file.is_some())
 }
 
+/// The same without opening the file, so that locks which this process holds on it stay: closing any descriptor of a file
+/// gives back all locks of the process on it (POSIX), among them those of a database library.
+pub fn look(path: &Path, kind: Kind) -> Result<bool, Problem> {
+    let data = match (kind, fs::symlink_metadata(path)) {
+        (Kind::Private, Ok(data)) if data.is_symlink() => return Err(Problem::Link),
+        (Kind::Private, Ok(data)) => data,
+        (Kind::Settings, Ok(_)) => fs::metadata(path)?,
+        (_, Err(err)) if matches!(err.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(false);
+        }
+        (_, Err(err)) => return Err(err.into()),
+    };
+    check(&data, kind)?;
+    Ok(true)
+}
+
 /// Opens a file that may decide something; `None` if there is none.
 pub fn open(path: &Path, kind: Kind) -> Result<Option<File>, Problem> {
     // Opening a pipe must not wait for its writer.
@@ -318,6 +334,8 @@ mod tests {
                 let actual = read(&path, kind, 100).map(|bytes| assert_eq!(bytes.unwrap(), b"text"));
                 let actual = actual.map_err(|problem| problem.to_string());
                 assert_eq!(actual, expected.map_err(str::to_owned), "{mode:o} {kind:?}");
+                let looked = look(&path, kind).map(|is_there| assert!(is_there)).map_err(|problem| problem.to_string());
+                assert_eq!(looked, actual, "{mode:o} {kind:?}");
             }
         }
         assert!(matches!(read(&path.join("below"), Kind::Private, 1), Ok(None)));
@@ -345,6 +363,9 @@ mod tests {
         symlink(&file, &link).unwrap();
         assert_eq!(read(&link, Kind::Settings, 100).unwrap().unwrap(), b"text");
         assert!(matches!(read(&link, Kind::Private, 100), Err(Problem::Link)));
+        assert!(matches!(look(&link, Kind::Private), Err(Problem::Link)));
+        assert!(matches!(look(&link, Kind::Settings), Ok(true)));
+        assert!(matches!(look(&folder.path().join("none"), Kind::Private), Ok(false)));
         assert!(append(&link).unwrap_err().to_string().ends_with("link` is a symbolic link"));
         // Where the link leads, not the link, has the mode that counts.
         set_mode(&file, 0o666);

@@ -13,7 +13,7 @@
 //! * [`broker`]: the only door from programs to servers.
 //! * [`upstream`]: MCP servers, one actor each.
 //! * [`catalog`]: what tools there are, and how they look in TypeScript.
-//! * [`trace`]: the trace of each execution, free of secrets.
+//! * [`trace`]: one record of each execution, free of secrets, kept and found again.
 //! * [`events`]: what happens, told to whoever listens.
 //! * [`audit`]: one line for every call.
 //! * [`room`]: memory for large texts of servers, shared by everything that holds one.

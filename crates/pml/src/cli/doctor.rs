@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{
     USAGE, clients, fail, login, own_files, print, starting,
     suspicions::{self, Finding},
-    with_pool, with_servers,
+    trace, with_pool, with_servers,
 };
 use crate::{
     broker::IdleRule,
@@ -57,6 +57,8 @@ enum What {
     Tools,
     /// Show what tools are found with, and load it
     Search,
+    /// Show whether traces of executions are stored
+    Traces,
     /// Show which clients are here, and whether they use pml
     Clients,
 }
@@ -103,6 +105,11 @@ pub(super) async fn run(args: Args, config: Config, project: &Project, sources: 
         let (row, all_well) = search(args.json, &config);
         is_well &= all_well;
         parts.insert("search".to_owned(), row);
+    }
+    if wants(What::Traces) {
+        let (row, all_well) = trace::check(args.json, &config).await;
+        is_well &= all_well;
+        parts.insert("traces".to_owned(), row);
     }
     if wants(What::Clients) {
         let (rows, all_well) = clients::check(args.json, sources);

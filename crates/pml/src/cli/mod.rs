@@ -25,6 +25,7 @@ mod server;
 mod starting;
 mod suspicions;
 mod tools;
+mod trace;
 mod trust;
 
 use std::{
@@ -74,7 +75,7 @@ struct Args {
     #[arg(long, global = true, value_name = "FILE")]
     mcp_config: Vec<PathBuf>,
 
-    /// Where lists of tools, logins and the audit log are kept [default: $PML_DATA_DIR, ~/.local/share/pml]
+    /// Where lists of tools, logins, traces and the audit log are kept [default: $PML_DATA_DIR, ~/.local/share/pml]
     #[arg(long, global = true, value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
 
@@ -113,6 +114,11 @@ enum Command {
     Trust(trust::Args),
     /// See what was called, by whom, and how it ended; check that nobody changed the log
     Audit(audit::Args),
+    /// See what agents did: list, show, count, export and delete the traces of executions
+    Trace {
+        #[command(subcommand)]
+        what: trace::What,
+    },
     /// Measure pml on data of your own
     Eval {
         #[command(subcommand)]
@@ -164,7 +170,7 @@ pub fn main() -> ExitCode {
         let _ = writeln!(io::stderr(), "warning: {}\nhint: {}", visible(&message), visible(&hint));
     }
     if let Command::Sanitize(args) = &args.command {
-        return sanitize::run(args, config.trace.rules);
+        return sanitize::run(args, config.traces.rules);
     }
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).clamp(2, MAX_THREADS);
     let mut builder = match &args.command {
@@ -192,6 +198,7 @@ pub fn main() -> ExitCode {
             Command::Tools(args) => tools::list(args, config).await,
             Command::Types(args) => tools::types(args, config).await,
             Command::Server { what } => server::run(what, config).await,
+            Command::Trace { what } => trace::run(what, &config).await,
             Command::Doctor(args) => doctor::run(args, config, &project, &sources).await,
             // Done before there was a runtime.
             Command::Import(_)

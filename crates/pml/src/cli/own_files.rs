@@ -13,6 +13,7 @@ use crate::{
     error::Error,
     files::{self, Kind},
     shown::visible,
+    trace::store,
     upstream::oauth::Logins,
 };
 
@@ -100,8 +101,14 @@ fn data(folder: &Path) -> Vec<Row> {
         ("token", folder.join("token"), "the token of clients over HTTP"),
         ("logins", Logins::new(folder).path(), "logins at servers"),
         ("audit", folder.join(audit::FILE), "the audit log"),
+        ("traces", folder.join(store::FOLDER).join("traces.db"), "traces of executions"),
     ];
-    let row = |(role, path, what): (&'static str, PathBuf, &str)| match files::is_usable(&path, Kind::Private) {
+    // A database must not be opened behind its library's back.
+    let is_usable = |role, path: &Path| match role {
+        "traces" => files::look(path, Kind::Private),
+        _ => files::is_usable(path, Kind::Private),
+    };
+    let row = |(role, path, what): (&'static str, PathBuf, &str)| match is_usable(role, &path) {
         Ok(false) => None,
         Ok(true) => Some(Row { path, role, state: State::Used, message: what.to_owned(), hint: None }),
         Err(problem) => {

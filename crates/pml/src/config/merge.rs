@@ -7,8 +7,8 @@
 use super::{File, GatewayFile, LimitsFile, OnChangeFile, PolicyFile, SandboxFile, SearchFile, TraceFile};
 use crate::trace::sanitize::SanitizeFile;
 
-/// Checks what only the user's own file may say: who reaches pml, how strong the jail is, how long the audit log is kept, and
-/// which secrets stay in traces.
+/// Checks what only the user's own file may say: who reaches pml, how strong the jail is, what is kept of executions and calls, and
+/// which secrets stay in it.
 pub(super) fn check_project(file: &File) -> Result<(), String> {
     let reserved = [
         ("sandbox.allow_weak", file.sandbox.allow_weak == Some(true)),
@@ -19,6 +19,10 @@ pub(super) fn check_project(file: &File) -> Result<(), String> {
         // It would give the user's other servers what the project names.
         ("servers_env.pass", !file.servers_env.pass.is_empty()),
         ("trace.sanitize.allow", !file.trace.sanitize.allow.is_empty()),
+        ("trace.enabled", file.trace.enabled.is_some()),
+        ("trace.keep_days", file.trace.keep_days.is_some()),
+        ("trace.max_mb", file.trace.max_mb.is_some()),
+        ("trace.raw", file.trace.raw.is_some()),
     ];
     match reserved.iter().find(|(_, is_set)| *is_set) {
         Some((key, _)) => Err(format!("`{key}` cannot be set by a project's file, only by your own")),
@@ -62,7 +66,7 @@ pub(super) fn merge(project: File, own: File) -> File {
 fn trace(project: TraceFile, own: TraceFile) -> TraceFile {
     let SanitizeFile { mut rules, allow } = own.sanitize;
     rules.extend(project.sanitize.rules);
-    TraceFile { sanitize: SanitizeFile { rules, allow } }
+    TraceFile { sanitize: SanitizeFile { rules, allow }, ..own }
 }
 
 fn sandbox(project: SandboxFile, own: SandboxFile) -> SandboxFile {
@@ -170,6 +174,9 @@ mod tests {
             ("[gateway]\nallowed_hosts = [\"x\"]", "`gateway.allowed_hosts`"),
             ("[gateway]\nallowed_origins = [\"https://x\"]", "`gateway.allowed_origins`"),
             ("[servers_env]\npass = [\"SSH_AUTH_SOCK\"]", "`servers_env.pass`"),
+            ("[trace]\nraw = true", "`trace.raw`"),
+            ("[trace]\nenabled = false", "`trace.enabled`"),
+            ("[trace]\nkeep_days = 1", "`trace.keep_days`"),
         ];
         for (text, key) in table {
             let message = check_project(&File::parse(text).unwrap()).unwrap_err();

@@ -15,6 +15,7 @@ mod places;
 mod servers;
 mod sources;
 pub(crate) mod toml_text;
+mod traces;
 mod trust;
 
 use std::{
@@ -35,6 +36,7 @@ pub use self::sources::{
     Distrust, Loaded, NAME, Project, Sources, Text, data_folder, is_file_named, own_file, parse_project, project_place,
     read_project, user_file, written_file,
 };
+pub use self::traces::{TraceFile, Traces};
 pub use self::trust::{Record, Store, place};
 use crate::{
     audit::Retention,
@@ -43,7 +45,6 @@ use crate::{
     execution::Budget,
     sandbox::Mode,
     serve::Network,
-    trace::sanitize::{Rules, SanitizeFile},
     upstream::Settings,
 };
 
@@ -63,10 +64,10 @@ pub struct Config {
     pub max_starting: usize,
     /// How remote servers are reached.
     pub network: Network,
-    pub trace: Trace,
+    pub traces: Traces,
     /// Servers that are switched on, by name.
     pub servers: Vec<Settings>,
-    /// Where lists of tools, logins and the audit log are kept; `None` if there is no place for them.
+    /// Where lists of tools, logins, traces and the audit log are kept; `None` if there is no place for them.
     pub data_dir: Option<PathBuf>,
 }
 
@@ -97,13 +98,6 @@ pub struct Search {
     /// Where a model is that gives tools their meaning, in place of the built-in table. The error is why that cannot be
     /// known, as with servers: it is the model's trouble alone.
     pub model_dir: Option<Result<PathBuf, String>>,
-}
-
-/// The `[trace]` table, checked.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trace {
-    /// What is removed besides the built-in kinds of secrets, and what stays.
-    pub rules: Rules,
 }
 
 /// `pml.toml`, as written.
@@ -181,14 +175,6 @@ pub struct GatewayFile {
 pub struct SearchFile {
     /// A directory with all-MiniLM-L6-v2, relative to the configuration file. Default: none, the built-in table is used.
     pub model_dir: Option<String>,
-}
-
-/// The `[trace]` table, as written.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct TraceFile {
-    /// Rules of your own for what is removed from traces, and what stays.
-    pub sanitize: SanitizeFile,
 }
 
 impl SearchFile {
@@ -388,7 +374,7 @@ impl Config {
             network: network::read(lookup),
             search: file.search.check(lookup)?,
             audit: file.audit.check()?,
-            trace: Trace { rules: Rules::new(file.trace.sanitize)? },
+            traces: file.trace.check()?,
             servers,
             data_dir: None,
             sandbox: Sandbox {

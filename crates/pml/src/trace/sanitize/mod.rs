@@ -6,7 +6,7 @@
 //! `numbers.rs`). JSON is walked over with its names (`document.rs`, `keys.rs`, `value.rs`).
 //!
 //! **Invariant:** linear in the length of its input, never a panic, s(s(x)) = s(x), and what comes out of JSON is JSON.
-//! Nothing else makes a [`SanitizedTrace`].
+//! Nothing else makes a [`SanitizedTrace`](super::SanitizedTrace).
 
 mod assignment;
 mod automaton;
@@ -18,17 +18,17 @@ mod headers;
 mod keys;
 mod numbers;
 mod pem;
-mod sanitized_trace;
 mod sanitizer;
 mod scan;
 mod services;
 mod settings;
 mod shape;
 mod tokens;
+mod traces;
 mod url;
 mod value;
 
 pub use self::finding::Counts;
-pub use self::sanitized_trace::{MAX_TRACE_BYTES, SanitizedTrace};
 pub use self::sanitizer::{MAX_STRING_BYTES, Report, Sanitizer};
 pub use self::settings::{RuleFile, Rules, SanitizeFile};
+pub use self::traces::MAX_TRACE_BYTES;

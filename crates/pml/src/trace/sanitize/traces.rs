@@ -7,6 +7,7 @@ use pml_wire::{
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::{
+    super::{SanitizedHead, SanitizedTrace, TraceHead},
     finding::{Kind, TRUNCATED},
     sanitizer::{Report, Sanitizer},
 };
@@ -16,24 +17,6 @@ pub const MAX_TRACE_BYTES: usize = 1_000_000;
 /// Most entries of `metadata.truncated`; the last one then says how many bytes the others had.
 const MAX_TRUNCATED: usize = 1000;
 
-/// A trace without secrets and personal data, of bounded size. Only the sanitizer makes one.
-#[derive(Clone, Debug)]
-pub struct SanitizedTrace {
-    trace: Trace,
-    json: String,
-}
-
-impl SanitizedTrace {
-    pub fn trace(&self) -> &Trace {
-        &self.trace
-    }
-
-    /// The trace as JSON, on one line.
-    pub fn json(&self) -> &str {
-        &self.json
-    }
-}
-
 impl Sanitizer {
     /// Removes secrets and personal data from every text of a trace, cuts long strings, and then whole values, the largest
     /// first, until the trace is no larger than [`MAX_TRACE_BYTES`]. What was cut is in `metadata.truncated`.
@@ -42,9 +25,23 @@ impl Sanitizer {
         let mut trace = cleaner.trace(trace);
         trace.metadata.truncated.append(&mut cleaner.truncated);
         fit(&mut trace);
-        let json =
-            serde_json::to_string(&trace).expect("a trace has only string keys and finite numbers, or null for others");
-        SanitizedTrace { trace, json }
+        SanitizedTrace::new(trace)
+    }
+
+    /// Removes secrets and personal data from what is known of an execution that begins.
+    pub fn head(&self, head: TraceHead) -> SanitizedHead {
+        let mut cleaner = Cleaner { sanitizer: self, truncated: Vec::new() };
+        let TraceHead { trace_id, parent_trace_id, entry, timestamp, intent, caller, client, code_hash } = head;
+        SanitizedHead::new(TraceHead {
+            trace_id,
+            parent_trace_id,
+            entry,
+            timestamp,
+            intent: intent.map(|intent| cleaner.text("/intent", intent)),
+            caller: cleaner.text("/caller", caller),
+            client: client.map(|client| cleaner.client(client)),
+            code_hash: code_hash.map(|hash| cleaner.text("/codeHash", hash)),
+        })
     }
 }
 
@@ -90,10 +87,7 @@ impl Cleaner<'_> {
             entry,
             intent: intent.map(|intent| self.text("/intent", intent)),
             caller: self.text("/caller", caller),
-            client: client.map(|Client { name, version }| Client {
-                name: self.text("/client/name", name),
-                version: version.map(|version| self.text("/client/version", version)),
-            }),
+            client: client.map(|client| self.client(client)),
             success,
             error_message: error_message.map(|message| self.text("/errorMessage", message)),
             error_code: error_code.map(|code| self.text("/errorCode", code)),
@@ -117,6 +111,11 @@ impl Cleaner<'_> {
                 era: era.map(|era| self.text("/metadata/era", era)),
             },
         }
+    }
+
+    fn client(&mut self, Client { name, version }: Client) -> Client {
+        let version = version.map(|version| self.text("/client/version", version));
+        Client { name: self.text("/client/name", name), version }
     }
 
     fn numbered<T>(&mut self, path: &str, all: Vec<T>, clean: impl Fn(&mut Self, &str, T) -> T) -> Vec<T> {

@@ -1,0 +1,215 @@
+//! `pml trace list`.
+
+use std::{
+    io::{self, Write},
+    path::Path,
+    time::Duration,
+};
+
+use pml_wire::{
+    ExecutionId,
+    trace::{Entry, Timestamp},
+};
+use serde_json::{Value, json};
+
+use super::{
+    super::print,
+    command::{Selection, Stop, open, say_none},
+    moment,
+};
+use crate::{
+    config::Config,
+    shown::visible,
+    trace::{
+        TraceHead,
+        store::{Cursor, Reading, Store, Summary},
+    },
+};
+
+/// How often new traces are looked for.
+const POLL: Duration = Duration::from_millis(300);
+/// Traces that are read at once.
+const PAGE: usize = 500;
+/// So much of an id tells executions apart unless they began in the same millisecond.
+const SHORT_ID: usize = 18;
+
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Args {
+    #[command(flatten)]
+    selection: Selection,
+
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    limit: usize,
+
+    /// Go on, and print new traces as they are stored
+    #[arg(long)]
+    follow: bool,
+
+    /// Print JSON instead of text; with --follow, one object per line
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(args: &Args, config: &Config, data_dir: &Path) -> Result<(), Stop> {
+    let filter = args.selection.filter()?;
+    let mut store = open(config, data_dir).await;
+    let mut end = Cursor::default();
+    if let Some(store) = &store {
+        let (mut traces, mut reading) = (Vec::new(), Reading::Newest);
+        let mut has_more = args.limit == 0;
+        while traces.len() < args.limit {
+            let page = store.list(filter.clone(), reading, PAGE.min(args.limit - traces.len())).await?;
+            if reading == Reading::Newest {
+                end = page.end;
+            }
+            traces.extend(page.traces);
+            has_more = page.next.is_some();
+            match page.next {
+                Some(next) => reading = Reading::Before(next),
+                None => break,
+            }
+        }
+        // Nothing is known yet of what it will have called, or whether it fails.
+        let is_told = !filter.failed && filter.tool.is_none() && filter.client.is_none() && filter.intent.is_none();
+        let mut running = store.running().await?;
+        running.retain(|head| is_told && filter.since.is_none_or(|since| head.timestamp >= since));
+        match (args.json, args.follow) {
+            (true, false) => {
+                let rows: Vec<_> = traces.iter().map(to_json).collect();
+                print::json(&json!({"traces": rows, "running": running, "more": has_more}))?;
+            }
+            (true, true) => traces.iter().rev().try_for_each(|trace| print::json(&to_json(trace)))?,
+            // What comes is printed below.
+            (false, true) => table(&running, traces.iter().rev())?,
+            (false, false) => table(&running, traces.iter())?,
+        }
+        if traces.is_empty() && running.is_empty() && !args.follow {
+            let _ = writeln!(io::stderr(), "no trace is like that");
+        } else if has_more && !args.follow {
+            let _ = writeln!(io::stderr(), "there are more; --limit shows more of them");
+        }
+    } else if !args.follow {
+        say_none(config);
+        if args.json {
+            print::json(&json!({"traces": [], "running": [], "more": false}))?;
+        }
+        return Ok(());
+    }
+    while args.follow {
+        tokio::time::sleep(POLL).await;
+        if store.is_none() {
+            store = open(config, data_dir).await;
+        }
+        let Some(store) = &store else { continue };
+        let page = store.list(filter.clone(), Reading::StoredAfter(end), PAGE).await?;
+        end = page.end;
+        match args.json {
+            true => page.traces.iter().try_for_each(|trace| print::json(&to_json(trace)))?,
+            false => rows(&mut io::stdout().lock(), page.traces.iter())?,
+        }
+    }
+    Ok(())
+}
+
+fn table<'a>(running: &[TraceHead], traces: impl ExactSizeIterator<Item = &'a Summary>) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    if running.is_empty() && traces.len() == 0 {
+        return Ok(());
+    }
+    let began = format!("BEGAN ({})", moment::offset(Timestamp(crate::events::now_millis())));
+    let client = "CLIENT";
+    writeln!(stdout, "{:<SHORT_ID$}  {began:<19}  {:>8}  {:<11}  {client:<14}  CALLS  WHAT", "ID", "TOOK", "STATE")?;
+    for head in running {
+        let client = head.client.as_ref().map_or(head.caller.as_str(), |client| client.name.as_str());
+        let what = head.intent.as_deref().unwrap_or_default();
+        row(&mut stdout, head.trace_id, head.timestamp, "", "running", client, "", what)?;
+    }
+    rows(&mut stdout, traces)
+}
+
+fn rows<'a>(out: &mut impl Write, traces: impl Iterator<Item = &'a Summary>) -> io::Result<()> {
+    for trace in traces {
+        let took = if trace.is_interrupted { String::new() } else { print::duration(millis(trace.duration_ms)) };
+        let client = trace.client.as_deref().unwrap_or(&trace.caller);
+        row(out, trace.id, trace.timestamp, &took, state(trace), client, &trace.tasks.to_string(), &what(trace))?;
+    }
+    out.flush()
+}
+
+#[expect(clippy::too_many_arguments, reason = "the columns of a table")]
+fn row(
+    out: &mut impl Write,
+    id: ExecutionId,
+    began: Timestamp,
+    took: &str,
+    state: &str,
+    client: &str,
+    calls: &str,
+    what: &str,
+) -> io::Result<()> {
+    let id = id.to_string();
+    let (began, client) = (moment::local(began), one_line(client, 14));
+    let what = one_line(what, 200);
+    let line = format!(
+        "{:<SHORT_ID$}  {began:<19}  {took:>8}  {state:<11}  {client:<14}  {calls:>5}  {what}",
+        &id[..SHORT_ID]
+    );
+    writeln!(out, "{}", line.trim_end())
+}
+
+fn state(trace: &Summary) -> &'static str {
+    match (trace.success, trace.is_interrupted) {
+        (_, true) => "interrupted",
+        (true, _) => "ok",
+        (false, _) => "failed",
+    }
+}
+
+/// The intent, the tools, and the code of the error.
+fn what(trace: &Summary) -> String {
+    let tool = |(tool, times): &(String, u64)| match times {
+        1 => tool.clone(),
+        times => format!("{tool} ×{times}"),
+    };
+    let mut tools: Vec<_> = trace.tools.iter().map(tool).collect();
+    let named: u64 = trace.tools.iter().map(|(_, times)| times).sum();
+    if named < trace.tasks {
+        tools.push("…".to_owned());
+    }
+    let mut parts = Vec::new();
+    if let Some(code) = trace.error_code.as_deref().filter(|_| !trace.is_interrupted) {
+        parts.push(format!("[{code}]"));
+    }
+    if trace.entry == Entry::Passthrough {
+        parts.push("direct:".to_owned());
+    }
+    parts.extend(trace.intent.clone());
+    if !tools.is_empty() {
+        let tools = tools.join(", ");
+        parts.push(if trace.intent.is_some() { format!("({tools})") } else { tools });
+    }
+    parts.join(" ")
+}
+
+/// A text of others in a table: one line, no longer than `most` characters, nothing hidden.
+pub(super) fn one_line(text: &str, most: usize) -> String {
+    let line = visible(text).replace(['\n', '\t'], " ");
+    match line.char_indices().nth(most) {
+        Some(_) => line.chars().take(most - 1).chain(['…']).collect(),
+        None => line,
+    }
+}
+
+pub(super) fn millis(duration_ms: f64) -> Duration {
+    Duration::try_from_secs_f64(duration_ms / 1e3).unwrap_or_default()
+}
+
+fn to_json(trace: &Summary) -> Value {
+    let tools: Vec<_> = trace.tools.iter().map(|(tool, calls)| json!({"tool": tool, "calls": calls})).collect();
+    json!({
+        "traceId": trace.id, "parentTraceId": trace.parent, "timestamp": trace.timestamp, "durationMs": trace.duration_ms,
+        "success": trace.success, "interrupted": trace.is_interrupted, "errorCode": trace.error_code, "entry": trace.entry,
+        "caller": trace.caller, "client": trace.client, "intent": trace.intent, "tasks": trace.tasks, "tools": tools,
+    })
+}

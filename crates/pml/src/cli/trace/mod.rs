@@ -1,0 +1,14 @@
+//! `pml trace`: what agents did.
+
+mod command;
+mod delete;
+mod export;
+mod health;
+mod list;
+mod moment;
+mod show;
+mod stats;
+mod waterfall;
+
+pub(super) use self::command::{What, run};
+pub(super) use self::health::check;

@@ -1,0 +1,46 @@
+//! Types that say that a text has passed the sanitizer.
+//!
+//! **Invariant:** a value of these types holds nothing that the sanitizer would remove. Their constructors are visible in
+//! `crate::trace` only: the sanitizer makes them, and the store makes them of what it has stored.
+
+use pml_wire::trace::Trace;
+
+use super::TraceHead;
+
+/// A trace without secrets.
+#[derive(Clone, Debug)]
+pub struct SanitizedTrace(Trace);
+
+/// What is known of an execution that has only begun, without secrets.
+#[derive(Clone, Debug)]
+pub struct SanitizedHead(TraceHead);
+
+impl SanitizedTrace {
+    /// Only for a trace that has passed the sanitizer.
+    pub(in crate::trace) fn new(trace: Trace) -> SanitizedTrace {
+        SanitizedTrace(trace)
+    }
+
+    pub fn get(&self) -> &Trace {
+        &self.0
+    }
+
+    pub fn into_inner(self) -> Trace {
+        self.0
+    }
+}
+
+impl SanitizedHead {
+    /// Only for a head whose texts have passed the sanitizer.
+    pub(in crate::trace) fn new(head: TraceHead) -> SanitizedHead {
+        SanitizedHead(head)
+    }
+
+    pub fn get(&self) -> &TraceHead {
+        &self.0
+    }
+
+    pub(in crate::trace) fn into_inner(self) -> TraceHead {
+        self.0
+    }
+}

@@ -1,0 +1,289 @@
+//! What callers need of a store of traces, whatever keeps them.
+
+use std::{error, fmt, str::FromStr};
+
+use futures_util::future::BoxFuture;
+use pml_wire::{
+    ErrorCode, ExecutionId,
+    trace::{Entry, Timestamp},
+};
+
+use super::{Health, Receipt, State};
+use crate::{
+    error::Error,
+    trace::{SanitizedHead, SanitizedTrace, TraceHead},
+};
+
+/// The result of asking a store.
+pub type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+
+/// A store of traces.
+///
+/// [`begin`](Store::begin) and [`submit`](Store::submit) return at once. Everything else may take as long as the disk or
+/// the network does.
+pub trait Store: fmt::Debug + Send + Sync {
+    /// Stores that an execution has begun. If its process dies before [`submit`](Store::submit), the head becomes an
+    /// interrupted trace.
+    fn begin(&self, head: SanitizedHead) -> Receipt;
+
+    /// Stores the trace of an execution that has ended. The same trace twice is stored once.
+    fn submit(&self, trace: SanitizedTrace) -> Receipt;
+
+    fn by_id(&self, id: ExecutionId) -> Answer<'_, Option<SanitizedTrace>>;
+
+    /// Finds the trace whose id begins with `prefix`.
+    fn find(&self, prefix: &str) -> Answer<'_, Found>;
+
+    /// Summaries of the traces that `filter` lets through, at most `limit`.
+    fn list(&self, filter: Filter, reading: Reading, limit: usize) -> Answer<'_, Page>;
+
+    /// Executions that have begun and not ended, newest first.
+    fn running(&self) -> Answer<'_, Vec<TraceHead>>;
+
+    /// Numbers about the traces that `filter` lets through.
+    fn stats(&self, filter: Filter) -> Answer<'_, Stats>;
+
+    /// Deletes traces, and says how many.
+    fn delete(&self, what: Deletion) -> Answer<'_, u64>;
+
+    /// Deletes what is older, or more, than is to be kept; says how many. The store also does this by itself.
+    fn retain(&self) -> Answer<'_, u64>;
+
+    /// Traces that no hub has acknowledged, those of earlier executions first, so that a parent comes before its children.
+    fn unsent(&self, limit: usize) -> Answer<'_, Vec<Outgoing>>;
+
+    /// A hub has these.
+    fn acknowledge(&self, ids: Vec<ExecutionId>) -> Answer<'_, u64>;
+
+    /// Sending these has failed for now.
+    fn note_failure(&self, ids: Vec<ExecutionId>, reason: &str) -> Answer<'_, u64>;
+
+    /// No hub will ever take these.
+    fn bury(&self, ids: Vec<ExecutionId>, reason: &str) -> Answer<'_, u64>;
+
+    /// What was buried is unsent again.
+    fn requeue(&self) -> Answer<'_, u64>;
+
+    /// How much there is to learn from each, from 0 to 1.
+    fn set_priorities(&self, priorities: Vec<(ExecutionId, f64)>) -> Answer<'_, u64>;
+
+    /// Draws up to `count` different traces, each with a chance in proportion to its priority to the power of `exponent`.
+    /// The same `seed` draws the same of the same traces.
+    fn sample(&self, count: usize, exponent: f64, seed: u64) -> Answer<'_, Vec<Sampled>>;
+
+    fn health(&self) -> Health;
+}
+
+/// What became of a trace that was submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Commit {
+    Stored,
+    /// It was there already.
+    Duplicate,
+    /// Another trace of the same id was there already, and stays.
+    Conflict,
+}
+
+/// Which traces. The default lets all through.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Only executions that did not succeed.
+    pub failed: bool,
+    /// Only executions with a task of a tool whose id matches; `*` stands for anything, `?` for one character.
+    pub tool: Option<String>,
+    /// Only executions that began then or later.
+    pub since: Option<Timestamp>,
+    /// Only executions that began earlier.
+    pub before: Option<Timestamp>,
+    /// Only executions of a client or a caller whose name contains this, in upper or lower case.
+    pub client: Option<String>,
+    /// Only executions whose intent contains this, in upper or lower case.
+    pub intent: Option<String>,
+}
+
+/// In which order traces are listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reading {
+    /// From the execution that began last.
+    #[default]
+    Newest,
+    /// Executions that began before those of an earlier page.
+    Before(Cursor),
+    /// Executions that were stored after those of an earlier page, in the order in which they were stored.
+    StoredAfter(Cursor),
+}
+
+/// A place in a list of traces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
+    pub(super) began: i64,
+    pub(super) number: i64,
+}
+
+/// A part of a list of traces.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    pub traces: Vec<Summary>,
+    /// Where the next part begins; `None` if there is none.
+    pub next: Option<Cursor>,
+    /// Behind every trace that was stored when this page was read: for [`Reading::StoredAfter`].
+    pub end: Cursor,
+}
+
+/// A trace in a list.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    pub id: ExecutionId,
+    pub parent: Option<ExecutionId>,
+    pub timestamp: Timestamp,
+    pub duration_ms: f64,
+    pub success: bool,
+    pub is_interrupted: bool,
+    pub error_code: Option<String>,
+    pub entry: Entry,
+    pub caller: String,
+    pub client: Option<String>,
+    pub intent: Option<String>,
+    pub tasks: u64,
+    /// The tools of its first tasks, each once, with how often it was used.
+    pub tools: Vec<(String, u64)>,
+}
+
+/// What was found by the beginning of an id.
+#[derive(Clone, Debug, Default)]
+pub enum Found {
+    #[default]
+    Nothing,
+    One(ExecutionId),
+    /// Some of those that begin so.
+    Several(Vec<ExecutionId>),
+}
+
+/// Which traces to delete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deletion {
+    One(ExecutionId),
+    /// Executions that began before.
+    Before(Timestamp),
+    All,
+}
+
+/// A trace on its way to a hub.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    pub trace: SanitizedTrace,
+    /// How often sending it has failed.
+    pub attempts: u32,
+}
+
+/// A trace that was drawn.
+#[derive(Clone, Debug)]
+pub struct Sampled {
+    pub trace: SanitizedTrace,
+    pub priority: f64,
+    /// The chance of this trace in one draw among all.
+    pub probability: f64,
+}
+
+/// Numbers about traces.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stats {
+    pub traces: u64,
+    pub failed: u64,
+    pub interrupted: u64,
+    /// When the first and the last of them began.
+    pub first: Option<Timestamp>,
+    pub last: Option<Timestamp>,
+    /// Size of the results of calls within programs of clients.
+    pub intermediate_bytes: u64,
+    /// Size of what those programs returned; of each at most the size of its results, since it may compute more.
+    pub answer_bytes: u64,
+    /// By tool, the most used first.
+    pub tools: Vec<ToolStats>,
+    /// By reason, what was lost or late, of all processes and times.
+    pub counts: Vec<(String, u64)>,
+    /// Size of the database.
+    pub stored_bytes: u64,
+    /// Not acknowledged by a hub, and refused by it for good.
+    pub unsent: u64,
+    pub dead: u64,
+}
+
+/// Bytes of JSON that make a token, roughly.
+const TOKEN_BYTES: u64 = 4;
+
+impl Stats {
+    /// An estimate of how many tokens of results stayed out of the context of models.
+    pub fn tokens_kept_out(&self) -> u64 {
+        self.intermediate_bytes.saturating_sub(self.answer_bytes) / TOKEN_BYTES
+    }
+}
+
+/// Numbers about one tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolStats {
+    pub tool: String,
+    pub calls: u64,
+    pub failed: u64,
+    pub p50_ms: f64,
+    pub p95_ms: f64,
+    /// Size of its results.
+    pub result_bytes: u64,
+}
+
+/// Why a store did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Traces cannot be stored at the moment.
+    #[error("{0}")]
+    Unavailable(State),
+    #[error("the stored traces cannot be {doing}: {source}")]
+    Failed { doing: &'static str, source: Box<dyn error::Error + Send + Sync> },
+    /// A stored trace is not what was stored.
+    #[error("the stored trace {id} is damaged: {why}")]
+    Damaged { id: ExecutionId, why: String },
+}
+
+impl StoreError {
+    pub(super) fn reading(source: impl Into<Box<dyn error::Error + Send + Sync>>) -> StoreError {
+        StoreError::Failed { doing: "read", source: source.into() }
+    }
+
+    pub(super) fn writing(source: impl Into<Box<dyn error::Error + Send + Sync>>) -> StoreError {
+        StoreError::Failed { doing: "changed", source: source.into() }
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(err: StoreError) -> Error {
+        let error = Error::new(ErrorCode::TraceStoreFailed, err.to_string());
+        let error = match &err {
+            StoreError::Unavailable(state) => match state.hint() {
+                Some(hint) => error.with_hint(hint),
+                None => error,
+            },
+            StoreError::Failed { .. } | StoreError::Damaged { .. } => error.with_hint("`pml doctor traces` says more"),
+        };
+        error.caused_by(err)
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.began, self.number)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Cursor, String> {
+        let wrong = || format!("`{text}` is no place in a list of traces");
+        // Moments are counted from 1970, so the first minus is the one between.
+        let (began, number) = text.split_once('-').ok_or_else(wrong)?;
+        match (began.parse(), number.parse()) {
+            (Ok(began), Ok(number)) => Ok(Cursor { began, number }),
+            _ => Err(wrong()),
+        }
+    }
+}

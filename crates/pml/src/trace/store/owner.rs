@@ -1,0 +1,78 @@
+//! Which process runs an execution, and whether it is still alive.
+//!
+//! A process that runs executions holds the lock of a file of its own. The kernel gives the lock back when the process
+//! ends, however it ends, also in another container that shares the folder. A process id would not do: ids are used again,
+//! and mean something else in another namespace.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::fs::MetadataExt,
+    path::PathBuf,
+};
+
+use super::place::Place;
+use crate::files;
+
+/// How often a new owner is tried.
+const TRIES: u32 = 5;
+
+/// This process, as the owner of the executions that it runs.
+#[derive(Debug)]
+pub(super) struct Owner {
+    pub(super) id: i64,
+    path: PathBuf,
+    /// Locked for as long as this lives.
+    _file: File,
+}
+
+impl Owner {
+    pub(super) fn new(place: &Place) -> io::Result<Owner> {
+        for _ in 0..TRIES {
+            let mut bytes = [0; 8];
+            getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+            // Not negative, so that it looks the same everywhere.
+            let id = i64::from_le_bytes(bytes) & i64::MAX;
+            let path = place.owner_path(id);
+            let file = files::append(&path)?;
+            // Whoever looks for the dead may have found the file before it was locked, and have removed it.
+            let is_ours =
+                || fs::metadata(&path).is_ok_and(|now| file.metadata().is_ok_and(|own| own.ino() == now.ino()));
+            if file.try_lock().is_ok() && is_ours() {
+                return Ok(Owner { id, path, _file: file });
+            }
+        }
+        Err(io::Error::other("no file of this process can be locked"))
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// An owner whose process has ended.
+#[derive(Debug)]
+pub(super) struct Dead {
+    path: PathBuf,
+    /// Locked, so that nobody takes the file for a new owner's.
+    _file: Option<File>,
+}
+
+impl Dead {
+    /// Has the process of this owner ended? If that cannot be known, it has not.
+    pub(super) fn find(place: &Place, id: i64) -> Option<Dead> {
+        let path = place.owner_path(id);
+        match File::open(&path) {
+            Ok(file) => file.try_lock().is_ok().then(|| Dead { path, _file: Some(file) }),
+            Err(err) if err.kind() == io::ErrorKind::NotFound => Some(Dead { path, _file: None }),
+            Err(_) => None,
+        }
+    }
+
+    /// Removes what is left of it.
+    pub(super) fn forget(self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}

@@ -1,0 +1,312 @@
+//! Questions to the database.
+
+use pml_wire::{
+    ExecutionId,
+    trace::{Timestamp, Trace},
+};
+use rusqlite::{Connection, OptionalExtension, Row, functions::FunctionFlags, named_params, types::Value};
+
+use super::{
+    Cursor, Filter, Found, Page, Reading, Stats, StoreError, Summary, ToolStats, body,
+    row::{entry_of, millis},
+};
+use crate::trace::TraceHead;
+
+/// Most tools that a summary names.
+const SUMMARY_TOOLS: i64 = 4;
+/// Most ids that are named where one was meant.
+const SEVERAL: i64 = 5;
+
+const BODY: &str = "trace.id, body.size, body.zstd, code.size, code.zstd
+    FROM trace LEFT JOIN body USING (seq) LEFT JOIN code ON code.id = trace.code";
+
+/// Functions of ours that queries use.
+pub(super) fn add_functions(db: &Connection) -> rusqlite::Result<()> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    // SQLite's own `lower` knows only ASCII.
+    db.create_scalar_function("has_text", 2, flags, |context| {
+        let text = context.get_raw(0).as_str_or_null()?.unwrap_or_default().to_lowercase();
+        let part = context.get_raw(1).as_str_or_null()?.unwrap_or_default().to_lowercase();
+        Ok(text.contains(&part))
+    })
+}
+
+pub(super) fn by_id(db: &Connection, id: ExecutionId) -> Result<Option<Trace>, StoreError> {
+    let mut statement =
+        db.prepare_cached(&format!("SELECT {BODY} WHERE trace.id = ?1")).map_err(StoreError::reading)?;
+    let found = statement.query_row([id.as_bytes()], Stored::read).optional().map_err(StoreError::reading)?;
+    found.map(Stored::trace).transpose()
+}
+
+/// A trace as it lies in the database.
+pub(super) struct Stored {
+    id: ExecutionId,
+    body: Option<(i64, Vec<u8>)>,
+    code: Option<(i64, Vec<u8>)>,
+}
+
+impl Stored {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Stored> {
+        let pair = |at: usize| -> rusqlite::Result<Option<(i64, Vec<u8>)>> {
+            Ok(row.get::<_, Option<i64>>(at)?.zip(row.get::<_, Option<Vec<u8>>>(at + 1)?))
+        };
+        Ok(Stored { id: ExecutionId::from_bytes(row.get(0)?), body: pair(1)?, code: pair(3)? })
+    }
+
+    fn trace(self) -> Result<Trace, StoreError> {
+        let id = self.id;
+        let damaged = |why: String| StoreError::Damaged { id, why };
+        let (size, zstd) = self.body.ok_or_else(|| damaged("it has no body".to_owned()))?;
+        let text = body::decode(size, &zstd).map_err(|err| damaged(err.to_string()))?;
+        let mut trace: Trace = serde_json::from_str(&text).map_err(|err| damaged(err.to_string()))?;
+        if let Some((size, zstd)) = self.code {
+            trace.code = Some(body::decode(size, &zstd).map_err(|err| damaged(err.to_string()))?);
+        }
+        Ok(trace)
+    }
+}
+
+/// The trace whose id begins with this, with or without hyphens.
+pub(super) fn find(db: &Connection, prefix: &str) -> rusqlite::Result<Found> {
+    let digits: String = prefix.chars().filter(|c| *c != '-').collect();
+    if digits.is_empty() || digits.len() > 32 || !digits.chars().all(|c| c.is_ascii_hexdigit()) {
+        return Ok(Found::Nothing);
+    }
+    let bound = |filler: &str| -> [u8; 16] {
+        let whole = format!("{digits}{}", filler.repeat(32 - digits.len()));
+        u128::from_str_radix(&whole, 16).unwrap_or_default().to_be_bytes()
+    };
+    let mut statement = db.prepare_cached("SELECT id FROM trace WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3")?;
+    let ids = statement.query_map((bound("0"), bound("f"), SEVERAL), |row| row.get(0).map(ExecutionId::from_bytes))?;
+    let ids = ids.collect::<rusqlite::Result<Vec<_>>>()?;
+    Ok(match ids[..] {
+        [] => Found::Nothing,
+        [id] => Found::One(id),
+        _ => Found::Several(ids),
+    })
+}
+
+/// The conditions of a filter, for `trace`.
+const CONDITIONS: &str = "
+    (:failed = 0 OR trace.success = 0)
+    AND (:since IS NULL OR trace.ts >= :since)
+    AND (:before IS NULL OR trace.ts < :before)
+    AND (:client IS NULL OR has_text(trace.client, :client) OR has_text(trace.caller, :client))
+    AND (:intent IS NULL OR has_text(trace.intent, :intent))
+    AND (:tool IS NULL OR EXISTS (SELECT 1 FROM task WHERE task.trace = trace.seq
+         AND task.tool IN (SELECT id FROM tool WHERE name GLOB :tool)))";
+
+struct Conditions {
+    failed: bool,
+    since: Option<i64>,
+    before: Option<i64>,
+    client: Option<String>,
+    intent: Option<String>,
+    tool: Option<String>,
+}
+
+impl Conditions {
+    fn of(filter: &Filter) -> Conditions {
+        let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        Conditions {
+            failed: filter.failed,
+            since: filter.since.map(millis),
+            before: filter.before.map(millis),
+            client: given(&filter.client),
+            intent: given(&filter.intent),
+            // A bracket is a bracket, not a class of characters.
+            tool: given(&filter.tool).map(|pattern| pattern.replace('[', "[[]")),
+        }
+    }
+}
+
+pub(super) fn list(db: &Connection, filter: &Filter, reading: Reading, limit: usize) -> rusqlite::Result<Page> {
+    // A transaction, so that the end that is returned is that of what was read.
+    let transaction = db.unchecked_transaction()?;
+    let last = transaction.query_row("SELECT coalesce(max(seq), 0) FROM trace", [], |row| row.get(0))?;
+    let (place, order, cursor) = match reading {
+        Reading::Newest => {
+            ("seq <= :number AND ts <= :began", "ts DESC, seq DESC", Cursor { began: i64::MAX, number: i64::MAX })
+        }
+        Reading::Before(cursor) => ("(ts, seq) < (:began, :number)", "ts DESC, seq DESC", cursor),
+        Reading::StoredAfter(cursor) => ("seq > :number AND :began NOTNULL", "seq", cursor),
+    };
+    let sql = format!(
+        "SELECT seq, id, parent, ts, duration_ms, success, interrupted, error_code, entry, caller, client, intent, tasks
+         FROM trace WHERE {place} AND {CONDITIONS} ORDER BY {order} LIMIT :limit"
+    );
+    let Conditions { failed, since, before, client, intent, tool } = Conditions::of(filter);
+    let mut statement = transaction.prepare_cached(&sql)?;
+    let one_more = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
+    let rows = statement.query_map(
+        named_params! {
+            ":failed": failed, ":since": since, ":before": before, ":client": client, ":intent": intent, ":tool": tool,
+            ":began": cursor.began, ":number": cursor.number, ":limit": one_more,
+        },
+        |row| Ok((row.get::<_, i64>(0)?, summary(row)?)),
+    )?;
+    let mut rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+    let has_more = rows.len() > limit;
+    rows.truncate(limit);
+    for (seq, summary) in &mut rows {
+        summary.tools = tools(&transaction, *seq)?;
+    }
+    let place = |(seq, summary): &(i64, Summary)| Cursor { began: millis(summary.timestamp), number: *seq };
+    let next = rows.last().filter(|_| has_more).map(place);
+    let end = match reading {
+        // What was not read yet must not be passed over.
+        Reading::StoredAfter(_) if has_more => next.unwrap_or(cursor),
+        Reading::StoredAfter(_) => Cursor { began: 0, number: i64::max(last, cursor.number) },
+        _ => Cursor { began: 0, number: last },
+    };
+    Ok(Page { traces: rows.into_iter().map(|(_, summary)| summary).collect(), next, end })
+}
+
+fn summary(row: &Row<'_>) -> rusqlite::Result<Summary> {
+    Ok(Summary {
+        id: ExecutionId::from_bytes(row.get(1)?),
+        parent: row.get::<_, Option<[u8; 16]>>(2)?.map(ExecutionId::from_bytes),
+        timestamp: moment(row.get(3)?),
+        duration_ms: row.get(4)?,
+        success: row.get(5)?,
+        is_interrupted: row.get(6)?,
+        error_code: row.get(7)?,
+        entry: entry_of(&row.get::<_, String>(8)?),
+        caller: row.get(9)?,
+        client: row.get(10)?,
+        intent: row.get(11)?,
+        tasks: count(row, 12)?,
+        tools: Vec::new(),
+    })
+}
+
+fn tools(db: &Connection, seq: i64) -> rusqlite::Result<Vec<(String, u64)>> {
+    let mut statement = db.prepare_cached(
+        "SELECT name, count(*) FROM task JOIN tool ON tool.id = task.tool WHERE trace = ?1
+         GROUP BY task.tool ORDER BY min(n) LIMIT ?2",
+    )?;
+    let rows = statement.query_map((seq, SUMMARY_TOOLS), |row| Ok((row.get(0)?, count(row, 1)?)))?;
+    rows.collect()
+}
+
+pub(super) fn running(db: &Connection) -> rusqlite::Result<Vec<TraceHead>> {
+    let mut statement = db.prepare_cached("SELECT head FROM running ORDER BY ts DESC LIMIT 1000")?;
+    let heads = statement.query_map([], |row| row.get::<_, String>(0))?.collect::<rusqlite::Result<Vec<_>>>()?;
+    Ok(heads.iter().filter_map(|head| serde_json::from_str(head).ok()).collect())
+}
+
+pub(super) fn stats(db: &Connection, filter: &Filter) -> rusqlite::Result<Stats> {
+    let transaction = db.unchecked_transaction()?;
+    let Conditions { failed, since, before, client, intent, tool } = Conditions::of(filter);
+    let params = named_params! {
+        ":failed": failed, ":since": since, ":before": before, ":client": client, ":intent": intent, ":tool": tool,
+    };
+    let sql = format!(
+        "SELECT count(*), coalesce(sum(success = 0), 0), coalesce(sum(interrupted), 0), min(ts), max(ts),
+         coalesce(sum(task_bytes), 0), coalesce(sum(min(answer_bytes, task_bytes)), 0) FROM trace WHERE {CONDITIONS}"
+    );
+    let mut stats = transaction.prepare_cached(&sql)?.query_row(params, |row| {
+        Ok(Stats {
+            traces: count(row, 0)?,
+            failed: count(row, 1)?,
+            interrupted: count(row, 2)?,
+            first: row.get::<_, Option<i64>>(3)?.map(moment),
+            last: row.get::<_, Option<i64>>(4)?.map(moment),
+            intermediate_bytes: count(row, 5)?,
+            answer_bytes: count(row, 6)?,
+            ..Stats::default()
+        })
+    })?;
+    // Of a filter by tool, the tools that match, not the others of the same traces.
+    let sql = format!(
+        "WITH used AS (
+           SELECT task.tool AS number, task.success AS good, task.duration_ms AS took, result_bytes,
+             row_number() OVER (PARTITION BY task.tool ORDER BY task.duration_ms) AS place,
+             count(*) OVER (PARTITION BY task.tool) AS total
+           FROM task JOIN trace ON trace.seq = task.trace
+           WHERE (:tool IS NULL OR task.tool IN (SELECT id FROM tool WHERE name GLOB :tool)) AND {CONDITIONS}
+         )
+         SELECT name, total, sum(good = 0),
+           max(CASE WHEN place = (total + 1) / 2 THEN took END), max(CASE WHEN place = (total * 95 + 99) / 100 THEN took END),
+           sum(result_bytes)
+         FROM used JOIN tool ON tool.id = used.number GROUP BY number ORDER BY total DESC, name"
+    );
+    let mut statement = transaction.prepare_cached(&sql)?;
+    let rows = statement.query_map(params, |row| {
+        Ok(ToolStats {
+            tool: row.get(0)?,
+            calls: count(row, 1)?,
+            failed: count(row, 2)?,
+            p50_ms: row.get::<_, Option<f64>>(3)?.unwrap_or_default(),
+            p95_ms: row.get::<_, Option<f64>>(4)?.unwrap_or_default(),
+            result_bytes: count(row, 5)?,
+        })
+    })?;
+    stats.tools = rows.collect::<rusqlite::Result<_>>()?;
+    let mut statement = transaction.prepare_cached("SELECT what, n FROM count ORDER BY what")?;
+    stats.counts =
+        statement.query_map([], |row| Ok((row.get(0)?, count(row, 1)?)))?.collect::<rusqlite::Result<_>>()?;
+    stats.stored_bytes = used_bytes(&transaction)?;
+    let outbox = |state: i64| {
+        transaction.query_row("SELECT count(*) FROM trace WHERE outbox = ?1", [state], |row| count(row, 0))
+    };
+    (stats.unsent, stats.dead) = (outbox(0)?, outbox(2)?);
+    Ok(stats)
+}
+
+/// The size of the database without pages that are free.
+pub(super) fn used_bytes(db: &Connection) -> rusqlite::Result<u64> {
+    let pragma = |name: &str| db.query_row(&format!("PRAGMA {name}"), [], |row| count(row, 0));
+    Ok(pragma("page_count")?.saturating_sub(pragma("freelist_count")?) * pragma("page_size")?)
+}
+
+/// Unsent traces, with how often sending each has failed.
+pub(super) fn unsent(db: &Connection, limit: usize) -> Result<Vec<(Trace, u32)>, StoreError> {
+    let sql = format!("SELECT {BODY} WHERE outbox = 0 ORDER BY ts, trace.seq LIMIT ?1");
+    let attempts = sql.replacen("code.zstd", "code.zstd, attempts", 1);
+    let mut statement = db.prepare_cached(&attempts).map_err(StoreError::reading)?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows =
+        statement.query_map([limit], |row| Ok((Stored::read(row)?, row.get(5)?))).map_err(StoreError::reading)?;
+    rows.map(|row| {
+        let (stored, attempts) = row.map_err(StoreError::reading)?;
+        Ok((stored.trace()?, attempts))
+    })
+    .collect()
+}
+
+/// Numbers and priorities of all traces.
+pub(super) fn priorities(db: &Connection, mut visit: impl FnMut(i64, f64)) -> rusqlite::Result<()> {
+    let mut statement = db.prepare_cached("SELECT seq, priority FROM trace")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let priority = match row.get::<_, Value>(1)? {
+            Value::Real(priority) => priority,
+            Value::Integer(priority) => priority as f64,
+            _ => 0.0,
+        };
+        visit(row.get(0)?, priority);
+    }
+    Ok(())
+}
+
+pub(super) fn by_number(db: &Connection, seq: i64) -> Result<Option<Trace>, StoreError> {
+    let mut statement =
+        db.prepare_cached(&format!("SELECT {BODY} WHERE trace.seq = ?1")).map_err(StoreError::reading)?;
+    let found = statement.query_row([seq], Stored::read).optional().map_err(StoreError::reading)?;
+    found.map(Stored::trace).transpose()
+}
+
+/// What is wrong with the database, if anything is.
+pub(super) fn damage(db: &Connection) -> rusqlite::Result<Option<String>> {
+    let found: String = db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    Ok(Some(found).filter(|found| found != "ok"))
+}
+
+fn moment(millis: i64) -> Timestamp {
+    Timestamp(u64::try_from(millis).unwrap_or(0))
+}
+
+fn count(row: &Row<'_>, at: usize) -> rusqlite::Result<u64> {
+    row.get::<_, i64>(at).map(|count| u64::try_from(count).unwrap_or(0))
+}

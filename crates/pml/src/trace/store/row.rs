@@ -1,0 +1,347 @@
+//! A trace as rows of the database.
+
+use std::{collections::HashMap, io};
+
+use pml_wire::{
+    ExecutionId,
+    trace::{Entry, TaskKind, Timestamp, Trace},
+};
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+
+use super::{
+    Commit,
+    body::{self, Compressed, Encoder, MAX_BYTES},
+};
+
+/// Longest name of a tool, and longest text of another column; the whole is in the body.
+const MAX_COLUMN: usize = 1024;
+/// No size is taken for more, so that sums of them have room.
+const MAX_SIZE: i64 = 1 << 40;
+/// Names of tools that are remembered with their number.
+const MAX_KNOWN: usize = 10_000;
+
+/// A trace, encoded.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) id: ExecutionId,
+    parent: Option<ExecutionId>,
+    ts: i64,
+    success: bool,
+    interrupted: bool,
+    error_code: Option<String>,
+    duration_ms: f64,
+    entry: &'static str,
+    caller: String,
+    client: Option<String>,
+    capability: Option<String>,
+    intent: Option<String>,
+    code: Option<Code>,
+    code_hash: Option<String>,
+    task_bytes: i64,
+    answer_bytes: i64,
+    tasks: Vec<TaskRow>,
+    body: Compressed,
+}
+
+#[derive(Debug)]
+struct Code {
+    sha256: [u8; 32],
+    text: Compressed,
+}
+
+#[derive(Debug)]
+struct TaskRow {
+    tool: String,
+    kind: &'static str,
+    success: bool,
+    error_code: Option<String>,
+    ts: i64,
+    duration_ms: f64,
+    result_bytes: i64,
+}
+
+/// Numbers of tools, by name.
+pub(super) type KnownTools = HashMap<String, i64>;
+
+impl Row {
+    /// `None` if the trace is larger than the store takes.
+    pub(super) fn new(mut trace: Trace, encoder: &mut Encoder) -> io::Result<Option<Row>> {
+        let code = trace.code.take();
+        let json = serde_json::to_vec(&trace)?;
+        if json.len() > MAX_BYTES || code.as_ref().is_some_and(|code| code.len() > MAX_BYTES) {
+            return Ok(None);
+        }
+        let body = encoder.encode(&json)?;
+        let code = match code {
+            Some(text) => {
+                Some(Code { sha256: Sha256::digest(text.as_bytes()).into(), text: encoder.encode(text.as_bytes())? })
+            }
+            None => None,
+        };
+        let sizes = result_sizes(&trace);
+        // Of a passthrough call the one result is the answer, and of `pml run` no model reads any.
+        let (task_bytes, answer_bytes) = match trace.entry {
+            Entry::ExecuteCode => (sizes.iter().sum::<i64>().min(MAX_SIZE), raw_size(trace.result.as_deref())),
+            Entry::Passthrough | Entry::Run | Entry::Other => (0, 0),
+        };
+        let tasks = trace.task_results.into_iter().zip(sizes).map(|(task, result_bytes)| TaskRow {
+            tool: cut(task.tool),
+            kind: kind(task.kind),
+            success: task.success,
+            error_code: task.error.map(|error| cut(error.code)),
+            ts: millis(task.timestamp),
+            duration_ms: finite(task.duration_ms),
+            result_bytes,
+        });
+        Ok(Some(Row {
+            id: trace.trace_id,
+            parent: trace.parent_trace_id,
+            ts: millis(trace.timestamp),
+            success: trace.success,
+            interrupted: trace.metadata.interrupted,
+            error_code: trace.error_code.map(cut),
+            duration_ms: finite(trace.duration_ms),
+            entry: entry(trace.entry),
+            caller: cut(trace.caller),
+            client: trace.client.map(|client| cut(client.name)),
+            capability: trace.capability_id.map(cut),
+            intent: trace.intent.map(cut),
+            code,
+            code_hash: trace.code_hash.map(cut),
+            task_bytes,
+            answer_bytes,
+            tasks: tasks.collect(),
+            body,
+        }))
+    }
+
+    /// About how much is written.
+    pub(super) fn bytes(&self) -> usize {
+        256 + self.body.zstd.len() + 64 * self.tasks.len()
+    }
+
+    /// Inserts the rows, in place of what says that the execution runs or was interrupted.
+    pub(super) fn insert(&self, db: &Connection, known: &mut KnownTools, now: u64) -> rusqlite::Result<Commit> {
+        db.prepare_cached("DELETE FROM running WHERE id = ?1")?.execute([self.id.as_bytes()])?;
+        if let Some(commit) = self.settle(db)? {
+            return Ok(commit);
+        }
+        let code = self.code.as_ref().map(|code| code.insert(db)).transpose()?;
+        db.prepare_cached(
+            "INSERT INTO trace (id, parent, ts, stored_at, success, interrupted, error_code, duration_ms, entry, caller,
+             client, capability, intent, code, code_hash, tasks, task_bytes, answer_bytes)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
+        )?
+        .execute(params![
+            self.id.as_bytes(),
+            self.parent.as_ref().map(ExecutionId::as_bytes),
+            self.ts,
+            millis(Timestamp(now)),
+            self.success,
+            self.interrupted,
+            self.error_code,
+            self.duration_ms,
+            self.entry,
+            self.caller,
+            self.client,
+            self.capability,
+            self.intent,
+            code,
+            self.code_hash,
+            self.tasks.len() as i64,
+            self.task_bytes,
+            self.answer_bytes,
+        ])?;
+        let seq = db.last_insert_rowid();
+        db.prepare_cached("INSERT INTO body (seq, size, zstd) VALUES (?1, ?2, ?3)")?.execute(params![
+            seq,
+            self.body.size as i64,
+            self.body.zstd
+        ])?;
+        for (n, task) in self.tasks.iter().enumerate() {
+            let tool = tool_number(db, known, &task.tool)?;
+            db.prepare_cached(
+                "INSERT INTO task (trace, n, tool, kind, success, error_code, ts, duration_ms, result_bytes)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            )?
+            .execute(params![
+                seq,
+                n as i64,
+                tool,
+                task.kind,
+                task.success,
+                task.error_code,
+                task.ts,
+                task.duration_ms,
+                task.result_bytes
+            ])?;
+        }
+        Ok(Commit::Stored)
+    }
+
+    /// What becomes of this trace if there is one of its id; `None` if there is none now.
+    fn settle(&self, db: &Connection) -> rusqlite::Result<Option<Commit>> {
+        let mut statement = db.prepare_cached(
+            "SELECT trace.seq, interrupted, body.size, body.zstd, code.sha256
+             FROM trace LEFT JOIN body USING (seq) LEFT JOIN code ON code.id = trace.code WHERE trace.id = ?1",
+        )?;
+        type Before = (i64, bool, Option<i64>, Option<Vec<u8>>, Option<[u8; 32]>);
+        let read = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Before> {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+        };
+        let Some((seq, interrupted, size, zstd, code)) = statement.query_row([self.id.as_bytes()], read).optional()?
+        else {
+            return Ok(None);
+        };
+        if interrupted && !self.interrupted {
+            // Its process was taken for dead.
+            delete(db, &[seq])?;
+            return Ok(None);
+        }
+        if self.interrupted && !interrupted {
+            return Ok(Some(Commit::Duplicate));
+        }
+        let is_same_code = code == self.code.as_ref().map(|code| code.sha256);
+        let is_same_body = zstd.is_some_and(|zstd| {
+            // Another version of the compressor may give other bytes for the same text.
+            zstd == self.body.zstd
+                || body::decode(size.unwrap_or_default(), &zstd).ok()
+                    == body::decode(self.body.size as i64, &self.body.zstd).ok()
+        });
+        Ok(Some(if is_same_code && is_same_body { Commit::Duplicate } else { Commit::Conflict }))
+    }
+}
+
+impl Code {
+    fn insert(&self, db: &Connection) -> rusqlite::Result<i64> {
+        let known = db
+            .prepare_cached("UPDATE code SET uses = uses + 1 WHERE sha256 = ?1 RETURNING id")?
+            .query_row([self.sha256], |row| row.get(0))
+            .optional()?;
+        if let Some(id) = known {
+            return Ok(id);
+        }
+        db.prepare_cached("INSERT INTO code (sha256, uses, size, zstd) VALUES (?1, 1, ?2, ?3)")?.execute(params![
+            self.sha256,
+            self.text.size as i64,
+            self.text.zstd
+        ])?;
+        Ok(db.last_insert_rowid())
+    }
+}
+
+fn tool_number(db: &Connection, known: &mut KnownTools, name: &str) -> rusqlite::Result<i64> {
+    if let Some(number) = known.get(name) {
+        return Ok(*number);
+    }
+    let found =
+        db.prepare_cached("SELECT id FROM tool WHERE name = ?1")?.query_row([name], |row| row.get(0)).optional()?;
+    let number = match found {
+        Some(number) => number,
+        None => {
+            db.prepare_cached("INSERT INTO tool (name) VALUES (?1)")?.execute([name])?;
+            db.last_insert_rowid()
+        }
+    };
+    if known.len() >= MAX_KNOWN {
+        known.clear();
+    }
+    known.insert(name.to_owned(), number);
+    Ok(number)
+}
+
+/// Deletes traces by their numbers, with everything that is theirs alone.
+pub(super) fn delete(db: &Connection, seqs: &[i64]) -> rusqlite::Result<()> {
+    for seq in seqs {
+        let code: Option<Option<i64>> = db
+            .prepare_cached("DELETE FROM trace WHERE seq = ?1 RETURNING code")?
+            .query_row([seq], |row| row.get(0))
+            .optional()?;
+        if let Some(Some(code)) = code {
+            db.prepare_cached("UPDATE code SET uses = uses - 1 WHERE id = ?1")?.execute([code])?;
+            db.prepare_cached("DELETE FROM code WHERE id = ?1 AND uses <= 0")?.execute([code])?;
+        }
+        db.prepare_cached("DELETE FROM body WHERE seq = ?1")?.execute([seq])?;
+        db.prepare_cached("DELETE FROM task WHERE trace = ?1")?.execute([seq])?;
+    }
+    Ok(())
+}
+
+/// The size of each task's result before anything was cut.
+fn result_sizes(trace: &Trace) -> Vec<i64> {
+    let mut sizes: Vec<_> = trace.task_results.iter().map(|task| raw_size(task.result.as_deref())).collect();
+    for cut in &trace.metadata.truncated {
+        let mut parts = cut.path.trim_start_matches('/').splitn(3, '/');
+        let (Some("taskResults"), Some(index), Some(rest)) = (parts.next(), parts.next(), parts.next()) else {
+            continue;
+        };
+        if let Some(size) = index.parse().ok().and_then(|index: usize| sizes.get_mut(index))
+            && (rest == "result" || rest.starts_with("result/"))
+        {
+            *size = size.saturating_add(i64::try_from(cut.original_bytes).unwrap_or(MAX_SIZE)).min(MAX_SIZE);
+        }
+    }
+    sizes
+}
+
+fn raw_size(value: Option<&RawValue>) -> i64 {
+    value.map_or(0, |value| value.get().len() as i64)
+}
+
+/// The start of a text, no longer than a column.
+fn cut(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(MAX_COLUMN));
+    text
+}
+
+/// SQLite has no NaN: it would be NULL, which the columns refuse.
+fn finite(number: f64) -> f64 {
+    if number.is_finite() { number } else { 0.0 }
+}
+
+pub(super) fn millis(moment: Timestamp) -> i64 {
+    i64::try_from(moment.0).unwrap_or(i64::MAX)
+}
+
+fn entry(entry: Entry) -> &'static str {
+    match entry {
+        Entry::ExecuteCode => "execute_code",
+        Entry::Passthrough => "passthrough",
+        Entry::Run => "run",
+        Entry::Other => "other",
+    }
+}
+
+pub(super) fn entry_of(text: &str) -> Entry {
+    match text {
+        "execute_code" => Entry::ExecuteCode,
+        "passthrough" => Entry::Passthrough,
+        "run" => Entry::Run,
+        _ => Entry::Other,
+    }
+}
+
+fn kind(kind: TaskKind) -> &'static str {
+    match kind {
+        TaskKind::Tool => "tool",
+        TaskKind::Search => "search",
+        TaskKind::Resource => "resource",
+        TaskKind::Prompt => "prompt",
+        TaskKind::Other => "other",
+    }
+}
+
+/// About how much memory a trace takes.
+pub(super) fn weight(trace: &Trace) -> usize {
+    let raw = |value: &Option<Box<RawValue>>| value.as_ref().map_or(0, |value| value.get().len());
+    let text = |value: &Option<String>| value.as_ref().map_or(0, String::len);
+    let tasks = trace.task_results.iter().map(|task| raw(&task.args) + raw(&task.result) + task.tool.len() + 256);
+    let logs = trace.logs.iter().map(|line| line.text.len() + 64);
+    let decisions = trace.decisions.iter().map(|decision| decision.condition.len() + decision.outcome.len() + 96);
+    let warnings = trace.warnings.iter().map(|warning| warning.len() + 32);
+    let lists = tasks.chain(logs).chain(decisions).chain(warnings).sum::<usize>();
+    let texts = text(&trace.code) + text(&trace.intent) + text(&trace.error_message) + trace.caller.len();
+    1024 + lists + texts + raw(&trace.args) + raw(&trace.result)
+}
