@@ -46,6 +46,15 @@ impl Fixture {
         Fixture { child, url }
     }
 
+    /// The port that it listens on, for one that is started in its place.
+    ///
+    /// # Panics
+    ///
+    /// If its address has none.
+    pub fn port(&self) -> String {
+        self.url.split([':', '/']).nth(4).expect("an address with a port").to_owned()
+    }
+
     /// The id of the process.
     pub fn pid(&self) -> u32 {
         self.child.id()

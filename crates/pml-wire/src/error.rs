@@ -159,6 +159,77 @@ impl ErrorCode {
     }
 }
 
+/// Whether a call that failed may have happened all the same.
+///
+/// It decides whether the call may be repeated: what was never sent has no effect yet, and what was sent and not answered
+/// may have had one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delivery {
+    /// The server never got the call, or refused it before it began.
+    NotSent,
+    /// The call was sent, and no answer says what became of it.
+    Unknown,
+    /// The server answered: the failure is what became of the call.
+    Answered,
+}
+
+impl Delivery {
+    /// The value as it is written everywhere outside this program.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Delivery::NotSent => "not_sent",
+            Delivery::Unknown => "unknown",
+            Delivery::Answered => "answered",
+        }
+    }
+}
+
+impl ErrorCode {
+    /// Whether a call that failed with this code may have happened, unless more is known.
+    pub fn delivery(self) -> Delivery {
+        match self {
+            ErrorCode::ProviderTimeout
+            | ErrorCode::ProviderCrashed
+            | ErrorCode::ProviderProtocol
+            | ErrorCode::Timeout
+            | ErrorCode::Cancelled
+            | ErrorCode::WorkerCrashed => Delivery::Unknown,
+            ErrorCode::ToolError
+            | ErrorCode::InputRequired
+            | ErrorCode::InvalidResult
+            | ErrorCode::ResultNotJson
+            | ErrorCode::ResultTooLarge
+            | ErrorCode::ResultTooDeep => Delivery::Answered,
+            ErrorCode::CodeEmpty
+            | ErrorCode::CodeTooLarge
+            | ErrorCode::CodeTooDeep
+            | ErrorCode::CodeNotUtf8
+            | ErrorCode::SyntaxError
+            | ErrorCode::UnsupportedSyntax
+            | ErrorCode::Exception
+            | ErrorCode::MemoryLimit
+            | ErrorCode::StackOverflow
+            | ErrorCode::Deadlock
+            | ErrorCode::ToolNotFound
+            | ErrorCode::ResourceNotFound
+            | ErrorCode::InvalidArguments
+            | ErrorCode::PreflightFailed
+            | ErrorCode::PolicyDenied
+            | ErrorCode::RateLimited
+            | ErrorCode::ProviderInitFailed
+            | ErrorCode::ProviderUnavailable
+            | ErrorCode::AuthRequired
+            | ErrorCode::LoginFailed
+            | ErrorCode::CallBudgetSpent
+            | ErrorCode::SandboxViolation
+            | ErrorCode::SandboxUnavailable
+            | ErrorCode::ShuttingDown
+            | ErrorCode::ConfigInvalid => Delivery::NotSent,
+        }
+    }
+}
+
 impl std::fmt::Display for ErrorCode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())
@@ -167,7 +238,14 @@ impl std::fmt::Display for ErrorCode {
 
 #[cfg(test)]
 mod tests {
-    use super::ErrorCode;
+    use super::{Delivery, ErrorCode};
+
+    #[test]
+    fn an_outcome_has_one_spelling() {
+        for delivery in [Delivery::NotSent, Delivery::Unknown, Delivery::Answered] {
+            assert_eq!(serde_json::to_value(delivery).unwrap(), delivery.as_str());
+        }
+    }
 
     #[test]
     fn text_and_serde_form_are_the_same() {

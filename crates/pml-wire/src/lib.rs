@@ -22,7 +22,7 @@ pub mod message;
 pub mod trace;
 pub mod walk;
 
-pub use error::ErrorCode;
+pub use error::{Delivery, ErrorCode};
 pub use frame::{Decoder, Frame, FrameError, Kind};
 pub use id::{CallId, ExecutionId, ToolId};
 pub use line::Line;

@@ -7,7 +7,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::{error::ErrorCode, hardening::HardeningReport, id::ToolId};
+use crate::{
+    error::{Delivery, ErrorCode},
+    hardening::HardeningReport,
+    id::ToolId,
+};
 
 /// Version of the frames. Host and worker are one binary, so a mismatch means a broken install.
 pub const PROTOCOL_VERSION: u32 = 1;
@@ -69,7 +73,10 @@ pub struct RpcCall<'a> {
 pub struct CallError {
     pub code: ErrorCode,
     pub message: String,
+    /// May the same call be made again?
     pub retryable: bool,
+    /// Whether the call may have happened.
+    pub outcome: Delivery,
     /// What else the tool said, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<serde_json::Value>,
@@ -77,7 +84,9 @@ pub struct CallError {
 
 impl CallError {
     pub fn new(code: ErrorCode, message: impl Into<String>) -> CallError {
-        CallError { code, message: message.into(), retryable: code.is_retryable(), data: None }
+        let outcome = code.delivery();
+        let retryable = code.is_retryable() && outcome != Delivery::Unknown;
+        CallError { code, message: message.into(), retryable, outcome, data: None }
     }
 }
 

@@ -20,6 +20,7 @@
 //! * [`work`]: work whose cost somebody else controls, done where it holds up nobody.
 //! * [`files`]: who may have written what pml reads, and who may read what pml writes.
 //! * [`error`]: an error as it crosses a boundary.
+//! * [`protocol`]: the words of MCP, for both sides.
 //! * [`shown`]: text of others, made fit to be shown.
 //! * [`rate`]: so many a minute.
 //! * [`digest`]: SHA-256.
@@ -38,6 +39,7 @@ pub mod events;
 pub mod execution;
 pub mod files;
 pub mod frontend;
+pub mod protocol;
 pub mod rate;
 pub mod room;
 pub mod sandbox;

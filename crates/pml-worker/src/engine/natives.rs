@@ -307,12 +307,18 @@ fn settlement<'js>(
         Some(data) => ctx.json_parse(data.to_string())?,
         None => Value::new_undefined(ctx.clone()),
     };
-    let (code, tool) = (error.code.as_str(), call.target.as_str());
+    let (code, tool, outcome) = (error.code.as_str(), call.target.as_str(), error.outcome.as_str());
     Ok(match &call.stack {
-        None => Ok(prelude.make_failure.call((code, error.message, tool, error.retryable, data))?),
-        Some(stack) => {
-            Err(prelude.make_tool_error.call((code, error.message, tool, error.retryable, data, stack.clone()))?)
-        }
+        None => Ok(prelude.make_failure.call((code, error.message, tool, error.retryable, outcome, data))?),
+        Some(stack) => Err(prelude.make_tool_error.call((
+            code,
+            error.message,
+            tool,
+            error.retryable,
+            outcome,
+            data,
+            stack.clone(),
+        ))?),
     })
 }
 

@@ -76,6 +76,7 @@ export default function prelude(native) {
       put(this, "code", details.code);
       put(this, "tool", details.tool);
       put(this, "retryable", details.retryable === true);
+      if (details.outcome !== undefined) put(this, "outcome", details.outcome);
       if (details.data !== undefined) put(this, "data", details.data);
     }
   }
@@ -87,14 +88,14 @@ export default function prelude(native) {
   // The errors that the host really sent, with what it said. A program can make or change a
   // ToolError, but not this record, so reports tell the truth.
   const genuine = new WeakMap();
-  const makeToolError = (code, message, tool, retryable, data, stack) => {
-    const error = new ToolError(message, { code, tool, retryable, data });
+  const makeToolError = (code, message, tool, retryable, outcome, data, stack) => {
+    const error = new ToolError(message, { code, tool, retryable, outcome, data });
     weakSet(genuine, error, freeze({ __proto__: null, code, tool, stack }));
     return error;
   };
   const makeSuccess = (result) => ({ success: true, result });
-  const makeFailure = (code, message, tool, retryable, data) => {
-    const error = { code, message, tool, retryable };
+  const makeFailure = (code, message, tool, retryable, outcome, data) => {
+    const error = { code, message, tool, retryable, outcome };
     if (data !== undefined) error.data = data;
     return { success: false, error };
   };

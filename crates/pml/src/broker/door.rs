@@ -29,7 +29,7 @@ use crate::{
     events::Bus,
     rate::Bucket,
     room::{Charge, Room},
-    upstream::{CallResult, Fleet, Invocation, Item, Settings, Upstream},
+    upstream::{CallResult, Fleet, Invocation, Item, Repetition, Settings, Upstream},
     work::{self, AT_ONCE_BYTES, Waiter},
 };
 
@@ -450,7 +450,9 @@ async fn execute(
     let Prepared { args, checked: Checked { headers, .. }, _held: held } = prepared;
     let args = Arc::new(args);
     let (name, needs_task) = (tool.id.tool(), tool.hints.needs_task);
-    let result = upstream.execute(&Invocation { tool: name, args, traceparent, headers, needs_task }).await?;
+    let repetition = repetition(&tool, upstream.settings());
+    let result = upstream.execute(&Invocation { tool: name, args, traceparent, headers, needs_task }).await;
+    let result = result.map_err(|failure| failure.into_call_error(repetition))?;
     drop(held);
     let checks = upstream.settings().checks_results && !result.is_error && tool.output_schema.is_some();
     // It may show what the server returned.
@@ -473,6 +475,14 @@ async fn execute(
         normalise::answer(&tool, result, texts)
     })
     .await
+}
+
+/// What a second call of a tool does. Only the hints of a trusted server count.
+pub(super) fn repetition(tool: &Tool, settings: &Settings) -> Repetition {
+    match settings.is_trusted && (tool.hints.is_read_only || tool.hints.is_idempotent) {
+        true => Repetition::Harmless,
+        false => Repetition::Unknown,
+    }
 }
 
 /// Checks a result against what the tool says it returns.

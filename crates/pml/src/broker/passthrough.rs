@@ -10,7 +10,7 @@ use serde_json::{Map, Value, value::RawValue};
 use tokio::sync::mpsc;
 
 use super::{
-    door::Broker,
+    door::{Broker, repetition},
     record::{Record, traceparent},
 };
 use crate::{
@@ -60,7 +60,8 @@ impl Broker {
         meta.entry("traceparent").or_insert_with(|| traceparent(execution, CallId(1)).into());
         let forward = Forward { method: "tools/call", params, meta, name: Some(name), headers, relay, owner };
         record.start().await;
-        Ok(upstream.forward(forward).await?)
+        let repetition = repetition(&tool, upstream.settings());
+        upstream.forward(forward).await.map_err(|failure| failure.into_call_error(repetition))
     }
 }
 

@@ -21,13 +21,12 @@ use super::{
 };
 use crate::{
     catalog::nearest,
+    protocol::code::RESOURCE_NOT_FOUND,
     shown::visible,
     upstream::{Content, Fields, Item, Kind, Media, RpcError, TextBlock, Whole},
     work,
 };
 
-/// What a resource that is not there is called by servers of the earlier era.
-const NOT_FOUND: i64 = -32002;
 /// Longest address.
 const MAX_URI_BYTES: usize = 8 * 1024;
 /// Most prompts whose names are read for a suggestion.
@@ -163,8 +162,11 @@ impl Broker {
 fn refusal(error: RpcError) -> CallError {
     // In the new era it is told from other mistakes by the address that it names.
     let names_address = error.data.as_ref().is_some_and(|data| data["uri"].is_string());
-    let code =
-        if error.code == NOT_FOUND || names_address { ErrorCode::ResourceNotFound } else { ErrorCode::ToolError };
+    let code = if error.code == RESOURCE_NOT_FOUND || names_address {
+        ErrorCode::ResourceNotFound
+    } else {
+        ErrorCode::ToolError
+    };
     CallError { data: error.data, ..CallError::new(code, visible(&error.message)) }
 }
 

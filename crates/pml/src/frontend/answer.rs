@@ -64,7 +64,7 @@ pub(super) fn answer(mut outcome: Outcome, keeper: &Keeper) -> Value {
     let rounded = result.as_ref().ok().and_then(|value| beyond_64_bits(value.get()).map(str::to_owned));
     let first = match result {
         Ok(value) => success(value, keeper, left, &mut told, &mut hidden),
-        Err(report) => failure(&report, left, &mut told),
+        Err(report) => failure(&report, &calls, left, &mut told),
     };
     // Blocks of MCP already; what a server made up that is none was never kept as one.
     let mut blocks: Vec<Value> = attached.iter().filter_map(|block| serde_json::from_str(block.get()).ok()).collect();
@@ -165,7 +165,7 @@ fn success(value: Box<RawValue>, keeper: &Keeper, left: usize, told: &mut Value,
 }
 
 /// What went wrong, where, and what to do.
-fn failure(report: &ErrorReport, left: usize, told: &mut Value) -> String {
+fn failure(report: &ErrorReport, calls: &[CallRecord], left: usize, told: &mut Value) -> String {
     let mut text = format!("error[{}]: {}\n", report.code, report.message);
     // Writing to a String cannot fail.
     if let Some(frame) = &report.frame {
@@ -178,13 +178,17 @@ fn failure(report: &ErrorReport, left: usize, told: &mut Value) -> String {
         let _ = writeln!(text, "hint: {hint}");
     }
     let cut = |text: &str| tokens::prefix(text, left / 2).to_owned();
+    // Whether a call that ended the program may be repeated is known of the call, not of its code.
+    let errors = calls.iter().rev().filter_map(|call| call.error.as_ref());
+    let uncaught = errors.filter(|_| report.tool.is_some()).find(|error| error.code == report.code);
     told["error"] = json!({
         "code": report.code,
         "message": cut(&report.message),
         "hint": report.hint,
         "frame": report.frame.as_deref().map(cut),
         "tool": report.tool,
-        "retryable": report.code.is_retryable(),
+        "retryable": uncaught.map_or(report.code.is_retryable(), |error| error.retryable),
+        "outcome": uncaught.map(|error| error.outcome),
     });
     cut(text.trim_end())
 }

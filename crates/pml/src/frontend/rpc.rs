@@ -9,45 +9,26 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
+pub(super) use crate::protocol::{
+    BATCHING as WITH_BATCHES, Era, LEGACY, MODERN,
+    code::{
+        HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, MISSING_CAPABILITY,
+        PARSE_ERROR, UNSUPPORTED_VERSION,
+    },
+    meta::{
+        CAPABILITIES as CAPABILITIES_KEY, CLIENT as CLIENT_KEY, LOG_LEVEL as LOG_LEVEL_KEY, VERSION as VERSION_KEY,
+    },
+};
 use crate::{
+    protocol::meta::SERVER as SERVER_KEY,
     room::Held,
     shown::visible,
     upstream::{Fields, RpcError},
     work::{self, AT_ONCE_BYTES},
 };
 
-pub(super) const PARSE_ERROR: i64 = -32700;
-pub(super) const INVALID_REQUEST: i64 = -32600;
-pub(super) const METHOD_NOT_FOUND: i64 = -32601;
-pub(super) const INVALID_PARAMS: i64 = -32602;
-pub(super) const INTERNAL_ERROR: i64 = -32603;
-/// What a header says is not what the body says.
-pub(super) const HEADER_MISMATCH: i64 = -32020;
-pub(super) const MISSING_CAPABILITY: i64 = -32021;
-pub(super) const UNSUPPORTED_VERSION: i64 = -32022;
-
-/// The version in which each request stands for itself.
-pub(super) const MODERN: &str = "2026-07-28";
-/// The versions with a handshake, newest first.
-pub(super) const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
-
-/// The only version in which a client may send several messages as one, and in which a server must take them.
-pub(super) const WITH_BATCHES: &str = "2025-03-26";
 /// Messages in one batch.
 const MAX_BATCH: usize = 100;
-
-pub(super) const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
-pub(super) const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
-pub(super) const CLIENT_KEY: &str = "io.modelcontextprotocol/clientInfo";
-const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
-pub(super) const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
-
-/// How a request wants to be answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Era {
-    Legacy,
-    Modern,
-}
 
 /// What a client sends at once.
 #[derive(Debug, PartialEq)]

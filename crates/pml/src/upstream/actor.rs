@@ -1,5 +1,7 @@
 //! The actor of one server: it owns the state machine, the connection and the chores around it (lists,
 //! signs of life, subscriptions).
+//!
+//! **Invariant:** the loop touches no disk; what is read from or written to one is a chore elsewhere.
 
 use std::{
     future::Future,
@@ -21,33 +23,29 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    connection::{Connection, Era, Reach},
-    discovery::{self, Listed},
-    failure::{Failure, Retry},
-    handle::{Closing, Command, Editions, Status, Upstream, with_words},
-    handshake,
-    inbox::stopped,
+    connection::Connection,
+    failure::{Failure, Retry, stopped},
+    handle::{Closing, Command, END, Editions, Status, Upstream, with_words},
+    handshake::{self, Reach},
     news::{Digest, News},
     oauth::Remote,
-    settings::{Isolation, Secret, Settings, Target},
+    refresh::{Pace, Seen, identity, list_tools, target_identity, tell_changes},
+    settings::{Isolation, Settings},
     starts::{Starts, Urgency},
     state::{self, Effect, Input, State, Topic},
     subscriber::{self, Wanted},
 };
 use crate::{
-    audit::{Audit, ToolLine},
-    catalog::{Cache, Cached, Catalog, Change, Declared, Listing, Pins},
+    audit::Audit,
+    catalog::{Cache, Cached, Catalog, Declared, Listing, Pins},
     events::{Body, Bus},
+    protocol::Version,
     room::Room,
-    work::{self, Waiter},
+    work,
 };
 
 /// How long a sign of life may take.
 const PING: Duration = Duration::from_secs(10);
-/// How long the ends of all processes together may take: they are killed before.
-pub(super) const END: Duration = Duration::from_secs(10);
-/// Between the news that a list has changed and reading it.
-const LIST_PAUSE: Duration = Duration::from_millis(20);
 /// Between one time that a server's news are told and the next: it must not flood those who listen.
 const NEWS_PAUSE: Duration = Duration::from_millis(50);
 
@@ -77,11 +75,11 @@ pub fn start(settings: Settings, context: Context) -> (Upstream, impl Future<Out
     let identity = identity(&settings);
     let cached = context.cache.load(&settings.name, &identity);
     context.pins.open(&settings.name, &target_identity(&settings));
-    let era = cached.as_ref().and_then(|cached| Era::of(&cached.version));
+    let version = cached.as_ref().and_then(|cached| Version::of(&cached.version));
     let mut declared = None;
     let correlation = ExecutionId::mint().to_string();
     if let Some(Cached { listing, declared: known, .. }) = cached {
-        tell_changes(&context, &correlation, &context.pins.look(&listing));
+        tell_changes(&context.audit, &context.bus, &correlation, &context.pins.look(&listing));
         context.catalog.update(listing);
         declared = known.map(Arc::new);
     }
@@ -89,7 +87,7 @@ pub fn start(settings: Settings, context: Context) -> (Upstream, impl Future<Out
     let (status, watched) = watch::channel(Status {
         state: State::Idle,
         connection: None,
-        era,
+        version,
         declared,
         failure: None,
         was_connected: false,
@@ -131,73 +129,10 @@ pub fn start(settings: Settings, context: Context) -> (Upstream, impl Future<Out
         correlation,
         is_listing: false,
         lists_again: false,
+        pace: Pace::default(),
         saving: Arc::default(),
     };
     (upstream, actor.run(stop))
-}
-
-/// What a server is, for the cache: another command, address or set of variables is another.
-fn identity(settings: &Settings) -> String {
-    // Some have other tools for a client that can be asked something.
-    let relays = if settings.relays { "\0relays" } else { "" };
-    let names: Vec<_> = match &settings.target {
-        Ok(Target::Stdio { env, .. }) => env.keys().map(String::as_str).collect(),
-        Ok(Target::Http { headers, .. }) => headers.keys().map(String::as_str).collect(),
-        Err(_) => Vec::new(),
-    };
-    format!("{}\0\0{}{relays}", target_identity(settings), names.join("\0"))
-}
-
-/// What a server is, for pins: another command or address is another. What it is started with besides is not: a change
-/// must not go unnoticed because a variable was added.
-fn target_identity(settings: &Settings) -> String {
-    match &settings.target {
-        Ok(Target::Stdio { command, args, cwd, .. }) => {
-            let args: Vec<_> = args.iter().map(Secret::reveal).collect();
-            format!("stdio\0{command}\0{}\0{cwd:?}", args.join("\0"))
-        }
-        Ok(Target::Http { url, .. }) => format!("http\0{}", url.reveal()),
-        Err(_) => String::new(),
-    }
-}
-
-/// Writes down and tells which tools are not what they were when they were first seen.
-fn tell_changes(context: &Context, correlation: &str, changes: &[Change]) {
-    for change in changes {
-        let Change { tool, parts, first_seen, before_sha256, after_sha256, .. } = change;
-        tracing::warn!(%tool, ?parts, "a tool has changed since it was first seen; `pml tools --changed` shows how");
-        context.audit.record_tool(&ToolLine {
-            ts: change.changed_at,
-            event: "tool.changed",
-            tool: tool.as_str(),
-            parts,
-            before_sha256,
-            after_sha256,
-        });
-        let body = Body::ToolChanged {
-            tool: tool.clone(),
-            parts: parts.clone(),
-            first_seen: *first_seen,
-            before_sha256: before_sha256.clone(),
-            after_sha256: after_sha256.clone(),
-        };
-        context.bus.publish(correlation, body);
-    }
-}
-
-/// A list of tools, and those of them that are not what they were when they were first seen and that nobody has heard of
-/// yet.
-struct Seen {
-    listed: Listed,
-    changes: Vec<Change>,
-}
-
-/// Asks a server for its tools and compares them with their pins, before anybody can see the list: what is not allowed any
-/// more must not be called meanwhile.
-async fn list_tools(settings: &Arc<Settings>, connection: &Connection, pins: &Pins) -> Result<Seen, Failure> {
-    let (listed, pins) = (discovery::list_tools(settings, connection).await?, pins.clone());
-    let look = move |_: &Waiter| Seen { changes: pins.look(&listed.listing), listed };
-    Ok(work::elsewhere(look).await)
 }
 
 struct Actor {
@@ -217,6 +152,7 @@ struct Actor {
     is_listing: bool,
     /// The list changed while it was read.
     lists_again: bool,
+    pace: Pace,
     /// Held while a list is written to disk.
     saving: Arc<Mutex<()>>,
 }
@@ -228,6 +164,8 @@ enum Done {
     Connected(Box<Result<(Arc<Connection>, Seen), Failure>>),
     Listed(Result<Seen, Failure>),
     Pinged(Result<(), Failure>),
+    /// The server has forgotten the session, and another was begun.
+    Renewed,
     Lost(Failure),
 }
 
@@ -330,7 +268,7 @@ impl Actor {
                     self.status.send_modify(|status| {
                         status.failure = Some(failure);
                         // What it spoke the last time may be why.
-                        status.era = None;
+                        status.version = None;
                     });
                     Some(input)
                 }
@@ -350,6 +288,14 @@ impl Actor {
                 None
             }
             Done::Pinged(Ok(())) => None,
+            Done::Renewed => {
+                // A server that forgets its session was most likely started again, perhaps with other tools.
+                if let Some(connection) = self.held() {
+                    chores.push(renewal(connection));
+                    self.list(chores);
+                }
+                None
+            }
             Done::Pinged(Err(failure)) => {
                 let message = format!("the server gives no sign of life: {}", failure.message);
                 Some(self.lost(Failure { message, ..failure }))
@@ -361,13 +307,14 @@ impl Actor {
     fn lost(&self, failure: Failure) -> Input {
         let failure = self.settings.mask_failure(failure);
         tracing::info!(server = self.settings.name, "lost: {}", failure.message);
+        let has_worked = self.held().is_some_and(|connection| connection.has_answered());
         self.status.send_modify(|status| status.failure = Some(failure));
-        Input::Lost
+        Input::Lost { has_worked }
     }
 
     fn connect(&self) -> Chore {
         let (settings, reach) = (Arc::clone(&self.settings), self.reach.clone());
-        let known = self.status.borrow().era;
+        let known = self.status.borrow().version;
         let (lives, pins) = (self.lives.clone(), self.context.pins.clone());
         let (starts, urgency) = (self.context.starts.clone(), self.urgency.clone());
         Box::pin(async move {
@@ -393,7 +340,7 @@ impl Actor {
     }
 
     fn connected(&mut self, connection: Arc<Connection>, seen: Seen, chores: &FuturesUnordered<Chore>) {
-        let era = connection.era();
+        let version = connection.version();
         self.correlation = ExecutionId::mint().to_string();
         let is_first = !self.status.borrow().was_connected;
         let names: Vec<_> = seen.listed.listing.tools.keys().cloned().collect();
@@ -408,7 +355,7 @@ impl Actor {
         };
         self.status.send_modify(|status| {
             status.connection.clone_from(&held);
-            status.era = Some(era);
+            status.version = Some(version);
             status.declared = Some(declared);
             status.failure = None;
             status.was_connected = true;
@@ -422,6 +369,7 @@ impl Actor {
         if let Some(connection) = held {
             let closed = Arc::clone(&connection);
             chores.push(Box::pin(async move { Done::Lost(closed.closed().await) }));
+            chores.push(renewal(Arc::clone(&connection)));
             let (wanted, relays, bound) = (Arc::clone(&self.wanted), self.settings.relays, self.settings.call_timeout);
             chores.push(Box::pin(async move { match subscriber::run(connection, wanted, relays, bound).await {} }));
         }
@@ -438,10 +386,10 @@ impl Actor {
         let name = &self.settings.name;
         let (version, declared) = {
             let status = self.status.borrow();
-            (status.era.map_or("", Era::version), status.declared.clone())
+            (status.version.map_or("", Version::as_str), status.declared.clone())
         };
         // Before anybody can see the list.
-        tell_changes(&self.context, &self.correlation, &changes);
+        tell_changes(&self.context.audit, &self.context.bus, &self.correlation, &changes);
         // It may have been retired just now.
         let before = self.context.catalog.update_if(listed.listing, || !is_retired());
         let snapshot = self.context.catalog.snapshot();
@@ -485,9 +433,9 @@ impl Actor {
             return;
         }
         let (settings, pins) = (Arc::clone(&self.settings), self.context.pins.clone());
+        let pause = self.pace.pause(Instant::now());
         chores.push(Box::pin(async move {
-            // Changes come in bunches.
-            sleep(LIST_PAUSE).await;
+            sleep(pause).await;
             Done::Listed(list_tools(&settings, &connection, &pins).await)
         }));
     }
@@ -552,7 +500,7 @@ impl Actor {
         };
         let body = match (topic, self.state) {
             (Topic::Disconnected, _) => Body::Disconnected { server, reason: reason() },
-            (Topic::Reconnected, State::Healthy { attempt }) => Body::Reconnected { server, attempt },
+            (Topic::Reconnected, State::Healthy { failures }) => Body::Reconnected { server, attempt: failures },
             (Topic::Reconnected, _) => Body::Reconnected { server, attempt: 0 },
             (Topic::Exhausted, _) => {
                 Body::ReconnectExhausted { server, tries: self.settings.backoff.tries, reason: reason() }
@@ -560,6 +508,18 @@ impl Actor {
         };
         self.context.bus.publish(&*self.correlation, body);
     }
+}
+
+/// Waits until the session of a connection is replaced.
+fn renewal(connection: Arc<Connection>) -> Chore {
+    Box::pin(async move {
+        let mut sessions = connection.sessions();
+        sessions.mark_unchanged();
+        match sessions.changed().await {
+            Ok(()) => Done::Renewed,
+            Err(_) => std::future::pending().await,
+        }
+    })
 }
 
 /// The next news, not before `earliest`.

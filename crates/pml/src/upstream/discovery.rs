@@ -6,13 +6,15 @@ use pml_wire::ErrorCode;
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{
-    codec::{Item, Payload},
-    connection::{Connection, Request},
+    connection::Connection,
+    exchange::Request,
     failure::Failure,
+    payload::{Item, Payload},
     settings::Settings,
 };
 use crate::{
     catalog::{Listing, Source},
+    protocol::{code::METHOD_NOT_FOUND, method},
     shown::{is_hidden, visible},
     work::{self, Waiter},
 };
@@ -21,7 +23,6 @@ use crate::{
 const MAX_PAGES: usize = 200;
 const MAX_ITEMS: usize = 20_000;
 const MAX_BYTES: usize = 64 * 1024 * 1024;
-const METHOD_NOT_FOUND: i64 = -32601;
 /// The keys of an item by whose values it is asked for.
 const IDENTIFIERS: [&str; 3] = ["name", "uri", "uriTemplate"];
 
@@ -34,8 +35,8 @@ pub(super) struct Listed {
 
 pub(super) async fn list_tools(settings: &Arc<Settings>, connection: &Connection) -> Result<Listed, Failure> {
     let server = &settings.name;
-    let Pages { items, bytes, ttl, warning } =
-        pages(settings, connection, ("tools/list", "tools"), settings.start_timeout).await.map_err(refused)?;
+    let Pages { items, bytes, ttl, warning, .. } =
+        pages(settings, connection, (method::TOOLS_LIST, "tools"), settings.start_timeout).await.map_err(refused)?;
     let (owned, has_headers) = (Arc::clone(settings), connection.sends_arguments_in_headers());
     let parse = move |_: &Waiter| {
         let (items, secret): (Vec<_>, Vec<_>) = items.into_iter().partition(|item| !owned.is_named_like_a_secret(item));
@@ -68,9 +69,9 @@ pub enum Kind {
 /// All things of a kind, as the server describes them. A server that does not declare the kind has none.
 pub(super) async fn list(settings: &Arc<Settings>, connection: &Connection, kind: Kind) -> Result<Vec<Value>, Failure> {
     let (capability, method, key) = match kind {
-        Kind::Resources => ("resources", "resources/list", "resources"),
-        Kind::ResourceTemplates => ("resources", "resources/templates/list", "resourceTemplates"),
-        Kind::Prompts => ("prompts", "prompts/list", "prompts"),
+        Kind::Resources => ("resources", method::RESOURCES_LIST, "resources"),
+        Kind::ResourceTemplates => ("resources", method::TEMPLATES_LIST, "resourceTemplates"),
+        Kind::Prompts => ("prompts", method::PROMPTS_LIST, "prompts"),
     };
     if !connection.declared.capabilities[capability].is_object() {
         return Ok(Vec::new());
@@ -113,6 +114,8 @@ struct Pages {
     bytes: usize,
     ttl: Option<Duration>,
     warning: Option<String>,
+    /// How many items were left out, since bytes that are no UTF-8 stand in their names.
+    unnamed: usize,
 }
 
 /// The items that `method` lists under `key`.
@@ -138,9 +141,15 @@ async fn pages(
         };
         pages.ttl = page.get::<u64>("ttlMs").filter(|millis| *millis > 0).map(Duration::from_millis);
         cursor = page.get::<String>("nextCursor").filter(|cursor| !cursor.is_empty());
-        let (wanted, settings) = (key.to_owned(), Arc::clone(settings));
+        let (wanted, settings, is_repaired) = (key.to_owned(), Arc::clone(settings), page.is_repaired);
         let items = work::sized(page.bytes(), move |_| take_items(&mut page, &wanted, &settings)).await;
-        let Some(items) = items else { return Err(Failure::protocol(format!("its answer has no {key}"))) };
+        let Some(mut items) = items else { return Err(Failure::protocol(format!("its answer has no {key}"))) };
+        if is_repaired {
+            let count = items.len();
+            items.retain(|item| !is_named_wrongly(item));
+            pages.unnamed += count - items.len();
+            pages.warning = Some(format!("the list has bytes that are no UTF-8; \u{fffd} stands in their place"));
+        }
         pages.bytes += items.iter().map(|item| item.get().len()).sum::<usize>();
         pages.items.extend(items);
         let Some(next) = &cursor else { break };
@@ -149,6 +158,10 @@ async fn pages(
             pages.warning = Some(format!("the list does not end; what came after {count} {key} is left out"));
             break;
         }
+    }
+    if pages.unnamed > 0 {
+        let count = pages.unnamed;
+        pages.warning = Some(format!("{count} {key} are left out, since their names have bytes that are no UTF-8"));
     }
     if pages.items.len() > MAX_ITEMS {
         pages.items.truncate(MAX_ITEMS);
@@ -164,6 +177,12 @@ fn take_items(page: &mut Payload, key: &str, settings: &Settings) -> Option<Vec<
         None => page.get::<Vec<Box<RawValue>>>(key)?,
     };
     Some(items.into_iter().map(|item| settings.mask_json(item, &IDENTIFIERS)).collect())
+}
+
+/// Has an item a name or an address that the server would not know again, since a byte of it was replaced?
+fn is_named_wrongly(item: &RawValue) -> bool {
+    let fields: Map<String, Value> = serde_json::from_str(item.get()).unwrap_or_default();
+    IDENTIFIERS.iter().filter_map(|key| fields.get(*key)?.as_str()).any(|text| text.contains('\u{fffd}'))
 }
 
 fn is_unknown_method(failure: &Failure) -> bool {

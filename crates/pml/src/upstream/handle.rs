@@ -3,38 +3,47 @@
 //! Calls do not go through the actor: they take the connection from a watch and talk to the server
 //! themselves.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
-use pml_wire::ErrorCode;
+use pml_wire::{Delivery, ErrorCode};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::{
     sync::{Semaphore, mpsc, watch},
-    time::timeout,
+    time::{Instant, timeout, timeout_at},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    actor::END,
-    connection::{Connection, Era, Reach, Request, from_rpc},
+    connection::Connection,
     discovery::Kind,
-    failure::{Failure, Retry},
-    handshake,
-    inbox::{Answer, stopped},
+    exchange::{Request, from_rpc},
+    failure::{Failure, Retry, stopped},
+    handshake::{self, Reach},
+    pending::Answer,
     result::CallResult,
     settings::{ProcessLimits, Settings},
     starts::Urgency,
-    state::State,
+    state::{self, Course, State},
     subscriber::Wanted,
     tasks::{self, Cancelling},
 };
 use crate::{
     catalog::Declared,
+    protocol::{Version, method},
     work::{self, Waiter},
 };
+
+/// How long the ends of all processes together may take: they are killed before.
+pub(super) const END: Duration = Duration::from_secs(10);
+/// How often a request that never left is sent again over another connection.
+const MAX_RESENT: usize = 3;
 
 /// A handle to one server.
 #[derive(Clone, Debug)]
@@ -127,7 +136,8 @@ pub(super) struct Status {
     pub(super) state: State,
     /// Absent with a process per call, and while there is none.
     pub(super) connection: Option<Arc<Connection>>,
-    pub(super) era: Option<Era>,
+    /// The version that it speaks, or spoke the last time.
+    pub(super) version: Option<Version>,
     /// What it says about itself, or said the last time.
     pub(super) declared: Option<Arc<Declared>>,
     /// Why it is not connected.
@@ -177,12 +187,12 @@ impl Upstream {
 
     /// Starts the server if it does not run, and waits until it can be called.
     pub async fn init(&self) -> Result<(), Failure> {
-        self.ready().await.map(drop)
+        self.ready(self.settings.max_call).await.map(drop)
     }
 
     /// The same for a server that no call needs yet: those that a call needs start first.
     pub async fn warm(&self) -> Result<(), Failure> {
-        self.reached().await.map(drop)
+        self.reached(self.settings.max_call).await.map(drop)
     }
 
     /// How the server is, now.
@@ -191,9 +201,9 @@ impl Upstream {
         let connection = status.connection.as_deref();
         let (state, attempt) = match status.state {
             State::Idle => (HealthState::Idle, 0),
-            State::Connecting { attempt } => (HealthState::Connecting, attempt),
+            State::Connecting { failures } => (HealthState::Connecting, failures),
             State::Healthy { .. } => (HealthState::Healthy, 0),
-            State::Degraded { attempt } => (HealthState::Degraded, attempt),
+            State::Degraded { failures } => (HealthState::Degraded, failures),
             State::Unavailable { .. } => (HealthState::Unavailable, 0),
             State::Terminated => (HealthState::Stopped, 0),
         };
@@ -201,7 +211,7 @@ impl Upstream {
             state,
             attempt,
             transport: connection.map(Connection::transport),
-            protocol_version: status.era.filter(|_| state == HealthState::Healthy).map(Era::version),
+            protocol_version: status.version.filter(|_| state == HealthState::Healthy).map(Version::as_str),
             server: connection.map(|connection| connection.server.clone()),
             pid: connection.and_then(Connection::pid),
             last_error: status.failure.as_ref().map(|failure| failure.message.clone()),
@@ -234,13 +244,14 @@ impl Upstream {
             headers: invocation.headers.clone(),
             idle,
             total,
-            ..Request::new("tools/call", total)
+            ..Request::new(method::TOOLS_CALL, total)
         };
         let arguments = Some(Arc::clone(&invocation.args));
         let request =
             Request { arguments, ..request.with("name", serde_json::Value::from(invocation.tool).to_string()) };
         // The server must have been reached to know whether it takes tasks.
-        let takes_task = invocation.needs_task && self.ready().await?.declared.as_deref().is_some_and(tasks::are_taken);
+        let takes_task =
+            invocation.needs_task && self.ready(total).await?.declared.as_deref().is_some_and(tasks::are_taken);
         let request = match takes_task {
             true => Request { is_task: true, ..request.with("task", format!(r#"{{"ttl":{}}}"#, total.as_millis())) },
             false => request,
@@ -252,52 +263,74 @@ impl Upstream {
         work::sized(bytes, read).await
     }
 
-    /// Makes a request when it is its turn, on a server that is started if need be. `tool` is what it
-    /// calls, if it calls one.
+    /// Makes a request when it is its turn, on a server that is started if need be. A request that never left because the
+    /// connection was lost is sent over the next one. `tool` is the tool that the request calls, if it calls one.
     pub(super) async fn perform(&self, request: &Request<'_>, tool: Option<&str>) -> Answer {
         let total = request.total;
         let Ok(Ok(_permit)) = timeout(total, self.permits.acquire()).await else {
             let others = self.settings.concurrency;
             let message = format!("no turn within {total:?}: {others} other calls to the server are going on");
-            return Err(Failure::new(ErrorCode::ProviderTimeout, message, Retry::Later));
+            return Err(Failure::new(ErrorCode::ProviderTimeout, message, Retry::Later).unsent());
         };
-        let status = self.ready().await?;
-        match &status.connection {
-            Some(connection) => {
-                let answer = match request.is_task {
-                    false => connection.exchange(request).await,
-                    true => {
-                        let cancelling = Cancelling { connection: Arc::clone(connection), lives: self.lives.clone() };
-                        tasks::run(connection, request, Some(cancelling)).await
-                    }
-                };
-                if answer.as_ref().is_err_and(|failure| failure.code == ErrorCode::ProviderTimeout) {
-                    // Full means that it will be looked at anyway.
-                    let _ = self.commands.try_send(Command::Check);
-                }
-                answer.map_err(|failure| with_words(connection, failure))
-            }
-            None => {
+        for resent in 0.. {
+            let status = self.ready(total).await?;
+            let Some(connection) = &status.connection else {
                 let limits = tool.map_or(self.settings.limits, |tool| self.settings.limits_for(tool));
                 let work = async |connection: &Connection| match request.is_task {
                     false => connection.exchange(request).await,
                     true => tasks::run(connection, request, None).await,
                 };
                 // Large, and not needed for most servers.
-                Box::pin(self.alone(limits, status.era, work)).await
+                return Box::pin(self.alone(limits, status.version, work)).await;
+            };
+            let failure = match self.perform_over(connection, request).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            let is_lost = connection.is_gone() || failure.retry == Retry::Reconnect;
+            if failure.outcome != Delivery::NotSent || !is_lost || resent == MAX_RESENT {
+                return Err(with_words(connection, failure));
             }
+            connection.leave(failure);
+            // Until the actor has noticed.
+            let is_another = |later: &Status| {
+                later.connection.as_ref().is_none_or(|held| !Arc::ptr_eq(held, connection))
+                    || later.state == State::Terminated
+            };
+            let _ = timeout(total, self.status.clone().wait_for(is_another)).await;
         }
+        Err(stopped())
+    }
+
+    /// Makes a request over a connection, and tells the actor what that says about the server.
+    async fn perform_over(&self, connection: &Arc<Connection>, request: &Request<'_>) -> Answer {
+        let answer = match request.is_task {
+            false => connection.exchange(request).await,
+            true => {
+                let cancelling = Cancelling { connection: Arc::clone(connection), lives: self.lives.clone() };
+                tasks::run(connection, request, Some(cancelling)).await
+            }
+        };
+        match &answer {
+            Ok(_) => connection.note_answer(),
+            Err(failure) if matches!(failure.code, ErrorCode::ProviderTimeout | ErrorCode::ProviderUnavailable) => {
+                // A full queue means that the actor looks anyway.
+                let _ = self.commands.try_send(Command::Check);
+            }
+            Err(_) => {}
+        }
+        answer
     }
 
     /// Works with a process that is started for it, and ended with it.
     pub(super) async fn alone<T>(
         &self,
         limits: ProcessLimits,
-        era: Option<Era>,
+        version: Option<Version>,
         work: impl AsyncFnOnce(&Connection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let work = async {
-            let connection = handshake::connect(&self.settings, &self.reach, limits, era).await?;
+            let connection = handshake::connect(&self.settings, &self.reach, limits, version).await?;
             let connection = Arc::new(connection);
             // However the work ends.
             let _closing = Closing::new(Arc::clone(&connection), stopped(), &self.lives);
@@ -332,40 +365,48 @@ impl Upstream {
         let _ = timeout(END, self.lives.wait()).await;
     }
 
-    /// Waits until the server can be called, or says at once why it cannot.
-    pub(super) async fn ready(&self) -> Result<Status, Failure> {
+    /// Waits until the server can be called, or says at once why it cannot. A reconnection is waited for as long as
+    /// `bound`; the first start has a bound of its own.
+    pub(super) async fn ready(&self, bound: Duration) -> Result<Status, Failure> {
         self.urgency.raise();
-        self.reached().await
+        self.reached(bound).await
     }
 
-    async fn reached(&self) -> Result<Status, Failure> {
+    async fn reached(&self, bound: Duration) -> Result<Status, Failure> {
         let mut status = self.status.clone();
         let mut has_asked = false;
+        let until = Instant::now() + bound;
         loop {
             let now = status.borrow_and_update().clone();
-            match now.state {
-                State::Healthy { .. } => return Ok(now),
-                State::Connecting { attempt: 0 } => {}
-                State::Idle | State::Unavailable { may_retry: true } if !has_asked => {
+            let course = state::course(now.state, now.was_connected);
+            match course {
+                Course::Go => return Ok(now),
+                Course::Start if !has_asked => {
                     has_asked = true;
                     let _ = self.commands.send(Command::Wanted).await;
                     // Until the actor has acted on it.
                     let _ = status.wait_for(|later| later.state != now.state).await;
                     continue;
                 }
-                State::Idle => {}
-                State::Unavailable { may_retry: false } if !has_asked && self.has_new_login(&now) => {
+                Course::Fail if !has_asked && self.has_new_login(&now) => {
                     let _ = self.commands.send(Command::LoggedIn).await;
                     let _ = status.wait_for(|later| later.state != now.state).await;
                     continue;
                 }
-                State::Connecting { .. } | State::Degraded { .. } | State::Unavailable { .. } => {
-                    return Err(self.down(&now, has_asked));
-                }
-                State::Terminated => return Err(stopped()),
+                // Given up again since this call had it tried.
+                Course::Start if now.state != State::Idle => return Err(self.down(&now, has_asked)),
+                Course::Fail => return Err(self.down(&now, has_asked)),
+                Course::Stop => return Err(stopped()),
+                Course::Start | Course::WaitForStart | Course::WaitForReconnection => {}
             }
-            if status.changed().await.is_err() {
-                return Err(stopped());
+            let changed = match course {
+                Course::WaitForReconnection => timeout_at(until, status.changed()).await,
+                _ => Ok(status.changed().await),
+            };
+            match changed {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return Err(stopped()),
+                Err(_) => return Err(self.down(&now, has_asked)),
             }
         }
     }
@@ -385,8 +426,8 @@ impl Upstream {
             return failure.within(&format!("server `{name}` did not start"));
         }
         let what = match status.state {
-            State::Degraded { attempt } | State::Connecting { attempt } => {
-                format!("is being reconnected, attempt {attempt} of {}", self.settings.backoff.tries)
+            State::Degraded { failures } | State::Connecting { failures } => {
+                format!("is being reconnected, attempt {failures} of {}", self.settings.backoff.tries)
             }
             _ => "is given up for now".to_owned(),
         };

@@ -3,32 +3,53 @@
 //! A server that has not answered the question is never asked another one on the same process: a slow
 //! server of the new era takes a late `initialize` for a mistake, and stays unusable.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use pml_wire::ErrorCode;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
+use tokio_util::task::TaskTracker;
 
 use super::{
-    codec::{Payload, RpcError},
-    connection::{Connection, Era, LEGACY, MODERN, Reach, Request, ask, client_info, from_rpc, initialized},
-    failure::Failure,
-    inbox::stopped,
+    codec::RpcError,
+    connection::Connection,
+    exchange::{Manner, Request, ask, from_rpc},
+    failure::{Failure, stopped},
+    news::News,
+    oauth::Remote,
+    payload::Payload,
     process::Start,
+    session::{Beginning, Session, no_common_version},
     settings::{HttpWire, ProcessLimits, Settings, Target},
-    transport::{Link, Plumbing, is_rejected},
+    transport::{Link, Plumbing},
+    web::is_rejected,
 };
-use crate::catalog::Declared;
+use crate::{
+    catalog::Declared,
+    protocol::{
+        Era, LEGACY, MODERN, Version,
+        code::{METHOD_NOT_FOUND, MODERN_ONLY, UNSUPPORTED_VERSION},
+        meta, method,
+    },
+    room::Room,
+};
 
-const METHOD_NOT_FOUND: i64 = -32601;
-const UNSUPPORTED_VERSION: i64 = -32022;
-/// Codes that only servers of the new era have.
-const MODERN_CODES: std::ops::RangeInclusive<i64> = -32022..=-32020;
 /// Longest capabilities and instructions that are kept.
 const MAX_DECLARED_BYTES: usize = 256 * 1024;
 /// How long a server is waited for before it is also asked in the older way, on a second process.
 const HEAD_START: Duration = Duration::from_secs(10);
-/// How long the stream is waited for on which a server asks. Some begin it only when they have to say something.
-const LISTENING: Duration = Duration::from_secs(1);
+
+/// What is needed to reach servers, whichever they are.
+#[derive(Clone, Debug)]
+pub(super) struct Reach {
+    /// pml itself, which keeps the processes of servers.
+    pub(super) pml: Arc<Path>,
+    /// For remote servers, if there are any.
+    pub(super) remote: Option<Remote>,
+    pub(super) news: Arc<News>,
+    pub(super) room: Room,
+    /// Everything that must have ended before the server has.
+    pub(super) lives: TaskTracker,
+}
 
 /// Connects. `known` is the era that the server spoke the last time; if that is why it refuses, it is
 /// asked anew.
@@ -36,7 +57,7 @@ pub(super) async fn connect(
     settings: &Settings,
     reach: &Reach,
     limits: ProcessLimits,
-    known: Option<Era>,
+    known: Option<Version>,
 ) -> Result<Connection, Failure> {
     let connected = match attempt(settings, reach, limits, known).await {
         Err(failure) if known.is_some() && is_refusal(&failure) => attempt(settings, reach, limits, None).await,
@@ -49,7 +70,7 @@ async fn attempt(
     settings: &Settings,
     reach: &Reach,
     limits: ProcessLimits,
-    known: Option<Era>,
+    known: Option<Version>,
 ) -> Result<Connection, Failure> {
     let target = settings.target.as_ref().map_err(|why| Failure::never(why.clone()))?;
     let plumbing = Plumbing {
@@ -99,10 +120,10 @@ async fn over_stdio(
     start: impl Fn() -> Result<Link, Failure>,
     bound: Duration,
     relays: bool,
-    known: Option<Era>,
+    known: Option<Version>,
 ) -> Result<Connection, Failure> {
-    match known {
-        Some(Era::Legacy(_)) => {
+    match known.map(Version::era) {
+        Some(Era::Legacy) => {
             return match initialize(start()?, bound, relays).await {
                 Err(failure) if is_modern(&failure) => discover(start()?, bound).await.map_err(Asked::into_failure),
                 connected => connected,
@@ -149,9 +170,9 @@ async fn over_http(
     open: impl Fn() -> Result<Link, Failure>,
     bound: Duration,
     relays: bool,
-    known: Option<Era>,
+    known: Option<Version>,
 ) -> Result<Connection, Failure> {
-    if !matches!(known, Some(Era::Legacy(_))) {
+    if known.map(Version::era) != Some(Era::Legacy) {
         match discover(open()?, bound / 4).await {
             Ok(connection) => return Ok(connection),
             Err(Asked::Failed(failure)) if is_final(&failure) => return Err(failure),
@@ -187,14 +208,14 @@ impl Asked {
 
 /// Asks for the new era.
 async fn discover(link: Link, bound: Duration) -> Result<Connection, Asked> {
-    let request = Request::new("server/discover", bound);
-    let mut answer = ask(&link, Era::Modern, 0, &request).await;
+    let (request, manner) = (Request::new(method::DISCOVER, bound), Manner::new(Version::MODERN));
+    let mut answer = ask(&link, &manner, &request).await;
     // One that refuses a version which it says it speaks is asked once more, as the protocol wants.
     if let Ok(Err(error)) = &answer
         && error.code == UNSUPPORTED_VERSION
         && supported(error).any(|version| version == MODERN)
     {
-        answer = ask(&link, Era::Modern, 1, &request).await;
+        answer = ask(&link, &manner, &request).await;
     }
     let payload = match answer {
         Ok(Ok(payload)) => payload,
@@ -223,10 +244,9 @@ async fn discover(link: Link, bound: Duration) -> Result<Connection, Asked> {
         let failure = no_common_version(&supported.join(", "));
         return Err(Asked::Failed(give_up(link, failure).await));
     }
-    let mut meta: serde_json::Value = payload.get("_meta").unwrap_or_default();
-    link.inbox.agreed(MODERN);
-    // What a client can do, such a server is told with each request.
-    Ok(Connection::new(link, Era::Modern, declared(meta["io.modelcontextprotocol/serverInfo"].take(), &payload), false))
+    let mut fields: serde_json::Value = payload.get("_meta").unwrap_or_default();
+    // A server of the modern era is told with each request what a client can do.
+    Ok(Connection::new(link, Session::modern(), declared(fields[meta::SERVER].take(), &payload), false))
 }
 
 /// The versions that a server names when it refuses one.
@@ -235,53 +255,21 @@ fn supported(error: &RpcError) -> impl Iterator<Item = &str> {
     versions.into_iter().flatten().filter_map(|version| version.as_str())
 }
 
-/// What pml can pass on, where it passes on anything.
-const RELAYED: &str = r#"{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{"listChanged":true}}"#;
-
-pub(super) fn initialize_request(bound: Duration, relays: bool) -> Request<'static> {
-    Request::new("initialize", bound)
-        .with("protocolVersion", format!("\"{}\"", LEGACY[0]))
-        .with("capabilities", if relays { RELAYED } else { "{}" })
-        .with("clientInfo", client_info())
-}
-
-/// Begins a session of the earlier era.
+/// Begins a session of the legacy era.
 async fn initialize(link: Link, bound: Duration, relays: bool) -> Result<Connection, Failure> {
-    let answer = ask(&link, Era::Legacy(LEGACY[0]), 0, &initialize_request(bound, relays)).await;
-    let answer = answer.and_then(|answer| answer.map_err(|error| refused(&error)));
-    match answer.and_then(|payload| legacy_era(&payload).map(|era| (era, payload))) {
-        Ok((era, payload)) => {
-            link.inbox.agreed(era.version());
-            initialized(&link, era).await;
-            begin_listening(&link, era, relays).await;
+    match Session::begin(&link, relays, bound).await {
+        Ok((session, payload)) => {
             let info = payload.get("serverInfo").unwrap_or_default();
-            Ok(Connection::new(link, era, declared(info, &payload), relays))
+            Ok(Connection::new(link, session, declared(info, &payload), relays))
         }
-        Err(failure) => {
+        Err(beginning) => {
+            let failure = match beginning {
+                Beginning::Refused(error) => refused(&error),
+                Beginning::Failed(failure) => failure,
+            };
             let failure = at_phase(&link, failure, "it was asked to begin (initialize)");
             Err(give_up(link, failure).await)
         }
-    }
-}
-
-/// Hears what the server says by itself. Where it may ask a client something, it is waited for: some
-/// servers drop a question for which no stream is open yet, and wait for the answer for ever.
-pub(super) async fn begin_listening(link: &Link, era: Era, relays: bool) {
-    let opened = link.listen(era.version());
-    if relays {
-        let _ = timeout(LISTENING, opened).await;
-    }
-}
-
-/// The version that a server of the earlier era has chosen.
-pub(super) fn legacy_era(payload: &Payload) -> Result<Era, Failure> {
-    let version: Option<String> = payload.get("protocolVersion");
-    match version {
-        Some(version) => match Era::of(&version) {
-            Some(era @ Era::Legacy(_)) => Ok(era),
-            _ => Err(no_common_version(&version)),
-        },
-        None => Err(Failure::protocol("the server's answer to `initialize` has no protocol version")),
     }
 }
 
@@ -301,23 +289,14 @@ fn declared(info: serde_json::Value, payload: &Payload) -> Declared {
 
 /// Lets go of a server that will not do.
 async fn give_up(link: Link, failure: Failure) -> Failure {
-    link.inbox.close(stopped());
+    link.inbox.requests.close(stopped());
     link.close().await;
     failure
 }
 
-fn no_common_version(theirs: &str) -> Failure {
-    let message = format!(
-        "no common protocol version: the server speaks {}, pml speaks {MODERN}, {}",
-        if theirs.is_empty() { "none that it names" } else { theirs },
-        LEGACY.join(", ")
-    );
-    Failure::never(message)
-}
-
 /// A server of the new era refuses `initialize` so.
 fn is_modern(failure: &Failure) -> bool {
-    failure.data.as_ref().and_then(|data| data["code"].as_i64()).is_some_and(|code| MODERN_CODES.contains(&code))
+    failure.data.as_ref().and_then(|data| data["code"].as_i64()).is_some_and(|code| MODERN_ONLY.contains(&code))
 }
 
 fn refused(error: &RpcError) -> Failure {

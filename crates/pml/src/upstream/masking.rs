@@ -10,8 +10,9 @@
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    codec::{Item, RpcError},
+    codec::RpcError,
     failure::Failure,
+    payload::Item,
     result::{CallResult, Content},
     settings::{Secret, Settings},
 };

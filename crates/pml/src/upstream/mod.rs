@@ -16,6 +16,7 @@ mod cgroup;
 mod codec;
 mod connection;
 mod discovery;
+mod exchange;
 mod failure;
 mod fleet;
 mod handle;
@@ -23,29 +24,38 @@ mod handshake;
 mod inbox;
 pub mod keeper;
 mod launch;
+mod lines;
 mod masking;
 mod news;
 pub mod oauth;
+mod payload;
+mod pending;
 mod process;
 mod process_tree;
+mod questions;
 mod reading;
+mod refresh;
 mod relay;
 mod result;
+mod session;
 mod settings;
 mod starts;
 mod state;
 mod subscriber;
 mod tasks;
 mod transport;
+mod web;
 
 pub use self::{
     actor::{Context, start},
-    codec::{Fields, Item, RpcError},
+    codec::RpcError,
     discovery::Kind,
-    failure::{Failure, Retry},
+    failure::{Failure, Repetition, Retry},
     fleet::Fleet,
     handle::{Health, HealthState, Invocation, Upstream},
-    relay::{Forward, Owner, Said, Whole},
+    payload::{Fields, Item},
+    questions::{Owner, Said},
+    relay::{Forward, Whole},
     result::{CallResult, Content, Media, TextBlock},
     settings::{
         Backoff, Grant, HttpWire, Isolation, OAuth, ProcessLimits, Secret, Settings, Target, Tokens, ToolSettings,

@@ -4,8 +4,8 @@ use pml_wire::ErrorCode;
 use serde_json::value::RawValue;
 
 use super::{
-    codec::{Fields, Item, Payload},
     failure::{Failure, Retry},
+    payload::{Fields, Item, Payload},
 };
 use crate::room::Held;
 
@@ -54,6 +54,10 @@ pub struct Media {
 
 impl CallResult {
     pub(super) fn from_payload(mut payload: Payload) -> Result<CallResult, Failure> {
+        // A result is data: a character that the server did not write would be taken for one that it did.
+        if payload.is_repaired {
+            return Err(Failure::protocol("the server's answer cannot be read: it has bytes that are no UTF-8"));
+        }
         if payload.get::<String>("resultType").as_deref() == Some("input_required") {
             let asked: serde_json::Value = payload.get("inputRequests").unwrap_or_default();
             let methods = asked.as_object().into_iter().flatten().filter_map(|(_, ask)| ask["method"].as_str());
@@ -155,7 +159,10 @@ fn embedded(block: &Fields) -> Option<Media> {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::codec::{Keep, Message, parse},
+        super::{
+            codec::{Message, parse},
+            payload::Keep,
+        },
         *,
     };
 

@@ -17,9 +17,11 @@ use serde_json::{Map, Value, value::RawValue};
 use tokio::{sync::watch, time::sleep};
 
 use super::{
-    connection::{Connection, Era, Request},
+    connection::Connection,
+    exchange::Request,
     failure::{Failure, Retry},
 };
+use crate::protocol::{Era, method};
 
 /// Between the end of a subscription and the next.
 const RESUBSCRIBE: Duration = Duration::from_secs(5);
@@ -110,37 +112,37 @@ impl Wanted {
 /// Keeps a server informed of what is wanted, for as long as the connection lasts. `relays` says
 /// whether anybody wants to know of prompts and resources; `bound` is for one request.
 pub(super) async fn run(connection: Arc<Connection>, wanted: Arc<Wanted>, relays: bool, bound: Duration) -> Infallible {
-    match connection.era() {
-        Era::Legacy(_) => legacy(&connection, &wanted, bound).await,
+    match connection.version().era() {
+        Era::Legacy => legacy(&connection, &wanted, bound).await,
         Era::Modern => modern(&connection, &wanted, relays, bound).await,
     }
 }
 
-/// In the earlier era each wish is a request of its own, and a new session knows none of them.
+/// In the legacy era each wish is a request of its own, and a new session knows none of them.
 async fn legacy(connection: &Connection, wanted: &Wanted, bound: Duration) -> Infallible {
-    let (mut wishes, mut renewals) = (wanted.wishes.subscribe(), connection.renewals());
+    let (mut wishes, mut renewals) = (wanted.wishes.subscribe(), connection.sessions());
     let mut told = Wishes::default();
     let mut known: BTreeSet<String> = BTreeSet::new();
-    let mut session = *renewals.borrow_and_update();
+    let mut session = renewals.borrow_and_update().number;
     loop {
         let now = wanted.current(&mut wishes);
         if now.level != told.level
             && let Some(level) = &now.level
             && connection.declared.capabilities["logging"].is_object()
         {
-            let request =
-                Request::new("logging/setLevel", bound).with("level", Value::from(level.as_str()).to_string());
+            let request = Request::new(method::SET_LEVEL, bound);
+            let request = request.with("level", Value::from(level.as_str()).to_string());
             if let Err(failure) = connection.request(&request).await {
                 tracing::debug!(server = connection.server, code = %failure.code, "the level of logs is not set");
             }
         }
         for uri in known.iter().filter(|uri| !now.uris.contains_key(*uri)) {
             // It is not wanted any more, whatever the server says.
-            let _ = about(connection, "resources/unsubscribe", uri, bound).await;
+            let _ = about(connection, method::RESOURCES_UNSUBSCRIBE, uri, bound).await;
         }
         known.retain(|uri| now.uris.contains_key(uri));
         for uri in now.uris.keys().filter(|uri| !known.contains(*uri)).cloned().collect::<Vec<_>>() {
-            let answer = about(connection, "resources/subscribe", &uri, bound).await;
+            let answer = about(connection, method::RESOURCES_SUBSCRIBE, &uri, bound).await;
             settle(wanted, [(uri.clone(), answer.clone())]);
             if answer.is_ok() {
                 known.insert(uri);
@@ -152,7 +154,7 @@ async fn legacy(connection: &Connection, wanted: &Wanted, bound: Duration) -> In
             Ok(()) = renewals.changed() => {}
             else => pending().await,
         }
-        let current = *renewals.borrow_and_update();
+        let current = renewals.borrow_and_update().number;
         if std::mem::replace(&mut session, current) != current {
             told = Wishes::default();
             known.clear();
@@ -165,7 +167,7 @@ async fn about(connection: &Connection, method: &'static str, uri: &str, bound: 
     connection.request(&request).await.map(drop)
 }
 
-/// In the new era all wishes are one request, which lasts; another set is another request. The one
+/// In the modern era all wishes are one request, which lasts; another set is another request. The one
 /// before goes on until the server has agreed to the next, so that nothing is missed.
 async fn modern(connection: &Connection, wanted: &Wanted, relays: bool, bound: Duration) -> Infallible {
     let mut wishes = wanted.wishes.subscribe();
@@ -236,7 +238,7 @@ async fn modern(connection: &Connection, wanted: &Wanted, relays: bool, bound: D
     }
 }
 
-/// What a server of the new era is asked to tell.
+/// What a server of the modern era is asked to tell.
 fn filter(connection: &Connection, relays: bool, uris: &[String]) -> Map<String, Value> {
     let tells = |what: &str| connection.declared.capabilities[what]["listChanged"].as_bool().unwrap_or(false);
     let mut filter = Map::new();

@@ -14,12 +14,13 @@ use tokio::time::{Instant, sleep};
 use tokio_util::task::TaskTracker;
 
 use super::{
-    codec::Payload,
-    connection::{Connection, Request, from_rpc},
+    connection::Connection,
+    exchange::{Request, from_rpc},
     failure::{Failure, Retry},
-    inbox::Answer,
+    payload::Payload,
+    pending::Answer,
 };
-use crate::catalog::Declared;
+use crate::{catalog::Declared, protocol::method};
 
 /// How often a server is asked at most and at least, whatever it suggests.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -84,7 +85,7 @@ impl Drop for Guard {
         let task_id = std::mem::take(&mut self.task_id);
         lives.spawn(async move {
             // Best effort: the task may have ended by now.
-            let _ = connection.exchange(&about("tasks/cancel", &task_id, CANCEL)).await;
+            let _ = connection.exchange(&about(method::TASKS_CANCEL, &task_id, CANCEL)).await;
         });
     }
 }
@@ -125,14 +126,16 @@ pub(super) async fn run(connection: &Connection, request: &Request<'_>, cancelli
             return Err(Failure::new(ErrorCode::ProviderTimeout, message, Retry::Later));
         }
         sleep(task.pause().min(left)).await;
-        let asked = connection.exchange(&about("tasks/get", &guard.task_id, request.idle)).await?;
+        let asked = connection.exchange(&about(method::TASKS_GET, &guard.task_id, request.idle)).await;
+        // Whatever became of this question, the task itself was begun.
+        let asked = asked.map_err(Failure::uncertain)?;
         let payload = asked.map_err(from_rpc)?;
         task = Task::of(&payload).ok_or_else(|| {
             let message = "the server does not say how its task is";
             Failure::new(ErrorCode::ProviderProtocol, message, Retry::Later)
         })?;
     }
-    let answer = connection.exchange(&about("tasks/result", &guard.task_id, request.idle)).await;
+    let answer = connection.exchange(&about(method::TASKS_RESULT, &guard.task_id, request.idle)).await;
     guard.cancelling = None;
-    answer
+    answer.map_err(Failure::uncertain)
 }

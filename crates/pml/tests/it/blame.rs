@@ -174,7 +174,7 @@ async fn an_error_that_is_caught_or_returned_says_as_much() {
         (
             "const [a, b] = await Promise.allSettled([mcp.test.fail({ x: 1 }), (async () => { let u; u.x })()]); [a, b]",
             json!([
-                {"status": "rejected", "reason": {"name": "ToolError", "message": "it did not work", "code": "TOOL_ERROR", "tool": "test:fail", "retryable": false, "data": {"x": 1}}},
+                {"status": "rejected", "reason": {"name": "ToolError", "message": "it did not work", "code": "TOOL_ERROR", "tool": "test:fail", "retryable": false, "outcome": "answered", "data": {"x": 1}}},
                 {"status": "rejected", "reason": {"name": "TypeError", "message": "cannot read property 'x' of undefined: u is undefined"}},
             ]),
         ),

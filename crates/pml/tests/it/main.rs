@@ -47,6 +47,7 @@ mod serve_http;
 mod servers_cli;
 mod shown;
 mod standstill;
+mod stumbles;
 mod support;
 mod tasks;
 mod time;

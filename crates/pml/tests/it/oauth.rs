@@ -537,6 +537,31 @@ async fn a_login_by_another_process_is_taken_up_by_the_next_call() {
 }
 
 #[tokio::test]
+async fn a_damaged_file_of_logins_harms_only_servers_that_want_a_login() {
+    let home = Home::new(&["--oauth", "3600"]);
+    let path = home.data().join("credentials.json");
+    fs::create_dir_all(home.data()).unwrap();
+    fs::set_permissions(home.data(), fs::Permissions::from_mode(0o700)).unwrap();
+    fs::write(&path, "{").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let open = Fixture::start(&["--transport", "http", "--era", "legacy"]);
+    // Nothing is tried again by itself within the time of this test.
+    let servers = [("open", &open.url), ("fix", &home.fixture.url)].map(|(name, url)| {
+        remote(name, url, HttpWire::Auto).with(|settings| settings.backoff.max = Duration::from_secs(600))
+    });
+    let gateway = Gateway::with_data(servers.into(), Policy::default(), tempfile::tempdir().unwrap(), &home.data());
+    assert_eq!(gateway.value("return await mcp.open.echo({ text: 'x' })").await, "x");
+    let (code, message) = gateway.error(CALL).await;
+    assert_eq!(code, ErrorCode::AuthRequired, "{message}");
+    assert!(message.contains("`credentials.json` in the data folder cannot be used"), "{message}");
+    // As soon as the file is right, so is the next call.
+    fs::remove_file(&path).unwrap();
+    home.logged_in();
+    assert_eq!(gateway.value(CALL).await, 42);
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn a_renewal_outlives_the_call_that_needed_it() {
     let home = Home::new(&["--oauth", "3600", "--fault", "oauth-slow-token=500"]);
     home.logged_in();

@@ -2,19 +2,20 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
 };
 
 use pml::{
     broker::Policy,
     catalog::typescript,
-    upstream::{Forward, Kind, Said},
+    upstream::{Forward, HttpWire, Kind, Said},
 };
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::gateway::{Gateway, Server, Way, fixture, stdio};
+use super::gateway::{Gateway, Server, Way, fixture, remote, stdio};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
@@ -275,5 +276,48 @@ async fn a_published_task_is_awaited() {
     let gateway = Gateway::start(vec![slowly(node("everything", &[]))]);
     let value = gateway.value("return await mcp.everything.simulateResearchQuery({ topic: 'bees' })").await;
     assert!(value.as_str().is_some_and(|report| report.contains("Topic**: bees")), "{value}");
+    gateway.stop().await;
+}
+
+/// The published server over streamable HTTP. Killed when dropped.
+struct Everything(std::process::Child);
+
+impl Everything {
+    /// Starts it on a port, and waits until it listens.
+    #[expect(clippy::disallowed_methods, reason = "starts a remote server as somebody else would")]
+    fn start(port: u16) -> Everything {
+        let script = installed("node_modules/@modelcontextprotocol/server-everything/dist/index.js");
+        let mut command = Command::new("node");
+        command.arg(script).arg("streamableHttp").env("PORT", port.to_string());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("listening") {
+            line.clear();
+            assert_ne!(stderr.read_line(&mut line).unwrap(), 0, "it ended before it listened");
+        }
+        Everything(child)
+    }
+}
+
+impl Drop for Everything {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test]
+async fn a_published_remote_server_may_be_restarted() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let first = Everything::start(port);
+    let url = format!("http://127.0.0.1:{port}/mcp");
+    let gateway = Gateway::start(vec![slowly(remote("everything", &url, HttpWire::Auto))]);
+    let echo = "return await mcp.everything.echo({ message: 'x' })";
+    assert_eq!(gateway.value(echo).await, "Echo: x");
+    drop(first);
+    // It answers 400 for the session that it does not know.
+    let _second = Everything::start(port);
+    assert_eq!(gateway.value(echo).await, "Echo: x");
     gateway.stop().await;
 }

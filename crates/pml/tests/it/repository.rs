@@ -1,7 +1,7 @@
 //! Promises that the repository makes about itself.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -67,7 +67,7 @@ fn every_layer_is_in_the_threat_model() {
 }
 
 /// The host's modules in reading order: each may use only those behind it.
-const MODULES: [&str; 21] = [
+const MODULES: [&str; 22] = [
     "cli",
     "clients",
     "config",
@@ -85,6 +85,7 @@ const MODULES: [&str; 21] = [
     "work",
     "files",
     "error",
+    "protocol",
     "shown",
     "rate",
     "digest",
@@ -139,6 +140,112 @@ fn used_modules(text: &str) -> BTreeSet<String> {
         }
     }
     used
+}
+
+/// The paths that a file imports, outside its tests, each as its segments.
+fn imports(text: &str) -> Vec<Vec<String>> {
+    let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let mut paths = Vec::new();
+    for line in text.match_indices("use ").filter(|(at, _)| {
+        let line = &text[text[..*at].rfind('\n').map_or(0, |end| end + 1)..*at];
+        line.is_empty() || line.starts_with("pub")
+    }) {
+        let tree = text[line.0 + 4..].split(';').next().unwrap_or_default();
+        paths.extend(leaves(&tree.split_whitespace().collect::<String>()));
+    }
+    paths
+}
+
+/// The paths of a tree such as `super::{a::{B,C},d}`.
+fn leaves(tree: &str) -> Vec<Vec<String>> {
+    let Some((prefix, group)) = tree.split_once('{') else {
+        return vec![tree.split("::").map(str::to_owned).collect()];
+    };
+    let prefix: Vec<_> = prefix.split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect();
+    let (mut depth, mut start, mut paths) = (0, 0, Vec::new());
+    for (at, character) in group.char_indices() {
+        match character {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            ',' | '}' if depth == 0 => {
+                if start < at {
+                    paths.extend(leaves(&group[start..at]).into_iter().map(|path| [prefix.clone(), path].concat()));
+                }
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    paths
+}
+
+/// The files of a folder of modules, by the path of each module within it, and the modules that each imports.
+fn module_graph(folder: &Path) -> BTreeMap<Vec<String>, BTreeSet<Vec<String>>> {
+    let module = |file: &Path| {
+        let path = file.strip_prefix(folder).unwrap().with_extension("");
+        let mut path: Vec<_> = path.iter().map(|part| part.to_str().unwrap().to_owned()).collect();
+        path.pop_if(|last| last == "mod");
+        path
+    };
+    let files = rust_files(folder);
+    let known: BTreeSet<_> = files.iter().map(|file| module(file)).collect();
+    let edges = |file: &PathBuf| {
+        let own = module(file);
+        let text = fs::read_to_string(file).unwrap();
+        let resolve = |path: &Vec<String>| {
+            let mut place = own.clone();
+            let ups = path.iter().take_while(|part| *part == "super" || *part == "self").count();
+            if ups == 0 {
+                return None; // of another crate or another module of this one
+            }
+            for part in path.iter().take(ups).filter(|part| *part == "super") {
+                place.pop_if(|_| part == "super");
+            }
+            for part in &path[ups..] {
+                let next = [place.clone(), vec![part.clone()]].concat();
+                match known.contains(&next) {
+                    true => place = next,
+                    false => break,
+                }
+            }
+            Some(place).filter(|place| *place != own)
+        };
+        (own.clone(), imports(&text).iter().filter_map(resolve).collect())
+    };
+    files.iter().map(edges).collect()
+}
+
+/// A circle of modules that use each other, if there is one.
+fn circle(graph: &BTreeMap<Vec<String>, BTreeSet<Vec<String>>>) -> Option<Vec<String>> {
+    fn visit(
+        graph: &BTreeMap<Vec<String>, BTreeSet<Vec<String>>>,
+        module: &Vec<String>,
+        way: &mut Vec<Vec<String>>,
+        done: &mut BTreeSet<Vec<String>>,
+    ) -> Option<Vec<String>> {
+        if let Some(start) = way.iter().position(|other| other == module) {
+            return Some(way[start..].iter().map(|module| module.join("::")).collect());
+        }
+        if !done.insert(module.clone()) {
+            return None;
+        }
+        way.push(module.clone());
+        let found = graph[module].iter().find_map(|used| visit(graph, used, way, done));
+        way.pop();
+        found
+    }
+    let mut done = BTreeSet::new();
+    graph.keys().find_map(|module| visit(graph, module, &mut Vec::new(), &mut done))
+}
+
+#[test]
+fn files_of_upstream_use_each_other_in_one_direction() {
+    let graph = module_graph(&root().join("crates/pml/src/upstream"));
+    let files = |name: &str| vec![name.to_owned()];
+    // The reader of imports reads them.
+    assert!(graph[&files("connection")].contains(&files("session")), "{graph:?}");
+    assert!(graph[&vec!["transport".to_owned(), "http".to_owned()]].contains(&files("inbox")), "{graph:?}");
+    assert_eq!(circle(&graph), None);
 }
 
 #[test]

@@ -11,10 +11,13 @@ declare module "pml" {
     raw?: boolean;
   }
 
+  /** Whether a call that failed may have happened: `unknown` if it was sent and not answered. */
+  export type CallOutcome = "not_sent" | "unknown" | "answered";
+
   /** How a call went. */
   export type CallAnswer =
     | { success: true; result: any }
-    | { success: false; error: { code: string; message: string; tool: string; retryable: boolean; data?: any } };
+    | { success: false; error: { code: string; message: string; tool: string; retryable: boolean; outcome: CallOutcome; data?: any } };
 
   /** A tool that was found. */
   export interface FoundTool {
@@ -91,8 +94,10 @@ declare module "pml" {
     readonly code: string;
     /** `server:tool`. */
     readonly tool: string;
-    /** May the same call succeed later? */
+    /** May the same call be made again, and perhaps succeed? */
     readonly retryable: boolean;
+    /** Whether the call may have happened. */
+    readonly outcome: CallOutcome;
     /** What the tool sent along, if anything. */
     readonly data?: any;
   }

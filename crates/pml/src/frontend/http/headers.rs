@@ -8,13 +8,11 @@ use super::super::{
     gateway::Frontend,
     rpc::{self, Era, HEADER_MISMATCH, INVALID_PARAMS, LEGACY, MODERN, Request},
 };
-use crate::upstream::RpcError;
-
-pub(super) const VERSION: &str = "mcp-protocol-version";
-pub(super) const SESSION: &str = "mcp-session-id";
-const METHOD: &str = "mcp-method";
-const NAME: &str = "mcp-name";
-const PARAMETER: &str = "mcp-param-";
+pub(super) use crate::protocol::header::{SESSION, VERSION};
+use crate::{
+    protocol::header::{METHOD, NAME, PARAMETER},
+    upstream::RpcError,
+};
 
 /// Does the client take an answer of this kind?
 pub(super) fn accepts(headers: &HeaderMap, kind: &str) -> bool {

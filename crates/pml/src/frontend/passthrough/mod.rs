@@ -204,7 +204,7 @@ fn refused(error: CallError) -> RpcError {
     RpcError {
         code: INTERNAL_ERROR,
         message: visible(&error.message).into_owned(),
-        data: Some(json!({ "code": error.code, "retryable": error.retryable })),
+        data: Some(json!({ "code": error.code, "retryable": error.retryable, "outcome": error.outcome })),
     }
 }
 

@@ -15,13 +15,12 @@ use super::{
 };
 use crate::{
     broker::{NoHolder, Resource, Subject},
+    protocol::code::RESOURCE_NOT_FOUND,
     upstream::RpcError,
 };
 
 /// Longest address of a resource that is watched.
 pub(super) const MAX_URI_BYTES: usize = 8 * 1024;
-/// The code of the earlier era for a resource that is not there.
-const RESOURCE_NOT_FOUND: i64 = -32002;
 
 impl Frontend {
     async fn find_resource(&self, uri: &str, era: Era) -> Result<Resource, RpcError> {

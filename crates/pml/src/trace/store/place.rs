@@ -13,7 +13,7 @@ use std::{
 };
 
 use crate::{
-    events::now_millis,
+    clock::now_millis,
     files::{self, Kind, Problem},
 };
 

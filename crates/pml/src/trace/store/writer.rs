@@ -29,7 +29,7 @@ use super::{
     row::{Row, millis},
     schema,
 };
-use crate::{events::now_millis, trace::TraceHead};
+use crate::{clock::now_millis, trace::TraceHead};
 
 /// What is written in one transaction.
 const MAX_BATCH: usize = 256;

@@ -49,6 +49,8 @@ pub(super) struct Known {
     refused: Option<Secret>,
     /// The state of the file with which the server last wanted another login.
     wanted: Option<Option<Stamp>>,
+    /// The state in which the file could not be read, and why. Most servers want no login, so that alone is no failure.
+    unreadable: Option<(Option<Stamp>, String)>,
 }
 
 impl Bearer {
@@ -56,16 +58,32 @@ impl Bearer {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The login as it is in the file now, which is only read if it has changed.
+    /// The login as it is in the file now, which is only read if it has changed. A file that cannot be read holds no
+    /// login; [`Bearer::damage`] says why, should the server want one.
     async fn current(&self) -> Result<Option<Arc<Login>>, Failure> {
         let stamp = self.logins.stamp();
         {
-            let known = self.known();
+            let mut known = self.known();
             if known.stamp == stamp {
+                known.unreadable = None;
                 return Ok(known.login.clone());
             }
         }
-        let login = self.logins.look_up(&self.server, &self.url).await.map_err(|err| unreadable(&err))?;
+        let login = match self.logins.look_up(&self.server, &self.url).await {
+            Ok(login) => login,
+            Err(err) => {
+                let mut known = self.known();
+                let is_news = known.unreadable.as_ref().is_none_or(|(seen, _)| *seen != stamp);
+                if is_news {
+                    tracing::warn!(server = self.server, error = %err, "`credentials.json` cannot be used");
+                }
+                known.unreadable = Some((stamp, err.to_string()));
+                // What was read before, such as a token that the user has logged out of, does not count any more.
+                known.login = None;
+                known.stamp = None;
+                return Ok(None);
+            }
+        };
         for token in login.iter().flat_map(|login| [Some(&login.access_token), login.refresh_token.as_ref()]).flatten()
         {
             self.tokens.add(token);
@@ -75,6 +93,7 @@ impl Bearer {
         // The stamp is older than what was read, if anything, so that a change in between is seen the next time.
         known.login.clone_from(&login);
         known.stamp = stamp;
+        known.unreadable = None;
         Ok(login)
     }
 
@@ -171,7 +190,13 @@ impl Bearer {
     /// The server wants another login than what was in the file when it was read.
     pub(super) fn note_wanted(&self) {
         let mut known = self.known();
-        known.wanted = Some(known.stamp);
+        let seen = known.unreadable.as_ref().map_or(known.stamp, |(seen, _)| *seen);
+        known.wanted = Some(seen);
+    }
+
+    /// Why the file of logins could not be read, if it could not.
+    pub(super) fn damage(&self) -> Option<String> {
+        self.known().unreadable.as_ref().map(|(_, why)| why.clone())
     }
 
     /// Has the file changed since the server wanted a login?

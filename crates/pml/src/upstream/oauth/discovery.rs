@@ -14,16 +14,20 @@ use tokio::time::timeout;
 use super::{
     super::{
         settings::{HttpWire, Secret, Settings, Target},
-        transport::{parse_headers, parse_url, unreachable},
+        web::{parse_headers, parse_url, unreachable},
     },
-    CLIENT_NAME,
     explain::{explain, failed},
 };
-use crate::error::Error;
+use crate::{
+    error::Error,
+    protocol::{LEGACY, header::SESSION, method},
+};
+
+/// What pml calls itself where it registers.
+pub(super) const CLIENT_NAME: &str = "pml";
 
 /// How long the server may take to say that it wants a login.
 const PROBE: Duration = Duration::from_secs(30);
-const SESSION: &str = "mcp-session-id";
 
 /// Where and how to log in at a server.
 pub(super) struct Found {
@@ -144,11 +148,11 @@ async fn probe(client: &Client, url: &Url, headers: &HeaderMap, wire: HttpWire) 
     };
     if wire != HttpWire::Sse {
         let client_info = json!({ "name": CLIENT_NAME, "version": env!("CARGO_PKG_VERSION") });
-        let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client_info });
+        let params = json!({ "protocolVersion": LEGACY[0], "capabilities": {}, "clientInfo": client_info });
         let mut session = None;
         let mut is_open = false;
         // Some let everybody in, but nobody do anything.
-        for (method, params) in [("initialize", params), ("tools/list", json!({}))] {
+        for (method, params) in [(method::INITIALIZE, params), (method::TOOLS_LIST, json!({}))] {
             let body = json!({ "jsonrpc": "2.0", "id": method, "method": method, "params": params });
             let mut post = client.post(url.clone()).header(ACCEPT, "application/json, text/event-stream");
             if let Some(session) = &session {

@@ -7,9 +7,8 @@ use tokio::time::timeout;
 
 use super::{
     super::settings::{Grant, Secret, Settings},
-    CLIENT_NAME,
     callback::{Callbacks, Expected, Reply, Waiting, judge, pasted},
-    discovery::{Found, find, no_metadata},
+    discovery::{CLIENT_NAME, Found, find, no_metadata},
     explain::{explain, failed},
     renewal::{NotRenewed, RENEWAL, Token, first},
     store::{Login, Terms},

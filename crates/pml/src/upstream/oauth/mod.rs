@@ -23,6 +23,3 @@ pub use self::{
     remote::Remote,
     store::{Login, Logins},
 };
-
-/// What pml calls itself where it registers.
-const CLIENT_NAME: &str = "pml";

@@ -17,7 +17,7 @@ use super::{
     super::{
         failure::{Failure, Retry},
         settings::{Settings, Target},
-        transport::unreachable,
+        web::unreachable,
     },
     bearer::{Bearer, Known},
     store::{Login, Logins},
@@ -138,6 +138,11 @@ impl Sender {
                 format!("the login does not cover this (HTTP {status}); log in for more: `{command}{options}`")
             }
             Some(_) => format!("the server does not accept the login (HTTP {status}); log in again: `{command}`"),
+            None if let Some(damage) = self.bearer.as_ref().and_then(|bearer| bearer.damage()) => {
+                format!(
+                    "the server wants a login (HTTP {status}), and `credentials.json` in the data folder cannot be used: {damage}"
+                )
+            }
             None => {
                 // Where to find out more is for programs to read.
                 let telling = header.filter(|_| asked.resource_metadata_url.is_none());

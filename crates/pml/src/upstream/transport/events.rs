@@ -6,7 +6,7 @@ use std::{borrow::Cow, time::Duration};
 
 use reqwest::header::HeaderValue;
 
-use super::super::codec::{Line, Lines};
+use super::super::lines::{Line, Lines};
 
 /// Cuts a stream of bytes into events. One that is begun again keeps its place.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use pml_wire::{ErrorCode, Line};
+use pml_wire::ErrorCode;
 use reqwest::{
     Response, Url,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap},
@@ -11,15 +11,16 @@ use tokio::time::timeout;
 
 use super::{
     super::{
-        failure::{Failure, Retry},
+        failure::{Failure, Retry, stopped},
         inbox::Inbox,
         oauth::Sender,
         reading::Reading,
         settings::Secret,
+        web::{EVENTS, JSON, content_type, parse_headers, parse_url, refusal, rejected, shown, unreachable},
     },
-    Plumbing,
     events::{Event, Events},
-    http::{content_type, parse_headers, parse_url, refusal, rejected, shown, unreachable},
+    outgoing::Outgoing,
+    plumbing::Plumbing,
 };
 
 /// How long the server may take to name its address for messages.
@@ -49,14 +50,14 @@ impl Sse {
         plumbing: &Plumbing,
     ) -> Result<(Sse, Incoming), Failure> {
         let (url, headers) = (parse_url(url)?, parse_headers(headers)?);
-        let request = sender.client.get(url.clone()).headers(headers.clone()).header(ACCEPT, "text/event-stream");
+        let request = sender.client.get(url.clone()).headers(headers.clone()).header(ACCEPT, EVENTS);
         let silent = |_| Failure::later("no answer within 30s after its stream of events was asked for");
         let response = timeout(ENDPOINT, sender.send(request)).await.map_err(silent)??;
         let status = response.status();
         if !status.is_success() {
             return Err(refusal(response).await);
         }
-        if content_type(&response) != "text/event-stream" {
+        if content_type(&response) != EVENTS {
             let message = format!("the server has no stream of events (HTTP {status}): {}", shown(response).await);
             return Err(rejected(status, message));
         }
@@ -69,10 +70,13 @@ impl Sse {
         Ok((Sse { sender: sender.clone(), endpoint, headers }, incoming))
     }
 
-    pub(super) async fn post(&self, body: Line) -> Result<(), Failure> {
+    pub(super) async fn post(&self, message: Outgoing) -> Result<(), Failure> {
+        let Outgoing { body, departure, .. } = message;
         let request = self.sender.client.post(self.endpoint.clone()).headers(self.headers.clone());
-        let response =
-            self.sender.send(request.header(CONTENT_TYPE, "application/json").body(body.into_string())).await?;
+        if !departure.leave() {
+            return Err(stopped());
+        }
+        let response = self.sender.send(request.header(CONTENT_TYPE, JSON).body(body.into_string())).await?;
         match response.status().is_success() {
             true => Ok(()),
             false => Err(refusal(response).await),

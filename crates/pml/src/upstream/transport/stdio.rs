@@ -1,4 +1,7 @@
 //! A child's pipes: one message per line.
+//!
+//! **Invariant:** a message is marked as left just before the first byte of it is written, and the mark is taken back only
+//! if the pipe took no byte of it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,13 +16,14 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     super::{
-        codec::{Line, Lines},
-        failure::{Failure, Retry},
-        inbox::{Inbox, stopped},
+        failure::{Failure, Retry, stopped},
+        inbox::Inbox,
+        lines::{Line, Lines},
         process::{LastWords, Pipes, Process, Start},
         reading::Reading,
     },
-    OUTBOX, Plumbing,
+    outgoing::{Departure, Outgoing},
+    plumbing::{OUTBOX, Plumbing},
 };
 
 /// How long a server whose output has ended may take to end itself.
@@ -32,17 +36,24 @@ const READ_BYTES: usize = 64 * 1024;
 /// The writing end.
 #[derive(Debug)]
 pub(super) struct Stdio {
-    outbox: mpsc::Sender<OneLine>,
+    outbox: mpsc::Sender<Queued>,
+}
+
+/// A line that waits to be written.
+#[derive(Debug)]
+struct Queued {
+    line: OneLine,
+    departure: Departure,
 }
 
 impl Stdio {
-    pub(super) async fn send(&self, body: OneLine) {
+    pub(super) async fn send(&self, message: Outgoing) {
         // An error means that the writer has ended, and then the inbox is closed or about to be.
-        let _ = self.outbox.send(body).await;
+        let _ = self.outbox.send(Queued { line: message.body, departure: message.departure }).await;
     }
 
-    pub(super) fn tell(&self, body: OneLine) {
-        let _ = self.outbox.try_send(body);
+    pub(super) fn tell(&self, message: Outgoing) {
+        let _ = self.outbox.try_send(Queued { line: message.body, departure: message.departure });
     }
 }
 
@@ -55,21 +66,22 @@ pub(super) fn open(
     tasks: &TaskTracker,
 ) -> Result<Opened, Failure> {
     let (process, Pipes { launch, stdin, stdout }) = Process::start(start, plumbing.stop_grace)?;
-    let (outbox, to_write) = mpsc::channel(OUTBOX);
+    let ((outbox, to_write), (replies, replied)) = (mpsc::channel(OUTBOX), mpsc::channel(OUTBOX));
     let words = process.last_words();
     let pid = process.pid();
-    let inbox = Inbox::new(Arc::clone(&plumbing.news), outbox.clone(), Arc::clone(&words));
-    tasks.spawn(write(stdin, launch, to_write, Arc::clone(&inbox), stop.clone()));
+    let inbox = Inbox::new(Arc::clone(&plumbing.news), replies, Arc::clone(&words));
+    tasks.spawn(write(stdin, launch, (to_write, replied), Arc::clone(&inbox), stop.clone()));
     let reader = read(process, stdout, Arc::clone(&inbox), plumbing.clone(), stop.clone());
     tasks.spawn(plumbing.lives.track_future(reader));
     Ok((Stdio { outbox }, inbox, words, pid))
 }
 
-/// Writes what starts the server, then messages as they come, several in one go. Its end closes the server's input.
+/// Writes what starts the server, then messages and answers to its own requests as they come, several in one go. Its end
+/// closes the server's input.
 async fn write(
     mut stdin: ChildStdin,
     launch: Vec<u8>,
-    mut to_write: mpsc::Receiver<OneLine>,
+    (mut to_write, mut replied): (mpsc::Receiver<Queued>, mpsc::Receiver<OneLine>),
     inbox: Arc<Inbox>,
     stop: CancellationToken,
 ) {
@@ -77,18 +89,23 @@ async fn write(
         if stdin.write_all(&launch).await.is_err() {
             return false;
         }
-        while let Some(line) = to_write.recv().await {
-            let mut bytes = line.into_string().into_bytes();
-            bytes.push(b'\n');
-            while let Ok(more) = to_write.try_recv() {
-                bytes.extend_from_slice(more.as_str().as_bytes());
-                bytes.push(b'\n');
+        loop {
+            let mut batch = Batch::default();
+            tokio::select! {
+                Some(queued) = to_write.recv() => batch.push(queued),
+                Some(line) = replied.recv() => batch.push_line(&line),
+                else => return true,
             }
-            if stdin.write_all(&bytes).await.is_err() {
+            while let Ok(more) = to_write.try_recv() {
+                batch.push(more);
+            }
+            while let Ok(more) = replied.try_recv() {
+                batch.push_line(&more);
+            }
+            if !batch.write_to(&mut stdin).await {
                 return false;
             }
         }
-        true
     };
     let is_well = tokio::select! {
         () = stop.cancelled() => true,
@@ -98,8 +115,46 @@ async fn write(
         // If it has ended, the reader knows more.
         sleep(END).await;
         let message = "the server does not read its input any more";
-        inbox.close(Failure::new(ErrorCode::ProviderCrashed, message, Retry::Later));
+        inbox.requests.close(Failure::new(ErrorCode::ProviderCrashed, message, Retry::Later));
         stop.cancel();
+    }
+}
+
+/// Lines that are written together.
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    /// Where each message begins in `bytes`.
+    messages: Vec<(usize, Departure)>,
+}
+
+impl Batch {
+    /// Adds a message, unless it was given up.
+    fn push(&mut self, Queued { line, departure }: Queued) {
+        if departure.leave() {
+            self.messages.push((self.bytes.len(), departure));
+            self.push_line(&line);
+        }
+    }
+
+    fn push_line(&mut self, line: &OneLine) {
+        self.bytes.extend_from_slice(line.as_str().as_bytes());
+        self.bytes.push(b'\n');
+    }
+
+    /// Writes all lines. False if the pipe takes no more.
+    async fn write_to(self, pipe: &mut (impl AsyncWriteExt + Unpin)) -> bool {
+        let mut written = 0;
+        while written < self.bytes.len() {
+            match pipe.write(&self.bytes[written..]).await {
+                Ok(count) if count > 0 => written += count,
+                _ => {
+                    self.messages.iter().filter(|(start, _)| *start >= written).for_each(|(_, it)| it.take_back());
+                    return false;
+                }
+            }
+        }
+        true
     }
 }
 
@@ -159,11 +214,59 @@ async fn read(
         let how = how.unwrap_or_else(|| "it closed its output and went on running".to_owned());
         process.kill();
         let message = process.last_words().behind(format!("the server's process is gone: {how}"));
-        inbox.close(Failure::new(ErrorCode::ProviderCrashed, message, Retry::Later));
+        inbox.requests.close(Failure::new(ErrorCode::ProviderCrashed, message, Retry::Later));
         stop.cancel(); // the writer has nobody to write to
     } else {
-        inbox.close(stopped());
+        inbox.requests.close(stopped());
     }
     drop(stdout);
     process.stop().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pipe that takes so many bytes and then breaks.
+    struct Breaking(usize);
+
+    impl tokio::io::AsyncWrite for Breaking {
+        fn poll_write(
+            mut self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+            bytes: &[u8],
+        ) -> std::task::Poll<std::io::Result<usize>> {
+            let count = bytes.len().min(self.0);
+            self.0 -= count;
+            std::task::Poll::Ready(if count == 0 { Err(std::io::ErrorKind::BrokenPipe.into()) } else { Ok(count) })
+        }
+
+        fn poll_flush(
+            self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<std::io::Result<()>> {
+            std::task::Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(
+            self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<std::io::Result<()>> {
+            std::task::Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn of_a_batch_that_breaks_off_only_the_untouched_messages_are_unsent() {
+        // Each line has four bytes with its end.
+        for (taken, unsent) in [(0, 3), (1, 2), (4, 2), (7, 1), (11, 0), (12, 0)] {
+            let departures = [Departure::default(), Departure::default(), Departure::default()];
+            let mut batch = Batch::default();
+            for departure in &departures {
+                batch.push(Queued { line: OneLine::new("abc".to_owned()), departure: departure.clone() });
+            }
+            assert_eq!(batch.write_to(&mut Breaking(taken)).await, taken == 12);
+            assert_eq!(departures.iter().filter(|departure| departure.withdraw()).count(), unsent, "{taken}");
+        }
+    }
 }
