@@ -13,6 +13,7 @@
 //! * [`broker`]: the only door from programs to servers.
 //! * [`upstream`]: MCP servers, one actor each.
 //! * [`catalog`]: what tools there are, and how they look in TypeScript.
+//! * [`trace`]: everything that is known of each execution.
 //! * [`events`]: what happens, told to whoever listens.
 //! * [`audit`]: one line for every call.
 //! * [`room`]: memory for large texts of servers, shared by everything that holds one.
@@ -42,5 +43,6 @@ pub mod room;
 pub mod sandbox;
 pub mod serve;
 pub mod shown;
+pub mod trace;
 pub mod upstream;
 pub mod work;

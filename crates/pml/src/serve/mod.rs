@@ -27,6 +27,7 @@ use crate::{
     error::Error,
     events::Bus,
     room::Room,
+    trace::{Recorder, Sink},
     upstream::{
         self, Context, Fleet, Settings, Target,
         oauth::{Logins, Remote},
@@ -48,12 +49,12 @@ pub struct Options {
     pub data_dir: Option<PathBuf>,
     /// A stronger model for the search, or why it cannot be known where it is.
     pub model_dir: Option<Result<PathBuf, String>>,
-    /// On whose behalf calls are made, for the audit log.
-    pub who: String,
     /// Most memory for large results, of all servers and runs together.
     pub results_bytes: usize,
     /// How long the lines of the audit log are kept.
     pub retention: Retention,
+    /// Where traces go, if anywhere.
+    pub traces: Option<Arc<dyn Sink>>,
 }
 
 /// Everything between programs and servers.
@@ -63,6 +64,8 @@ pub struct Services {
     pub catalog: Catalog,
     pub servers: Fleet,
     pub bus: Bus,
+    /// Begins the records of executions.
+    pub recorder: Recorder,
     logins: Option<Logins>,
     /// What a server that is added needs.
     context: Mutex<Context>,
@@ -72,7 +75,7 @@ pub struct Services {
 impl Services {
     /// Builds everything. No server is started yet.
     pub fn start(options: Options) -> Result<Services, Error> {
-        let Options { program, servers: settings, policy, data_dir, model_dir, who, results_bytes, retention } =
+        let Options { program, servers: settings, policy, data_dir, model_dir, results_bytes, retention, traces } =
             options;
         let room = Room::new(results_bytes);
         let bus = Bus::default();
@@ -104,6 +107,7 @@ impl Services {
             server
         }));
         let finder = Finder::new(catalog.clone(), data_dir.as_deref(), model_dir.map(loader));
+        let recorder = Recorder::new(bus.clone(), Arc::clone(&audit), traces);
         let broker = Broker::new(Parts {
             catalog: catalog.clone(),
             finder,
@@ -112,11 +116,11 @@ impl Services {
             policy,
             bus: bus.clone(),
             audit,
-            who,
+            recorder: recorder.clone(),
             room,
         });
         let context = Mutex::new(context);
-        Ok(Services { broker: Arc::new(broker), catalog, servers, bus, logins, context, tasks })
+        Ok(Services { broker: Arc::new(broker), catalog, servers, bus, recorder, logins, context, tasks })
     }
 
     /// Starts, in the background, the servers that a program names: by the time of its first call

@@ -146,12 +146,19 @@ mod tests {
     }
 
     fn services(servers: Vec<Settings>) -> Services {
-        let who = "test".to_owned();
         let program = PathBuf::from("pml");
         let (policy, results_bytes) = (Policy::default(), 1 << 20);
         let retention = Retention::default();
-        let options =
-            Options { program, servers, policy, data_dir: None, model_dir: None, who, results_bytes, retention };
+        let options = Options {
+            program,
+            servers,
+            policy,
+            data_dir: None,
+            model_dir: None,
+            results_bytes,
+            retention,
+            traces: None,
+        };
         Services::start(options).unwrap()
     }
 

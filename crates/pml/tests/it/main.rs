@@ -49,5 +49,6 @@ mod support;
 mod tasks;
 mod time;
 mod tokens;
+mod traces;
 mod trust;
 mod upstream;

@@ -98,7 +98,7 @@ impl Frontend {
         let watched: Vec<(String, Resource, Watch)> = stream::iter(uris)
             .map(|uri| async move {
                 // What cannot be watched is not among what is acknowledged.
-                let (resource, watch) = self.watch(&uri, scope.era).await.ok()?;
+                let (resource, watch) = self.watch(&uri, scope).await.ok()?;
                 Some((uri, resource, watch))
             })
             .buffered(WATCHES)

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pml_wire::trace::Entry;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -45,7 +46,7 @@ impl Frontend {
 
     /// Watches a resource for a client of the earlier era, until it says otherwise or goes.
     pub(super) async fn subscribe(&self, uri: &str, scope: &Scope) -> Result<Value, RpcError> {
-        let (resource, watch) = self.watch(uri, scope.era).await?;
+        let (resource, watch) = self.watch(uri, scope).await?;
         match scope.session.watch(uri, &resource.server.settings().name, watch) {
             true => Ok(json!({})),
             false => Err(rpc::error(INVALID_PARAMS, format!("more than {MAX_WATCHED} resources are watched"))),
@@ -53,12 +54,13 @@ impl Frontend {
     }
 
     /// Watches a resource for as long as the watch lives.
-    pub(super) async fn watch(&self, uri: &str, era: Era) -> Result<(Resource, Watch), RpcError> {
+    pub(super) async fn watch(&self, uri: &str, scope: &Scope) -> Result<(Resource, Watch), RpcError> {
         if uri.len() > MAX_URI_BYTES {
             return Err(rpc::error(INVALID_PARAMS, format!("`uri` has more than {MAX_URI_BYTES} bytes")));
         }
-        let resource = self.find_resource(uri, era).await?;
-        let watch = self.broker.watch(&resource.subject()).await.map_err(refused)?;
+        let resource = self.find_resource(uri, scope.era).await?;
+        let context = Arc::new(scope.context(Entry::Passthrough));
+        let watch = self.broker.watch(&context, &resource.subject()).await.map_err(refused)?;
         Ok((resource, watch))
     }
 

@@ -1,0 +1,192 @@
+//! Each execution leaves one trace and knows on whose behalf it goes on, however it entered and however it ended.
+
+use std::{sync::Arc, time::Duration};
+
+use pml::{broker::Passthrough, trace::Context};
+use pml_wire::trace::Entry;
+use serde_json::{Map, Value, json};
+use tokio::time::timeout;
+
+use super::{
+    cli::stdout,
+    gateway::{Gateway, Way, fixture},
+    peer::{ERAS, Era, Home},
+};
+
+/// The only trace that there is.
+fn only(gateway: &Gateway) -> Value {
+    let mut traces = gateway.traces();
+    assert_eq!(traces.len(), 1, "{traces:?}");
+    traces.remove(0)
+}
+
+fn tasks(trace: &Value) -> &Vec<Value> {
+    trace["taskResults"].as_array().unwrap()
+}
+
+fn layers(trace: &Value) -> Vec<u64> {
+    tasks(trace).iter().map(|task| task["layerIndex"].as_u64().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_trace_has_everything_that_a_program_did() {
+    let gateway = Gateway::start(vec![fixture(Way::Stdio, "both", &[])]);
+    let program = r#"import { callTool, getPrompt, listResources, readResource, searchTools } from "pml";
+        console.log("hello"); console.error("careful");
+        const sum = await mcp.fix.getSum({ a: 1, b: 2 });
+        await searchTools("echo", 1);
+        await Promise.all([readResource("fixture://item/1"), getPrompt("fix", "greet", { name: "Ada" }), listResources("fix")]);
+        await callTool("fix:fail", { message: "no" });
+        await callTool("fix:nothing", {});
+        return { sum }"#;
+    gateway.value(program).await;
+    let trace = only(&gateway);
+    let short: Vec<_> = tasks(&trace)
+        .iter()
+        .map(|task| {
+            let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+            let (kind, tool, code) = (text(&task["kind"]), text(&task["tool"]), text(&task["error"]["code"]));
+            format!("{} {kind} {tool} {} {code}", text(&task["taskId"]), task["success"])
+        })
+        .collect();
+    let expected = [
+        "t1 tool fix:get-sum true -",
+        "t2 search pml:search true -",
+        "t3 resource *:resource:fixture://item/1 true -",
+        "t4 prompt fix:prompt:greet true -",
+        "t5 resource fix:resource:* true -",
+        "t6 tool fix:fail false TOOL_ERROR",
+        "t7 tool fix:nothing false TOOL_NOT_FOUND",
+    ];
+    assert_eq!(short, expected);
+    assert_eq!(layers(&trace), [1, 2, 3, 3, 3, 4, 5]);
+    let first = &tasks(&trace)[0];
+    assert_eq!((&first["args"], &first["result"]), (&json!({"a": 1, "b": 2}), &json!(3)));
+    assert!(first["acceptedAt"].is_string() && first["durationMs"].as_f64().unwrap() > 0.0, "{first}");
+    let calls: Vec<_> = tasks(&trace).iter().map(|task| task["callId"].as_u64().unwrap()).collect();
+    assert!(calls.is_sorted() && calls[0] == 1, "{calls:?}");
+    assert_eq!(trace["result"], json!({"sum": 3}));
+    assert_eq!(trace["logs"], json!([{"level": "log", "text": "hello"}, {"level": "error", "text": "careful"}]));
+    assert_eq!((&trace["caller"], &trace["entry"], &trace["success"]), (&json!("test"), &json!("run"), &json!(true)));
+    assert_eq!(trace["code"], program);
+    assert_eq!(trace["codeHash"].as_str().unwrap().len(), 64);
+    assert_eq!((&trace["args"], &trace["metadata"]["schemaVersion"]), (&Value::Null, &json!(1)));
+    assert_eq!(trace["metadata"]["pmlVersion"], env!("CARGO_PKG_VERSION"));
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn calls_that_wait_for_their_turn_are_of_the_layer_they_were_made_in() {
+    let mut gateway = Gateway::start(vec![fixture(Way::Stdio, "both", &[])]);
+    gateway.budget.calls_in_flight = 4;
+    gateway.value("await Promise.all(Array.from({ length: 40 }, () => mcp.fix.echo({ text: 'x' }))); await mcp.fix.echo({ text: 'y' })").await;
+    let trace = only(&gateway);
+    assert_eq!(layers(&trace)[..40], [1; 40]);
+    assert_eq!(layers(&trace)[40..], [2]);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_that_is_dropped_leaves_its_trace_too() {
+    let gateway = Gateway::start(vec![fixture(Way::Stdio, "both", &[])]);
+    let run = gateway.run("await mcp.fix.echo({ text: 'x' }); await mcp.fix.hang({})");
+    let reached = async {
+        while gateway.event(|_| true).await.body
+            != (pml::events::Body::ToolStarted { tool: "fix:hang".parse().unwrap(), call: 2 })
+        {}
+    };
+    tokio::select! {
+        outcome = run => panic!("{outcome:?}"),
+        () = reached => {}
+    }
+    let trace = only(&gateway);
+    assert_eq!((&trace["success"], &trace["errorCode"]), (&json!(false), &json!("CANCELLED")));
+    let codes: Vec<_> = tasks(&trace).iter().map(|task| task["error"]["code"].clone()).collect();
+    assert_eq!(codes, [Value::Null, json!("CANCELLED")]);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_that_a_client_makes_itself_is_a_trace_of_one_task() {
+    let gateway = Gateway::start(vec![fixture(Way::Stdio, "both", &[])]);
+    let forward = |name: &str, arguments: Value| Passthrough {
+        context: Arc::new(Context::new(Entry::Passthrough, "ann")),
+        tool: name.parse().unwrap(),
+        params: Map::from_iter([("name".to_owned(), name.into()), ("arguments".to_owned(), arguments)]),
+        meta: Map::new(),
+        relay: None,
+        owner: None,
+    };
+    let broker = &gateway.services.broker;
+    broker.forward(forward("fix:getSum", json!({"a": 1, "b": 2}))).await.unwrap().unwrap();
+    broker.forward(forward("fix:fail", json!({"message": "no"}))).await.unwrap().unwrap();
+    broker.forward(forward("fix:nothing", json!({}))).await.unwrap_err();
+    let hanging = broker.forward(forward("fix:hang", json!({})));
+    assert!(timeout(Duration::from_millis(300), hanging).await.is_err());
+    let traces = gateway.traces();
+    let short: Vec<_> = traces
+        .iter()
+        .map(|trace| {
+            let [task] = &tasks(trace)[..] else { panic!("{trace}") };
+            assert_eq!((&trace["entry"], &trace["caller"]), (&json!("passthrough"), &json!("ann")), "{trace}");
+            format!(
+                "{} {} {}",
+                task["tool"].as_str().unwrap(),
+                task["success"],
+                trace["errorCode"].as_str().unwrap_or("-")
+            )
+        })
+        .collect();
+    let expected = [
+        "fix:get-sum true -",
+        "fix:fail false TOOL_ERROR",
+        "fix:nothing false TOOL_NOT_FOUND",
+        "fix:hang false CANCELLED",
+    ];
+    assert_eq!(short, expected);
+    assert_eq!(tasks(&traces[0])[0]["args"], json!({"a": 1, "b": 2}));
+    assert!(tasks(&traces[0])[0]["result"]["structuredContent"].is_object(), "{}", traces[0]);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn the_caller_is_the_client_and_its_trace_goes_on() {
+    let home = Home::with_fixture("");
+    let traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    for era in ERAS {
+        let mut peer = home.connected(era).await;
+        let params = json!({
+            "name": "execute_code",
+            "arguments": {"code": "return await mcp.fix.echo({ text: 'x' })"},
+            "_meta": {"traceparent": traceparent},
+        });
+        peer.request("tools/call", params).await;
+        peer.call("search_tools", json!({"query": "echo"})).await;
+        peer.end().await;
+    }
+    let lines = home.audit_lines();
+    assert_eq!(lines.len(), 6, "{lines:?}");
+    assert!(lines.iter().all(|line| line["who"] == "peer"), "{lines:?}");
+    let calls = lines.iter().filter(|line| line["event"] != "search");
+    assert!(calls.into_iter().all(|line| line["trace_id"] == traceparent[3..35]), "{lines:?}");
+
+    let home = Home::with_fixture("");
+    let server = home.http(&[]).await;
+    let client = server.client(Era::Legacy).await;
+    client.value("return await mcp.fix.echo({ text: 'x' })").await;
+    server.end().await;
+    let lines = home.audit_lines();
+    assert!(lines.iter().all(|line| line["who"].as_str().unwrap().starts_with("http")), "{lines:?}");
+}
+
+#[test]
+fn pml_run_has_an_intent_and_a_trace() {
+    let home = Home::with_fixture("");
+    let code = "await mcp.fix.echo({ text: 'secret words' }); return 1";
+    let output = home.pml(&["--log", "debug", "run", "--intent", "to see it", "-e", code]);
+    assert_eq!(stdout(&output).trim(), "1");
+    let log = String::from_utf8(output.stderr).unwrap();
+    let line = log.lines().find(|line| line.contains("tasks=1 layers=1")).unwrap_or_else(|| panic!("{log}"));
+    assert!(line.contains("entry=Run caller=\"cli\" success=true"), "{line}");
+    assert!(!log.contains("secret words"), "no payload is logged");
+}
