@@ -25,9 +25,10 @@ use pml::{
     broker::{Answer, CallHandler, HandlerFuture, ToolCall},
     execution::{self, Budget, Outcome, Request},
     sandbox::{Mode, Options, Pool, WorkerLimits},
+    trace::Context,
 };
 use pml_wire::{
-    CallId, ExecutionId,
+    CallId,
     message::{Ask, CallError},
 };
 use serde_json::{Value, json, value::RawValue};
@@ -429,7 +430,7 @@ impl CallHandler for Tools {
         Box::pin(std::future::ready(Ok(answer.into())))
     }
 
-    fn ask(&self, _: ExecutionId, _: CallId, _: Ask) -> HandlerFuture<'_, Result<Answer, CallError>> {
+    fn ask(&self, _: Arc<Context>, _: CallId, _: Ask) -> HandlerFuture<'_, Result<Answer, CallError>> {
         let answer = RawValue::from_string("[]".to_owned()).expect("JSON");
         Box::pin(std::future::ready(Ok(answer.into())))
     }

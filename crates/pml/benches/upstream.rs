@@ -17,6 +17,7 @@ use std::{
     num::NonZeroUsize,
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -25,9 +26,10 @@ use pml::{
     execution::{self, Budget, Request},
     sandbox::{Mode, Options, Pool, WorkerLimits},
     serve::{self, Services},
+    trace::Context,
     upstream::{Secret, Settings, Target},
 };
-use pml_wire::{CallId, ExecutionId};
+use pml_wire::{CallId, trace::Entry};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::{json, value::RawValue};
 use support::{Promise, Results, Sdk, everything, median, percentile, report, server_path};
@@ -193,11 +195,11 @@ impl Gateway {
             policy: Policy { allow: vec!["*".to_owned()], deny: vec!["other:*".to_owned()], ..Policy::default() },
             data_dir: Some(data_dir.path().to_owned()),
             model_dir: None,
-            who: "bench".to_owned(),
             results_bytes: 512 * MIB,
             retention: Default::default(),
             max_starting: 4,
             network: serve::Network::default(),
+            traces: None,
         })
         .expect("services start");
         services.servers.all()[0].init().await.expect("the server starts");
@@ -231,7 +233,7 @@ impl Gateway {
         for round in 0..rounds + rounds / 10 {
             let plain = plain.call(tool, arguments);
             let call = ToolCall {
-                execution: ExecutionId::mint(),
+                context: Arc::new(Context::new(Entry::Run, "bench")),
                 id: CallId(1),
                 tool: format!("{}:{tool}", self.name).parse().expect("a tool"),
                 args: Arguments::new(args.clone(), None),

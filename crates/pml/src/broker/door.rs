@@ -7,11 +7,12 @@ use std::{
 };
 
 use pml_wire::{
-    CallId, ErrorCode, ExecutionId, ToolId, json,
+    CallId, ErrorCode, ToolId, json,
     message::{Ask, CallError, ErrorReport, PreflightCall},
 };
 use serde_json::value::RawValue;
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use super::{
     activity::Activity,
@@ -19,16 +20,17 @@ use super::{
     normalise::{self, JsonTexts},
     offers::Lists,
     policy::{OnChange, Policy},
-    record::{Record, Sinks, traceparent},
+    record::{Record, Sinks},
     sharing::{Key, Sharing},
 };
 use crate::{
     audit::{Audit, Decision},
     catalog::{Catalog, Finder, Pace, Pins, Snapshot, Source, TooSlow, Tool},
     digest::sha256,
-    events::Bus,
+    events::{Body, Bus},
     rate::Bucket,
     room::{Charge, Room},
+    trace::{Context, Recorder},
     upstream::{CallResult, Fleet, Invocation, Item, Repetition, Settings, Upstream},
     work::{self, AT_ONCE_BYTES, Waiter},
 };
@@ -77,21 +79,21 @@ pub struct Parts {
     pub policy: Policy,
     pub bus: Bus,
     pub audit: Arc<Audit>,
-    /// On whose behalf calls are made.
-    pub who: String,
+    /// What records of clients' own calls are begun by.
+    pub recorder: Recorder,
     pub room: Room,
 }
 
 impl Broker {
     pub fn new(parts: Parts) -> Broker {
-        let Parts { catalog, finder, pins, servers, policy, bus, audit, who, room } = parts;
+        let Parts { catalog, finder, pins, servers, policy, bus, audit, recorder, room } = parts;
         let broker = Broker {
             catalog,
             finder,
             servers,
             started: Instant::now(),
             rules: RwLock::new(Arc::new(Rules { policy: Policy::default(), rates: HashMap::new(), revision: 0 })),
-            sinks: Sinks { bus, audit, who },
+            sinks: Sinks { bus, audit, recorder },
             sharing: Sharing::default(),
             room,
             activity: Activity::default(),
@@ -148,14 +150,14 @@ impl Broker {
     }
 
     /// Writes down that a program was not started because of a call that the policy does not allow.
-    pub(super) fn record_denial(&self, execution: ExecutionId, tool: &ToolId, rule: &str) {
+    pub(super) fn record_denial(&self, context: &Arc<Context>, tool: &ToolId, rule: &str) {
         let error = CallError::new(ErrorCode::PolicyDenied, "the program was not started");
         // Calls are counted from 1; none was made.
-        self.record_refusal(execution, CallId(0), tool.as_str(), rule, error);
+        self.record_refusal(context, CallId(0), tool.as_str(), rule, error);
     }
 
-    fn record_refusal(&self, execution: ExecutionId, id: CallId, tool: &str, rule: &str, error: CallError) {
-        let mut record = Record::new(&self.sinks, execution, id, tool);
+    fn record_refusal(&self, context: &Arc<Context>, id: CallId, tool: &str, rule: &str, error: CallError) {
+        let mut record = Record::new(&self.sinks, context, id, tool);
         record.decision = Decision::Deny;
         rule.clone_into(&mut record.rule);
         record.end(&Err(error));
@@ -218,7 +220,7 @@ impl Broker {
     }
 
     async fn checked_call(&self, call: ToolCall, record: &mut Record<'_>) -> Result<Answer, CallError> {
-        let ToolCall { execution, id, tool, args, is_raw, suggests, notices } = call;
+        let ToolCall { context, id, tool, args, is_raw, suggests, notices } = call;
         let (tool, upstream) = self.admit(&tool, suggests, record).await?;
         // Only now are values put in for handles: a call that is refused costs nothing.
         let prepared = prepare(&tool, args, &self.room, record).await?;
@@ -233,7 +235,7 @@ impl Broker {
             false => JsonTexts::Keep,
         };
         let key = Key { tool: tool.id.clone(), server: upstream.id(), args_sha256: record.args_sha256.clone(), texts };
-        let traceparent = traceparent(execution, id);
+        let traceparent = context.traceparent_of(id);
         let server = tool.id.server().to_owned();
         let work = execute(upstream, tool, prepared, texts, traceparent, self.room.clone());
         record.start().await;
@@ -286,13 +288,19 @@ impl Broker {
 
 impl CallHandler for Broker {
     fn call(&self, call: ToolCall) -> HandlerFuture<'_, Result<Answer, CallError>> {
-        let mut record = Record::new(&self.sinks, call.execution, call.id, call.tool.as_str());
-        Box::pin(async move {
+        let mut record = Record::new(&self.sinks, &call.context, call.id, call.tool.as_str());
+        if self.sinks.bus.is_heard() {
+            let started = Body::ToolStarted { tool: call.tool.clone(), call: call.id.0 };
+            self.sinks.bus.publish(call.context.execution.to_string(), started);
+        }
+        let span = record.span();
+        let call = async move {
             record.args_sha256 = digest(call.args.written()).await;
             let outcome = self.checked_call(call, &mut record).await;
             record.end(&outcome);
             outcome
-        })
+        };
+        Box::pin(call.instrument(span))
     }
 
     fn names(&self) -> HandlerFuture<'_, Arc<str>> {
@@ -303,10 +311,10 @@ impl CallHandler for Broker {
         self.room.clone()
     }
 
-    fn ask(&self, execution: ExecutionId, id: CallId, ask: Ask) -> HandlerFuture<'_, Result<Answer, CallError>> {
+    fn ask(&self, context: Arc<Context>, id: CallId, ask: Ask) -> HandlerFuture<'_, Result<Answer, CallError>> {
         match ask {
-            Ask::Search(search) => Box::pin(self.recorded_search((execution, id), search)),
-            ask => Box::pin(self.answer_about(execution, id, ask)),
+            Ask::Search(search) => Box::pin(self.recorded_search((context, id), search)),
+            ask => Box::pin(self.answer_about(context, id, ask)),
         }
     }
 
@@ -316,14 +324,14 @@ impl CallHandler for Broker {
 
     fn preflight(
         &self,
-        execution: ExecutionId,
+        context: Arc<Context>,
         calls: Vec<PreflightCall>,
     ) -> HandlerFuture<'_, Result<Vec<String>, Box<ErrorReport>>> {
-        Box::pin(self.check_program(execution, calls))
+        Box::pin(self.check_program(context, calls))
     }
 
-    fn refused(&self, execution: ExecutionId, id: CallId, target: &str, error: &CallError) {
-        self.record_refusal(execution, id, target, error.code.as_str(), error.clone());
+    fn refused(&self, context: &Arc<Context>, id: CallId, target: &str, error: &CallError) {
+        self.record_refusal(context, id, target, error.code.as_str(), error.clone());
     }
 }
 

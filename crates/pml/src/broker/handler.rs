@@ -3,7 +3,7 @@
 use std::{fmt::Debug, future::Future, pin::Pin, sync::Arc};
 
 use pml_wire::{
-    CallId, ErrorCode, ExecutionId, ToolId,
+    CallId, ErrorCode, ToolId,
     message::{Ask, CallError, ErrorReport, PreflightCall, Recall},
 };
 use serde_json::{Value, value::RawValue};
@@ -12,6 +12,7 @@ use super::notices::Notices;
 use crate::{
     room::{Held, Room},
     shown::visible,
+    trace::Context,
 };
 
 /// The way from a program's calls to real tools.
@@ -23,7 +24,7 @@ pub trait CallHandler: Send + Sync {
     fn names(&self) -> HandlerFuture<'_, Arc<str>>;
 
     /// Answers what no tool does.
-    fn ask(&self, execution: ExecutionId, id: CallId, ask: Ask) -> HandlerFuture<'_, Result<Answer, CallError>>;
+    fn ask(&self, context: Arc<Context>, id: CallId, ask: Ask) -> HandlerFuture<'_, Result<Answer, CallError>>;
 
     /// The value of a result that was kept for whoever this is the handler of.
     fn recall(&self, recall: Recall) -> HandlerFuture<'_, Result<Answer, CallError>> {
@@ -39,7 +40,7 @@ pub trait CallHandler: Send + Sync {
     /// Checks calls before the program that makes them runs. Warnings, or why it must not run.
     fn preflight(
         &self,
-        _execution: ExecutionId,
+        _context: Arc<Context>,
         _calls: Vec<PreflightCall>,
     ) -> HandlerFuture<'_, Result<Vec<String>, Box<ErrorReport>>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
@@ -51,7 +52,7 @@ pub trait CallHandler: Send + Sync {
     }
 
     /// Hears of a call that was refused before it got here.
-    fn refused(&self, _execution: ExecutionId, _id: CallId, _target: &str, _error: &CallError) {}
+    fn refused(&self, _context: &Arc<Context>, _id: CallId, _target: &str, _error: &CallError) {}
 }
 
 pub type HandlerFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -59,7 +60,7 @@ pub type HandlerFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// A call as the handler gets it.
 #[derive(Clone, Debug)]
 pub struct ToolCall {
-    pub execution: ExecutionId,
+    pub context: Arc<Context>,
     pub id: CallId,
     pub tool: ToolId,
     pub args: Arguments,

@@ -35,6 +35,7 @@ pub use self::{
     offers::{Items, Listed, NoHolder, Resource},
     passthrough::Passthrough,
     policy::{OnChange, Policy, matches},
+    record::SEARCH,
     search::{Findings, Question, rounded, whole},
     subject::{Subject, SubjectKind, SubjectRequest},
 };

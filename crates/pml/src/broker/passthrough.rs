@@ -4,17 +4,21 @@
 //! event. Arguments are not checked and results not touched, but for the server's own secrets in errors: the server's
 //! answer, whatever it is, is the client's.
 
-use pml_wire::{CallId, ErrorCode, ExecutionId, ToolId, message::CallError};
+use std::sync::Arc;
+
+use pml_wire::{CallId, ErrorCode, ToolId, message::CallError, trace::TaskKind};
 use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 use tokio::sync::mpsc;
+use tracing::Instrument as _;
 
 use super::{
     door::{Broker, repetition},
-    record::{Record, traceparent},
+    record::Record,
 };
 use crate::{
     digest::sha256,
+    trace::{Context, ExecutionRecord, Finish},
     upstream::{Forward, Owner, RpcError, Said, Whole},
     work::{self, Waiter},
 };
@@ -22,8 +26,8 @@ use crate::{
 /// A call that is passed on.
 #[derive(Debug)]
 pub struct Passthrough {
-    /// What the call is in records: each is a run of its own.
-    pub execution: ExecutionId,
+    /// Each call is an execution of its own.
+    pub context: Arc<Context>,
     pub tool: ToolId,
     /// The parameters of `tools/call` without `_meta`. The name in them is replaced by the tool's own.
     pub params: Map<String, Value>,
@@ -40,49 +44,100 @@ impl Broker {
     /// never heard of it, or did not answer. An unknown tool is [`ErrorCode::ToolNotFound`]. Dropping
     /// the future cancels the call.
     pub async fn forward(&self, call: Passthrough) -> Result<Result<Whole, RpcError>, CallError> {
-        let mut record = Record::new(self.sinks(), call.execution, CallId(1), call.tool.as_str());
-        let outcome = self.pass(call, &mut record).await;
-        recorded(record, outcome).await
+        let mut record = Record::new(self.sinks(), &call.context, CallId(1), call.tool.as_str());
+        let span = record.span();
+        let own = OwnTask::begin(self, &call.context, TaskKind::Tool, call.tool.as_str());
+        let outcome = self.pass(call, &mut record, own.as_ref()).instrument(span).await;
+        recorded(record, own, outcome).await
     }
 
-    async fn pass(&self, call: Passthrough, record: &mut Record<'_>) -> Result<Result<Whole, RpcError>, CallError> {
-        let Passthrough { execution, tool, mut params, mut meta, relay, owner } = call;
+    async fn pass(
+        &self,
+        call: Passthrough,
+        record: &mut Record<'_>,
+        own: Option<&OwnTask>,
+    ) -> Result<Result<Whole, RpcError>, CallError> {
+        let Passthrough { context, tool, mut params, mut meta, relay, owner } = call;
         let (tool, upstream) = self.admit(&tool, true, record).await?;
         let is_heavy = params.get("arguments").is_some_and(work::is_heavy);
+        let recording = own.map(|own| own.record.recording().clone());
         (params, record.args_sha256) = work::weighed(is_heavy, move |_| {
-            let digest = sha256(params.get("arguments").map(Value::to_string).unwrap_or_default());
-            (params, digest)
+            let text = params.get("arguments").map(Value::to_string).unwrap_or_default();
+            if let Some(recording) = recording.filter(|_| !text.is_empty()) {
+                recording.arguments(CallId(1), &text);
+            }
+            (params, sha256(text))
         })
         .await;
         let name = tool.id.tool();
         let headers = tool.header_arguments(params.get("arguments").unwrap_or(&Value::Null));
         params.insert("name".to_owned(), name.into());
-        meta.entry("traceparent").or_insert_with(|| traceparent(execution, CallId(1)).into());
+        meta.entry("traceparent").or_insert_with(|| context.traceparent_of(CallId(1)).into());
         let forward = Forward { method: "tools/call", params, meta, name: Some(name), headers, relay, owner };
         record.start().await;
+        if let Some(own) = own {
+            own.record.recording().started(CallId(1), tool.id.as_str());
+        }
         let repetition = repetition(&tool, upstream.settings());
         upstream.forward(forward).await.map_err(|failure| failure.into_call_error(repetition))
     }
 }
 
-/// Ends the record of a request that was passed on. A large answer is looked at elsewhere.
+/// The record of an execution that consists of one task: what a client asks of a server itself.
+pub(super) struct OwnTask {
+    pub(super) record: ExecutionRecord,
+    kind: TaskKind,
+}
+
+impl OwnTask {
+    /// Begins the record; `None` if the request is part of a program's execution, which has a record already.
+    pub(super) fn begin(broker: &Broker, context: &Arc<Context>, kind: TaskKind, tool: &str) -> Option<OwnTask> {
+        if context.is_program() {
+            return None;
+        }
+        let record = broker.sinks().recorder.begin(Arc::clone(context), None);
+        record.recording().issued(CallId(1), kind, tool, None);
+        Some(OwnTask { record, kind })
+    }
+
+    /// Ends the record, and waits a moment until the trace is stored.
+    async fn finish(self, outcome: Result<&str, &CallError>) {
+        let OwnTask { record, kind } = self;
+        record.recording().ended(CallId(1), kind, outcome);
+        let outcome = match outcome {
+            // The result is that of the task.
+            Ok(_) => Ok(None),
+            Err(error) => Err((error.code, error.message.as_str())),
+        };
+        let (_, receipt) = record.finish(Finish { outcome, warnings: &[] });
+        receipt.wait().await;
+    }
+}
+
+/// Ends the records of a request that was passed on. A large answer is looked at elsewhere.
 pub(super) async fn recorded(
     record: Record<'_>,
+    own: Option<OwnTask>,
     outcome: Result<Result<Whole, RpcError>, CallError>,
 ) -> Result<Result<Whole, RpcError>, CallError> {
     let answer = match outcome {
         Ok(answer) => answer,
         Err(error) => {
             record.end_with(Err(&error));
+            if let Some(own) = own {
+                own.finish(Err(&error)).await;
+            }
             return Err(error);
         }
     };
     let bytes = answer.as_ref().map_or(0, |whole| whole.text.get().len());
     let look = move |_: &Waiter| (failure(answer.as_ref().map(|whole| &*whole.text)), answer);
     let (failure, answer) = work::sized(bytes, look).await;
-    match failure {
-        Some(message) => record.end_with(Err(&CallError::new(ErrorCode::ToolError, message))),
-        None => record.end_with(Ok(bytes)),
+    let failure = failure.map(|message| CallError::new(ErrorCode::ToolError, message));
+    record.end_with(failure.as_ref().map_or(Ok(bytes), Err));
+    if let Some(own) = own {
+        let result = answer.as_ref().map_or("null", |whole| whole.text.get());
+        own.finish(failure.as_ref().map_or(Ok(result), Err)).await;
     }
     Ok(answer)
 }

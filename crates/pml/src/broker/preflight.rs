@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use pml_wire::{
-    ErrorCode, ExecutionId, ToolId,
+    ErrorCode, ToolId,
     message::{ErrorReport, PreflightCall},
 };
 
@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     catalog::{Pace, Pins, Searchable, Snapshot, Source, TooSlow, Tool, nearest},
+    trace::Context,
     work::{self, Waiter},
 };
 
@@ -104,7 +105,7 @@ impl Broker {
     /// Warnings, or why the program must not run: a call that is bound to be made is bound to fail.
     pub(super) async fn check_program(
         &self,
-        execution: ExecutionId,
+        context: Arc<Context>,
         calls: Vec<PreflightCall>,
     ) -> Result<Vec<String>, Box<ErrorReport>> {
         let calls: Arc<[PreflightCall]> = calls.into();
@@ -156,7 +157,7 @@ impl Broker {
         for tool in fatal.iter().filter_map(|(call, _)| snapshot.tool(&call.target.parse().ok()?)) {
             let verdict = self.rules().policy.judge(&tool.id, &self.pins);
             if !verdict.is_allowed {
-                self.record_denial(execution, &tool.id, &verdict.rule);
+                self.record_denial(&context, &tool.id, &verdict.rule);
             }
         }
         let lines: Vec<_> = fatal

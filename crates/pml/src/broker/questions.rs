@@ -3,8 +3,10 @@
 //! They go through the same checks as the requests that clients make themselves, and leave a line and an event. What a
 //! resource holds becomes a value as the result of a tool does.
 
+use std::sync::Arc;
+
 use pml_wire::{
-    CallId, ErrorCode, ExecutionId,
+    CallId, ErrorCode,
     message::{Ask, CallError},
 };
 use serde_json::{
@@ -23,6 +25,7 @@ use crate::{
     catalog::nearest,
     protocol::code::RESOURCE_NOT_FOUND,
     shown::visible,
+    trace::Context,
     upstream::{Content, Fields, Item, Kind, Media, RpcError, TextBlock, Whole},
     work,
 };
@@ -34,14 +37,14 @@ const MAX_NAMES: usize = 1000;
 
 impl Broker {
     /// Answers what a program asks about resources and prompts.
-    pub(super) async fn answer_about(&self, execution: ExecutionId, id: CallId, ask: Ask) -> Result<Answer, CallError> {
+    pub(super) async fn answer_about(&self, context: Arc<Context>, id: CallId, ask: Ask) -> Result<Answer, CallError> {
         match ask {
-            Ask::Search(search) => self.recorded_search((execution, id), search).await,
+            Ask::Search(search) => self.recorded_search((context, id), search).await,
             Ask::ListResources { server } => self.list_for_program(server.as_deref()).await,
             Ask::ReadResource { uri, server } => {
                 let resource = self.resource_for_program(&uri, server.as_deref()).await?;
                 let params = Map::from_iter([("uri".to_owned(), resource.uri.as_str().into())]);
-                let whole = self.ask_server((execution, id), resource.subject(), "resources/read", params).await?;
+                let whole = self.ask_server((context, id), resource.subject(), "resources/read", params).await?;
                 let Whole { text, held } = whole;
                 let body = work::sized(text.get().len(), move |_| {
                     let body = blocks(contents(&text)?, JsonTexts::Read);
@@ -55,7 +58,7 @@ impl Broker {
                 let params =
                     Map::from_iter([("name".to_owned(), name.as_str().into()), ("arguments".to_owned(), arguments)]);
                 let subject = Subject::prompt(&server, &name);
-                let whole = match self.ask_server((execution, id), subject, "prompts/get", params).await {
+                let whole = match self.ask_server((context, id), subject, "prompts/get", params).await {
                     // Servers have many codes for it.
                     Err(error) if error.code == ErrorCode::ToolError => {
                         return Err(self.explain_prompt(&server, &name, error).await);
@@ -70,13 +73,13 @@ impl Broker {
     /// Sends a request to the server of a subject.
     async fn ask_server(
         &self,
-        (execution, id): (ExecutionId, CallId),
+        (context, id): (Arc<Context>, CallId),
         subject: Subject,
         method: &'static str,
         params: Map<String, Value>,
     ) -> Result<Whole, CallError> {
         let request =
-            SubjectRequest { execution, id, subject, method, params, meta: Map::new(), relay: None, owner: None };
+            SubjectRequest { context, id, subject, method, params, meta: Map::new(), relay: None, owner: None };
         let whole = self.forward_about(request).await?.map_err(refusal)?;
         match asks_for_input(&whole.text) {
             true => Err(CallError::new(

@@ -3,14 +3,16 @@
 
 use std::sync::Arc;
 
-use pml_wire::{CallId, ErrorCode, ExecutionId, message::CallError};
+use pml_wire::{CallId, ErrorCode, message::CallError};
 use tokio::time::Instant;
+use tracing::{Span, field, info_span};
 
 use super::handler::Answer;
 use crate::{
     audit::{Audit, CallEvent, CallLine, Decision},
     clock::now_millis,
     events::{Body, Bus},
+    trace::{Context, Recorder},
 };
 
 /// Where records go.
@@ -18,15 +20,14 @@ use crate::{
 pub(super) struct Sinks {
     pub(super) bus: Bus,
     pub(super) audit: Arc<Audit>,
-    /// On whose behalf calls are made.
-    pub(super) who: String,
+    pub(super) recorder: Recorder,
 }
 
 /// A call that is going on. Dropped without an outcome, it was cancelled.
 #[derive(Debug)]
 pub(super) struct Record<'a> {
     sinks: &'a Sinks,
-    execution: ExecutionId,
+    context: Arc<Context>,
     id: CallId,
     pub(super) tool: String,
     /// The method, if it is not the call of a tool.
@@ -35,6 +36,7 @@ pub(super) struct Record<'a> {
     pub(super) decision: Decision,
     pub(super) rule: String,
     started: Instant,
+    span: Span,
     /// What its last line is, if no server hears of it.
     unheard: CallEvent,
     /// Has a server been about to hear of it?
@@ -43,7 +45,7 @@ pub(super) struct Record<'a> {
 }
 
 /// What a search is called where calls have a tool.
-const SEARCH: &str = "pml:search";
+pub const SEARCH: &str = "pml:search";
 
 /// The ids of a run, as lines have them.
 struct Ids {
@@ -52,27 +54,16 @@ struct Ids {
 }
 
 impl Ids {
-    fn of(execution: ExecutionId) -> Ids {
-        Ids { execution: execution.to_string(), trace: trace_id(execution) }
+    fn of(context: &Context) -> Ids {
+        Ids { execution: context.execution.to_string(), trace: context.trace_id() }
     }
 }
 
-/// The id of the trace that a run is, as in `traceparent`.
-pub(super) fn trace_id(execution: ExecutionId) -> String {
-    execution.to_string().replace('-', "")
-}
-
-/// The W3C header of one call: the run is the trace, the call is the span.
-pub(super) fn traceparent(execution: ExecutionId, id: CallId) -> String {
-    let trace = trace_id(execution);
-    format!("00-{trace}-{}{:08x}-01", &trace[24..], id.0)
-}
-
 impl<'a> Record<'a> {
-    pub(super) fn new(sinks: &'a Sinks, execution: ExecutionId, id: CallId, tool: &str) -> Record<'a> {
+    pub(super) fn new(sinks: &'a Sinks, context: &Arc<Context>, id: CallId, tool: &str) -> Record<'a> {
         Record {
             sinks,
-            execution,
+            context: Arc::clone(context),
             id,
             tool: tool.to_owned(),
             method: None,
@@ -80,15 +71,28 @@ impl<'a> Record<'a> {
             decision: Decision::Allow,
             rule: "default".to_owned(),
             started: Instant::now(),
+            span: info_span!(
+                "call",
+                execution = %context.execution,
+                call = id.0,
+                tool,
+                code = field::Empty,
+                duration_ms = field::Empty
+            ),
             unheard: CallEvent::Refused,
             is_started: false,
             is_over: false,
         }
     }
 
+    /// The span of the call. Its outcome is recorded when the call is over.
+    pub(super) fn span(&self) -> Span {
+        self.span.clone()
+    }
+
     /// The record of a search, which no server hears of.
-    pub(super) fn of_search(sinks: &'a Sinks, execution: ExecutionId, id: CallId) -> Record<'a> {
-        let mut record = Record::new(sinks, execution, id, SEARCH);
+    pub(super) fn of_search(sinks: &'a Sinks, context: &Arc<Context>, id: CallId) -> Record<'a> {
+        let mut record = Record::new(sinks, context, id, SEARCH);
         record.unheard = CallEvent::Search;
         record
     }
@@ -96,7 +100,7 @@ impl<'a> Record<'a> {
     /// Writes that the server is about to hear of the call. Only then may it.
     pub(super) async fn start(&mut self) {
         self.is_started = true;
-        let ids = Ids::of(self.execution);
+        let ids = Ids::of(&self.context);
         self.sinks.audit.record_start(&self.line(CallEvent::Started, &ids)).await;
     }
 
@@ -104,7 +108,7 @@ impl<'a> Record<'a> {
         CallLine {
             ts: now_millis(),
             event,
-            who: &self.sinks.who,
+            who: &self.context.caller,
             execution_id: &ids.execution,
             trace_id: &ids.trace,
             call: self.id.0,
@@ -132,7 +136,11 @@ impl<'a> Record<'a> {
         self.is_over = true;
         let duration_ms = (self.started.elapsed().as_secs_f64() * 1e6).round() / 1e3;
         let error = outcome.err();
-        let ids = Ids::of(self.execution);
+        self.span.record("duration_ms", duration_ms);
+        if let Some(error) = error {
+            self.span.record("code", error.code.as_str());
+        }
+        let ids = Ids::of(&self.context);
         let event = if self.is_started { CallEvent::Ended } else { self.unheard };
         self.sinks.audit.record(&CallLine {
             success: Some(error.is_none()),
@@ -143,7 +151,7 @@ impl<'a> Record<'a> {
         let call = self.id.0;
         let execution = ids.execution;
         let audited = || Body::Audited {
-            who: self.sinks.who.clone(),
+            who: self.context.caller.to_string(),
             tool: self.tool.clone(),
             call,
             decision: self.decision,

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use pml_wire::{
-    CallId, ErrorCode, ExecutionId, ToolId,
+    CallId, ErrorCode, ToolId,
     message::{self, CallError},
 };
 use serde_json::{Value, json, value::to_raw_value};
@@ -18,6 +18,7 @@ use super::{
 use crate::{
     catalog::{Change, Found, Pins, Searchable, Snapshot, Tool, Wish},
     digest::sha256,
+    trace::Context,
     upstream::Upstream,
     work::{self, Waiter},
 };
@@ -104,8 +105,8 @@ impl Broker {
     }
 
     /// The same for a client, which is written down.
-    pub async fn search_for_client(&self, question: Question) -> Findings {
-        let mut record = Record::of_search(self.sinks(), ExecutionId::mint(), CallId(1));
+    pub async fn search_for_client(&self, context: &Arc<Context>, question: Question) -> Findings {
+        let mut record = Record::of_search(self.sinks(), context, CallId(1));
         record.args_sha256 = sha256(&question.query);
         let findings = self.search(question).await;
         record.end_with(Ok(findings.bytes()));
@@ -179,10 +180,10 @@ impl Broker {
     /// Answers a program's `searchTools`, and writes that down.
     pub(super) async fn recorded_search(
         &self,
-        (execution, id): (ExecutionId, CallId),
+        (context, id): (Arc<Context>, CallId),
         search: message::Search,
     ) -> Result<Answer, CallError> {
-        let mut record = Record::of_search(self.sinks(), execution, id);
+        let mut record = Record::of_search(self.sinks(), &context, id);
         record.args_sha256 = sha256(&search.query);
         let outcome = self.answer_search(search).await;
         record.end(&outcome);

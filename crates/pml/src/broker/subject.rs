@@ -3,20 +3,22 @@
 //! They go through the same checks as calls of tools: policy, rate, one line and one event. In the policy and in the audit
 //! log a resource is `server:resource:ADDRESS` and a prompt `server:prompt:NAME`; no tool can be called so.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
-use pml_wire::{CallId, ErrorCode, ExecutionId, message::CallError};
+use pml_wire::{CallId, ErrorCode, message::CallError, trace::TaskKind};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
+use tracing::Instrument as _;
 
 use super::{
     door::Broker,
-    passthrough::recorded,
-    record::{Record, traceparent},
+    passthrough::{OwnTask, recorded},
+    record::Record,
 };
 use crate::{
     audit::Decision,
     digest::sha256,
+    trace::Context,
     upstream::{Forward, Owner, RpcError, Said, Upstream, Watch, Whole},
     work,
 };
@@ -63,8 +65,8 @@ impl fmt::Display for Subject {
 /// A request that is passed on.
 #[derive(Debug)]
 pub struct SubjectRequest {
-    /// What the request is in records: each of a client's own is a run of its own.
-    pub execution: ExecutionId,
+    /// Each request of a client's own is an execution of its own.
+    pub context: Arc<Context>,
     pub id: CallId,
     pub subject: Subject,
     pub method: &'static str,
@@ -87,36 +89,50 @@ impl Broker {
     /// Passes a request on and gives back the server's result or error as they were sent; or why the server never heard of
     /// it, or did not answer. Dropping the future cancels the request.
     pub async fn forward_about(&self, request: SubjectRequest) -> Result<Result<Whole, RpcError>, CallError> {
-        let mut record = self.record_about((request.execution, request.id), &request.subject, request.method);
-        let outcome = self.pass_about(request, &mut record).await;
-        recorded(record, outcome).await
+        let mut record = self.record_about((&request.context, request.id), &request.subject, request.method);
+        let kind = match request.subject.kind {
+            SubjectKind::Resource => TaskKind::Resource,
+            SubjectKind::Prompt => TaskKind::Prompt,
+        };
+        let span = record.span();
+        let own = OwnTask::begin(self, &request.context, kind, &record.tool);
+        let outcome = self.pass_about(request, &mut record, own.as_ref()).instrument(span).await;
+        recorded(record, own, outcome).await
     }
 
     async fn pass_about(
         &self,
         request: SubjectRequest,
         record: &mut Record<'_>,
+        own: Option<&OwnTask>,
     ) -> Result<Result<Whole, RpcError>, CallError> {
-        let SubjectRequest { execution, id, subject, method, params, mut meta, relay, owner } = request;
+        let SubjectRequest { context, id, subject, method, params, mut meta, relay, owner } = request;
         let is_heavy = params.values().any(work::is_heavy);
+        let recording = own.map(|own| own.record.recording().clone());
         let hashed = work::weighed(is_heavy, move |_| {
             let text = serde_json::to_string(&params).expect("JSON serializes");
+            if let Some(recording) = recording {
+                recording.arguments(id, &text);
+            }
             (sha256(&text), params)
         });
         let params;
         (record.args_sha256, params) = hashed.await;
         let upstream = self.admit_about(&subject, record)?;
-        meta.entry("traceparent").or_insert_with(|| traceparent(execution, id).into());
+        meta.entry("traceparent").or_insert_with(|| context.traceparent_of(id).into());
         // Over HTTP, what a request is about is in a header too; a completion is about a value.
         let name = (method != "completion/complete").then_some(subject.name.as_str());
         let forward = Forward { method, params, meta, name, headers: Vec::new(), relay, owner };
         record.start().await;
+        if let Some(own) = own {
+            own.record.recording().started(id, &record.tool);
+        }
         Ok(upstream.forward(forward).await?)
     }
 
     /// Watches a resource, see [`Upstream::watch`].
-    pub async fn watch(&self, subject: &Subject) -> Result<Watch, CallError> {
-        let mut record = self.record_about((ExecutionId::mint(), CallId(1)), subject, "resources/subscribe");
+    pub async fn watch(&self, context: &Arc<Context>, subject: &Subject) -> Result<Watch, CallError> {
+        let mut record = self.record_about((context, CallId(1)), subject, "resources/subscribe");
         record.args_sha256 = sha256(&subject.name);
         let outcome = match self.admit_about(subject, &mut record) {
             Ok(upstream) => {
@@ -131,7 +147,7 @@ impl Broker {
 
     fn record_about(
         &self,
-        (execution, id): (ExecutionId, CallId),
+        (context, id): (&Arc<Context>, CallId),
         subject: &Subject,
         method: &'static str,
     ) -> Record<'_> {
@@ -140,7 +156,7 @@ impl Broker {
             name.truncate(name.floor_char_boundary(MAX_RECORDED));
             name.push('…');
         }
-        let mut record = Record::new(self.sinks(), execution, id, &name);
+        let mut record = Record::new(self.sinks(), context, id, &name);
         record.method = Some(method);
         record
     }

@@ -11,7 +11,7 @@ use std::{
 
 use pml_wire::ErrorCode;
 
-use super::{CLI, DEMO_SERVER, USAGE, fail, print, starting, with_services};
+use super::{DEMO_SERVER, USAGE, fail, print, starting, with_services};
 use crate::{
     broker::Policy,
     config::Config,
@@ -61,7 +61,7 @@ pub(super) async fn run(mut config: Config) -> ExitCode {
         Event::CallStarted(_) | Event::Progress(_) => {}
     };
     let request = Request { name: "demo.ts".to_owned(), ..Request::new(PROGRAM) };
-    let outcome = with_services(&config, CLI, config.sandbox.mode, async |pool, services, interrupt| {
+    let outcome = with_services(&config, config.sandbox.mode, async |pool, services, interrupt| {
         for started in starting::all(services.servers.all(), &interrupt).await {
             let name = &started.server.settings().name;
             let tools = services.catalog.snapshot().listing(name).map_or(0, |listing| listing.tools.len());

@@ -56,9 +56,8 @@ use crate::{
 /// Exit code of a mistake in the command line or configuration.
 const USAGE: u8 = 2;
 
-/// On whose behalf calls are made, in the audit log.
+/// On whose behalf the command line makes calls, in records.
 const CLI: &str = "cli";
-const AGENT: &str = "agent";
 
 /// Threads of `pml serve` that do the work. The work is elsewhere: in sandboxes and servers.
 const MAX_THREADS: usize = 4;
@@ -269,12 +268,10 @@ fn fail(err: &Error, code: u8) -> ExitCode {
 /// Runs `work` with a pool and the servers, and leaves no process behind.
 async fn with_services<F: Future>(
     config: &Config,
-    who: &str,
     mode: Mode,
     work: impl FnOnce(Pool, Arc<Services>, CancellationToken) -> F,
 ) -> Result<F::Output, Error> {
-    with_started(config, who, |services| with_pool(config, mode, |pool, interrupt| work(pool, services, interrupt)))
-        .await
+    with_started(config, |services| with_pool(config, mode, |pool, interrupt| work(pool, services, interrupt))).await
 }
 
 /// Runs `work` with the servers alone.
@@ -282,7 +279,7 @@ async fn with_servers<F: Future>(
     config: &Config,
     work: impl FnOnce(Arc<Services>, CancellationToken) -> F,
 ) -> Result<F::Output, Error> {
-    with_started(config, CLI, |services| {
+    with_started(config, |services| {
         let interrupt = CancellationToken::new();
         cancel_on_signal(interrupt.clone());
         work(services, interrupt)
@@ -290,12 +287,8 @@ async fn with_servers<F: Future>(
     .await
 }
 
-async fn with_started<F: Future>(
-    config: &Config,
-    who: &str,
-    work: impl FnOnce(Arc<Services>) -> F,
-) -> Result<F::Output, Error> {
-    let services = Arc::new(Services::start(service_options(config, who))?);
+async fn with_started<F: Future>(config: &Config, work: impl FnOnce(Arc<Services>) -> F) -> Result<F::Output, Error> {
+    let services = Arc::new(Services::start(service_options(config))?);
     let output = work(Arc::clone(&services)).await;
     if let Some(services) = Arc::into_inner(services) {
         services.stop().await;
@@ -360,18 +353,18 @@ async fn listen(interrupt: CancellationToken) -> io::Result<Infallible> {
     }
 }
 
-fn service_options(config: &Config, who: &str) -> ServiceOptions {
+fn service_options(config: &Config) -> ServiceOptions {
     ServiceOptions {
         program: sandbox::this_program(),
         servers: config.servers.clone(),
         policy: config.policy.clone(),
         data_dir: config.data_dir.clone(),
         model_dir: config.search.model_dir.clone(),
-        who: who.to_owned(),
         results_bytes: config.gateway.results_bytes,
         retention: config.audit,
         max_starting: config.max_starting,
         network: config.network.clone(),
+        traces: None,
     }
 }
 

@@ -6,10 +6,11 @@ use std::{
     io::{self, IsTerminal, Read},
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::Arc,
     time::Duration,
 };
 
-use pml_wire::{ErrorCode, ExecutionId, ToolId, json, message::ErrorReport};
+use pml_wire::{ErrorCode, ExecutionId, ToolId, json, message::ErrorReport, trace::Entry};
 use serde_json::value::RawValue;
 
 use super::{CLI, USAGE, fail, print, starting, with_services};
@@ -18,6 +19,7 @@ use crate::{
     error::Error,
     execution::{self, Event, Outcome, Request},
     sandbox::Mode,
+    trace::{Context, Program},
 };
 
 /// Longest program that is read at all; `limits.code_bytes` is checked afterwards.
@@ -35,6 +37,10 @@ pub(super) struct Args {
     /// Value of the global `args`, as JSON
     #[arg(long, value_name = "JSON", default_value = "null", hide_default_value = true, allow_hyphen_values = true)]
     args: String,
+
+    /// What the program is for, in its trace
+    #[arg(long, value_name = "TEXT")]
+    intent: Option<String>,
 
     /// Time that the program may compute, such as 500ms, 30s or 2m; waiting for tools is not counted [default: limits.timeout_ms, 30s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
@@ -82,7 +88,7 @@ pub(super) async fn run(args: Args, mut config: Config) -> ExitCode {
     let outcome = match String::from_utf8(bytes) {
         Ok(code) => {
             let request = Request { name, args: program_args, ..Request::new(code) };
-            return match execute(request, &config, args.json).await {
+            return match execute(request, args.intent, &config, args.json).await {
                 Ok(code) => code,
                 Err(err) => fail(&err, USAGE),
             };
@@ -104,7 +110,8 @@ fn report(outcome: &Outcome, as_json: bool) -> ExitCode {
 }
 
 /// Runs the program and prints what came of it. Servers are ended after that: nobody waits for them.
-async fn execute(request: Request, config: &Config, quiet: bool) -> Result<ExitCode, Error> {
+async fn execute(request: Request, intent: Option<String>, config: &Config, quiet: bool) -> Result<ExitCode, Error> {
+    let context = Context::new(Entry::Run, CLI).with_intent(intent);
     let is_watched = io::stderr().is_terminal();
     let listener = |event: Event<'_>| match event {
         Event::Log(log) if !quiet => print::log(log),
@@ -112,13 +119,18 @@ async fn execute(request: Request, config: &Config, quiet: bool) -> Result<ExitC
         _ => {}
     };
     // One program needs one worker, and executing it is faster than preparing to fork it.
-    with_services(config, CLI, Mode::Subprocess, async |pool, services, interrupt| {
+    with_services(config, Mode::Subprocess, async |pool, services, interrupt| {
+        let program = Program { code: &request.code, args: &request.args };
+        let record = services.recorder.begin(Arc::new(context), Some(program));
+        let request = Request { recording: record.recording().clone(), ..request };
         starting::unknown(&services, &request.code, &interrupt).await;
         services.anticipate(&request.code);
         let run = execution::run(&pool, request, config.limits, &*services.broker, &listener, &interrupt);
         let mut outcome = run.await;
         let called: BTreeSet<ToolId> = outcome.calls.iter().filter_map(|call| call.tool.parse().ok()).collect();
         outcome.warnings.extend(called.iter().filter_map(|tool| services.broker.changed_line(tool)));
+        let (_, receipt) = record.finish(outcome.finish());
+        receipt.wait().await;
         report(&outcome, quiet)
     })
     .await

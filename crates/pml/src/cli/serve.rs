@@ -17,7 +17,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{AGENT, USAGE, fail, with_services};
+use super::{USAGE, fail, with_services};
 use crate::{
     config::{self, Config, Gateway, Loaded, Project, Sources},
     error::Error,
@@ -89,13 +89,14 @@ pub(super) async fn run(args: Args, mut config: Config, project: Project, source
         raise_file_limit();
     }
     greet(&door);
-    let served = with_services(&config, AGENT, config.sandbox.mode, async |pool, services, interrupt| {
+    let served = with_services(&config, config.sandbox.mode, async |pool, services, interrupt| {
         let frontend = Frontend::new(Parts {
             pool,
             broker: Arc::clone(&services.broker),
             catalog: services.catalog.clone(),
             servers: services.servers.clone(),
             bus: services.bus.clone(),
+            recorder: services.recorder.clone(),
             settings: settings(&config, &project),
             expose,
             plain_names: args.plain_names,

@@ -4,9 +4,10 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use pml_wire::{
-    CallId, ErrorCode, ExecutionId, Kind, ToolId,
+    CallId, ErrorCode, Kind, ToolId,
     id::MAX_NAME_BYTES,
     message::{Ask, CallError, ErrorReport, MAX_QUESTION_BYTES, PreflightCall, Read, Recall},
+    trace::TaskKind,
 };
 use serde_json::value::RawValue;
 use tokio::{sync::Semaphore, time::Instant};
@@ -17,9 +18,10 @@ use super::{
     vault::{Limits, Told, Vault, Weighed, weigh},
 };
 use crate::{
-    broker::{Answer, CallHandler, HandlerFuture, Notices, ToolCall},
+    broker::{Answer, CallHandler, HandlerFuture, Notices, SEARCH, ToolCall},
     rate::Bucket,
     room::Room,
+    trace::{Context, Recording},
     work::{self, AT_ONCE_BYTES, Waiter},
 };
 
@@ -67,7 +69,8 @@ pub(super) enum Refused {
 }
 
 pub(super) struct Calls<'a> {
-    execution: ExecutionId,
+    context: Arc<Context>,
+    recording: Recording,
     budget: Budget,
     handler: &'a dyn CallHandler,
     rate: Option<Bucket>,
@@ -137,16 +140,27 @@ enum Waiting {
 
 /// A call that the handler has answered, or a read or a question that has.
 enum Finished {
-    Call { id: CallId, target: String, duration: Duration, outcome: Outcome },
-    Other { id: u32, outcome: Outcome },
+    Call {
+        id: CallId,
+        target: String,
+        duration: Duration,
+        outcome: Outcome,
+    },
+    /// The kind is that of the task, if it is one.
+    Other {
+        id: u32,
+        kind: Option<TaskKind>,
+        outcome: Outcome,
+    },
 }
 
 type Outcome = Result<Weighed, CallError>;
 
 impl<'a> Calls<'a> {
-    pub(super) fn new(execution: ExecutionId, budget: Budget, handler: &'a dyn CallHandler) -> Calls<'a> {
+    pub(super) fn new(recording: Recording, budget: Budget, handler: &'a dyn CallHandler) -> Calls<'a> {
         Calls {
-            execution,
+            context: Arc::clone(recording.context()),
+            recording,
             budget,
             handler,
             rate: budget.calls_per_minute.map(Bucket::new),
@@ -172,7 +186,7 @@ impl<'a> Calls<'a> {
 
     /// Checks calls before the program that makes them runs.
     pub(super) fn preflight(&self, calls: Vec<PreflightCall>) -> HandlerFuture<'a, Verdict> {
-        self.handler.preflight(self.execution, calls)
+        self.handler.preflight(Arc::clone(&self.context), calls)
     }
 
     fn next_id(&mut self, id: u32) -> Result<(), Refused> {
@@ -221,6 +235,8 @@ impl<'a> Calls<'a> {
         self.next_id(id)?;
         let refusal = self.count()?;
         self.waiting_bytes += MAX_QUESTION_BYTES;
+        let (kind, subject, args) = asked_for(&ask);
+        self.recording.issued(CallId(id), kind, &subject, Some(&args));
         self.waiting.push_back(Waiting::Ask { id, ask, refusal });
         Ok(())
     }
@@ -251,6 +267,7 @@ impl<'a> Calls<'a> {
             target.push('…');
         }
         self.waiting_bytes += written.args.get().len();
+        self.recording.issued(CallId(id), TaskKind::Tool, &target, Some(written.args.get()));
         self.waiting.push_back(Waiting::Call { id: CallId(id), target, written, refusal });
         Ok(())
     }
@@ -301,11 +318,13 @@ impl<'a> Calls<'a> {
                 }
                 Waiting::Recall { id, recall, refusal } => {
                     let handler = self.handler;
-                    self.start_question(id, refusal, || handler.recall(recall));
+                    self.start_question((id, None), refusal, || handler.recall(recall));
                 }
                 Waiting::Ask { id, ask, refusal } => {
-                    let (handler, execution) = (self.handler, self.execution);
-                    self.start_question(id, refusal, || handler.ask(execution, CallId(id), ask));
+                    let (handler, context) = (self.handler, Arc::clone(&self.context));
+                    let (kind, subject, _) = asked_for(&ask);
+                    self.recording.started(CallId(id), &subject);
+                    self.start_question((id, Some(kind)), refusal, || handler.ask(context, CallId(id), ask));
                 }
             }
         }
@@ -314,7 +333,7 @@ impl<'a> Calls<'a> {
     /// Has the handler answer something that is no call.
     fn start_question(
         &mut self,
-        id: u32,
+        (id, kind): (u32, Option<TaskKind>),
         refusal: Option<CallError>,
         ask: impl FnOnce() -> HandlerFuture<'a, Result<Answer, CallError>>,
     ) {
@@ -329,7 +348,7 @@ impl<'a> Calls<'a> {
                 Ok(answer) => weigh.weigh(answer).await,
                 Err(error) => Err(error),
             };
-            Finished::Other { id, outcome }
+            Finished::Other { id, kind, outcome }
         }));
     }
 
@@ -354,15 +373,17 @@ impl<'a> Calls<'a> {
                 tool.as_str().clone_into(&mut target);
                 let suggests = self.unknown < SUGGESTIONS;
                 let notices = self.notices.clone();
-                let call = ToolCall { execution: self.execution, id, tool, args, is_raw, suggests, notices };
+                let context = Arc::clone(&self.context);
+                let call = ToolCall { context, id, tool, args, is_raw, suggests, notices };
                 listener(Event::CallStarted(&call));
                 self.handler.call(call)
             }
             Err(error) => {
-                self.handler.refused(self.execution, id, &target, &error);
+                self.handler.refused(&self.context, id, &target, &error);
                 Box::pin(std::future::ready(Err(error)))
             }
         };
+        self.recording.started(id, &target);
         self.open_bytes += bytes;
         self.open.push(Open { id, target: target.clone(), started, bytes });
         let weigh = self.weigher();
@@ -390,7 +411,7 @@ impl<'a> Calls<'a> {
                 }
                 Err(error) => Err(error),
             };
-            Finished::Other { id, outcome }
+            Finished::Other { id, kind: None, outcome }
         }));
     }
 
@@ -406,8 +427,13 @@ impl<'a> Calls<'a> {
     /// The next call or read that ends. Only to be awaited while some are in flight.
     pub(super) async fn next(&mut self) -> Ended {
         match self.in_flight.next().await {
-            Some(Finished::Other { id, outcome }) => {
-                let (kind, body) = frame(outcome.and_then(|weighed| self.vault.keep(weighed)));
+            Some(Finished::Other { id, kind: task, outcome }) => {
+                let told = outcome.and_then(|weighed| self.vault.keep(weighed));
+                let error = told.as_ref().err().cloned();
+                let (kind, body) = frame(told);
+                if let Some(task) = task {
+                    self.recording.ended(CallId(id), task, error.as_ref().map_or(Ok(&body), Err));
+                }
                 Ended { id, record: None, kind, body }
             }
             Some(Finished::Call { id, target, duration, outcome }) => {
@@ -417,9 +443,10 @@ impl<'a> Calls<'a> {
                 let outcome = outcome.and_then(|weighed| self.vault.keep(weighed));
                 let error = outcome.as_ref().err().cloned();
                 self.unknown += u32::from(error.as_ref().is_some_and(|error| error.code == ErrorCode::ToolNotFound));
+                let (kind, body) = frame(outcome);
+                self.recording.ended(id, TaskKind::Tool, error.as_ref().map_or(Ok(&body), Err));
                 let record = CallRecord { id, tool: target, duration, error };
                 self.records.push(record.clone());
-                let (kind, body) = frame(outcome);
                 Ended { id: id.0, record: Some(record), kind, body }
             }
             None => std::future::pending().await,
@@ -432,7 +459,7 @@ impl<'a> Calls<'a> {
         self.in_flight.clear();
         let never_started = self.waiting.drain(..).filter_map(|waiting| match waiting {
             Waiting::Call { id, target, .. } => {
-                self.handler.refused(self.execution, id, &target, &unfinished_error());
+                self.handler.refused(&self.context, id, &target, &unfinished_error());
                 Some(Open { id, target, started: Instant::now(), bytes: 0 })
             }
             Waiting::Read { .. } | Waiting::Recall { .. } | Waiting::Ask { .. } => None,
@@ -440,6 +467,7 @@ impl<'a> Calls<'a> {
         self.open.extend(never_started);
         let unfinished = self.open.iter().map(|open| open.target.clone()).collect();
         for Open { id, target, started, .. } in self.open {
+            self.recording.ended(id, TaskKind::Tool, Err(&unfinished_error()));
             self.records.push(CallRecord {
                 id,
                 tool: target,
@@ -454,6 +482,21 @@ impl<'a> Calls<'a> {
 
 fn unfinished_error() -> CallError {
     CallError::new(ErrorCode::Cancelled, "the run ended before the call did")
+}
+
+/// What a question is as a task: its kind, what it is about, and its arguments.
+fn asked_for(ask: &Ask) -> (TaskKind, String, String) {
+    let args = to_json(ask).into();
+    match ask {
+        Ask::Search(_) => (TaskKind::Search, SEARCH.to_owned(), args),
+        Ask::ListResources { server } => {
+            (TaskKind::Resource, format!("{}:resource:*", server.as_deref().unwrap_or("*")), args)
+        }
+        Ask::ReadResource { uri, server } => {
+            (TaskKind::Resource, format!("{}:resource:{uri}", server.as_deref().unwrap_or("*")), args)
+        }
+        Ask::GetPrompt { server, name, .. } => (TaskKind::Prompt, format!("{server}:prompt:{name}"), args),
+    }
 }
 
 /// Makes answers fit for the program; large ones elsewhere, a few of a run at a time.

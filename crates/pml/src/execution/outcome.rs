@@ -9,6 +9,8 @@ use pml_wire::{
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use serde_json::value::RawValue;
 
+use crate::trace::Finish;
+
 /// How a run went. Serializes to the shape that `pml run --json` prints.
 #[derive(Debug)]
 pub struct Outcome {
@@ -29,6 +31,15 @@ impl Outcome {
         let result = self.result.as_ref().map_or(0, |value| value.get().len());
         let attached = self.attached.iter().map(|block| block.get().len()).sum::<usize>();
         result + attached + self.logs.iter().map(|log| log.text.len()).sum::<usize>()
+    }
+
+    /// The same for the record of the execution.
+    pub fn finish(&self) -> Finish<'_> {
+        let outcome = match &self.result {
+            Ok(value) => Ok(Some(value.get())),
+            Err(report) => Err((report.code, report.message.as_str())),
+        };
+        Finish { outcome, warnings: &self.warnings }
     }
 
     /// How a program went that was not run.

@@ -10,8 +10,9 @@
 use std::{future::Future, num::NonZeroU32, pin::pin, sync::Arc, time::Duration};
 
 use pml_wire::{
-    ErrorCode, ExecutionId, Frame, Kind,
+    ErrorCode, Frame, Kind,
     message::{Decision, ErrorReport, ExecutionComplete, Init, Limits, Log, Progress, WAITING_AFTER_MS, log_cost},
+    trace::Entry,
 };
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep_until};
@@ -27,6 +28,7 @@ use super::{
 use crate::{
     broker::{CallHandler, HandlerFuture, ToolCall},
     sandbox::{Ended, Pool, Worker},
+    trace::{Context, Recording},
     work::{self, AT_ONCE_BYTES},
 };
 
@@ -56,7 +58,8 @@ const PAUSES: usize = 20;
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Request {
-    pub id: ExecutionId,
+    /// Whose program it is, and where the run is recorded.
+    pub recording: Recording,
     /// TypeScript.
     pub code: String,
     /// What to call the program in messages.
@@ -76,10 +79,10 @@ pub enum Media {
 }
 
 impl Request {
-    /// A program under a new id, with nothing in `args`.
+    /// A program of a new execution that nobody records, with nothing in `args`.
     pub fn new(code: impl Into<String>) -> Request {
         Request {
-            id: ExecutionId::mint(),
+            recording: Recording::none(Arc::new(Context::new(Entry::Run, "cli"))),
             code: code.into(),
             name: "agent.ts".to_owned(),
             args: RawValue::NULL.to_owned(),
@@ -142,13 +145,15 @@ pub async fn run(
     listener: &(dyn Fn(Event<'_>) + Sync),
     cancel: &CancellationToken,
 ) -> Outcome {
-    let id = request.id;
+    let recording = request.recording.clone();
+    let id = recording.context().execution;
     let span = info_span!("execute", execution = %id, code = field::Empty, duration_ms = field::Empty);
     let started = Instant::now();
     let mut run = Run {
         budget,
         listener,
-        calls: Calls::new(id, budget, handler),
+        calls: Calls::new(recording.clone(), budget, handler),
+        recording,
         clock: Clock::start(budget.timeout, budget.total),
         media: request.media,
         is_waiting: false,
@@ -196,6 +201,7 @@ struct Run<'a> {
     budget: Budget,
     listener: &'a (dyn Fn(Event<'_>) + Sync),
     calls: Calls<'a>,
+    recording: Recording,
     clock: Clock,
     media: Media,
     /// Does the program wait, as far as is known?
@@ -452,6 +458,7 @@ impl Run<'_> {
                 // The worker keeps to the limit by itself; one that does not is not believed.
                 if let Some(left) = self.log_left.checked_sub(log_cost(&log.text)) {
                     self.log_left = left;
+                    self.recording.logged(&log);
                     (self.listener)(Event::Log(&log));
                     self.logs.push(log);
                 }
@@ -502,6 +509,7 @@ impl Run<'_> {
         self.warnings.truncate(MAX_WARNINGS);
         self.decisions = decisions;
         self.decisions.truncate(self.budget.decisions);
+        self.recording.decided(self.decisions.iter().cloned(), 0);
         let value = match (error, self.value.take()) {
             (Some(error), _) => return Err(Box::new(error)),
             (None, value) => value.unwrap_or_else(|| RawValue::NULL.to_owned()),

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use pml_wire::{ErrorCode, ExecutionId, json, message::ErrorReport};
+use pml_wire::{ErrorCode, json, message::ErrorReport, trace::Entry};
 use serde_json::{Value, value::to_raw_value};
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +20,8 @@ use super::{
 };
 use crate::{
     events::Body,
-    execution::{self, Event, Media, Outcome, Request, millis},
+    execution::{self, Event, Media, Outcome, Request},
+    trace::{Program, Recording, Summary},
     work,
 };
 
@@ -39,9 +40,9 @@ impl Frontend {
         work::sized(outcome.bytes(), move |_| answer::answer(outcome, &keeper)).await
     }
 
-    async fn run(&self, arguments: Execute, teller: &Teller<'_>, scope: &Scope) -> Outcome {
-        let id = ExecutionId::mint();
-        let correlation = id.to_string();
+    async fn run(&self, mut arguments: Execute, teller: &Teller<'_>, scope: &Scope) -> Outcome {
+        let context = Arc::new(scope.context(Entry::ExecuteCode).with_intent(arguments.intent.take()));
+        let id = context.execution;
         let settings = self.settings();
         let mut budget = settings.limits;
         let args = to_raw_value(&arguments.args).expect("a JSON value serializes");
@@ -70,13 +71,12 @@ impl Frontend {
         let Some(_running) = self.runs.begin() else {
             return Outcome::refused(id, ErrorReport::new(ErrorCode::ShuttingDown, "pml is shutting down"));
         };
-        self.bus.publish(
-            &*correlation,
-            Body::ExecutionStarted { intent: arguments.intent, code_bytes: arguments.code.len() },
-        );
+        let record = self.recorder.begin(context, Some(Program { code: &arguments.code, args: &args }));
+        let recording = record.recording().clone();
+        let mut ending = Ending { frontend: self, recording: recording.clone(), outcome: None };
+        let correlation = id.to_string();
         // Cancelled by the client, or because everything ends.
         let stop = scope.cancel.child_token();
-        let mut ending = Ending { frontend: self, correlation: &correlation, outcome: None };
         let work = async {
             // First, so that a server that is slow to start takes nobody else's turn.
             self.prepare(&arguments.code, teller, &stop).await;
@@ -106,7 +106,7 @@ impl Frontend {
                 teller.tell(&event);
                 self.publish(&correlation, &event);
             };
-            let request = Request { id, args, media: Media::Apart, ..Request::new(arguments.code) };
+            let request = Request { recording, args, media: Media::Apart, ..Request::new(arguments.code) };
             let (broker, results, caller) = (&*self.broker, &*self.results, &scope.session.caller);
             let handler = ClientHandler { broker, results, caller };
             execution::run(&self.pool, request, budget, &handler, &listener, &stop).await
@@ -119,8 +119,11 @@ impl Frontend {
                 work.await
             }
         };
-        ending.outcome = Some(Ended::of(&outcome));
-        Outcome { warnings: cut.into_iter().chain(outcome.warnings).collect(), ..outcome }
+        let outcome = Outcome { warnings: cut.into_iter().chain(outcome.warnings).collect(), ..outcome };
+        let (summary, receipt) = record.finish(outcome.finish());
+        ending.outcome = Some(summary);
+        receipt.wait().await;
+        outcome
     }
 
     /// Starts the servers that a program names. Those of which nothing is known are waited for, so that the
@@ -154,45 +157,25 @@ impl Frontend {
                 total: progress.total,
                 message: progress.message.clone(),
             },
-            Event::CallStarted(call) => Body::ToolStarted { tool: call.tool.clone(), call: call.id.0 },
-            Event::CallEnded(_) | Event::Waiting | Event::Awake => return, // the first is told by the broker
+            // The broker tells of calls.
+            Event::CallStarted(_) | Event::CallEnded(_) | Event::Waiting | Event::Awake => return,
         };
         self.bus.publish(correlation, body);
     }
 }
 
-/// How a run ended, for those who count and listen.
-struct Ended {
-    code: Option<ErrorCode>,
-    calls: usize,
-    failed_calls: usize,
-    duration: Duration,
-}
-
-impl Ended {
-    fn of(outcome: &Outcome) -> Ended {
-        Ended {
-            code: outcome.result.as_ref().err().map(|report| report.code),
-            calls: outcome.calls.len(),
-            failed_calls: outcome.calls.iter().filter(|call| call.error.is_some()).count(),
-            duration: outcome.duration,
-        }
-    }
-}
-
-/// Tells that a run has ended, also if it was dropped: then it was cancelled.
+/// Counts a run that has ended, also if it was dropped: then it was cancelled.
 struct Ending<'a> {
     frontend: &'a Frontend,
-    correlation: &'a str,
-    outcome: Option<Ended>,
+    recording: Recording,
+    outcome: Option<Summary>,
 }
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        let cancelled = Ended { code: Some(ErrorCode::Cancelled), calls: 0, failed_calls: 0, duration: Duration::ZERO };
-        let Ended { code, calls, failed_calls, duration } = self.outcome.take().unwrap_or(cancelled);
-        self.frontend.metrics.run(code, calls, failed_calls, duration);
-        let body = Body::ExecutionEnded { success: code.is_none(), code, calls, duration_ms: millis(duration) };
-        self.frontend.bus.publish(self.correlation, body);
+        if let Some(Summary { code, calls, failed_calls, duration }) = self.outcome.or_else(|| self.recording.summary())
+        {
+            self.frontend.metrics.run(code, calls, failed_calls, duration);
+        }
     }
 }

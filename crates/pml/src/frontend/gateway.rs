@@ -31,6 +31,7 @@ use crate::{
     execution::Budget,
     sandbox::Pool,
     shown::visible,
+    trace::Recorder,
     upstream::{Fleet, Upstream},
 };
 
@@ -74,6 +75,7 @@ pub struct Parts {
     pub catalog: Catalog,
     pub servers: Fleet,
     pub bus: Bus,
+    pub recorder: Recorder,
     pub settings: Settings,
     pub expose: Expose,
     /// Names of tools are those of their servers, where only one has it.
@@ -90,6 +92,7 @@ pub struct Frontend {
     pub(super) catalog: Catalog,
     pub(super) servers: Fleet,
     pub(super) bus: Bus,
+    pub(super) recorder: Recorder,
     settings: RwLock<Settings>,
     pub(super) expose: Expose,
     pub(super) plain_names: bool,
@@ -110,13 +113,15 @@ pub struct Frontend {
 
 impl Frontend {
     pub fn new(parts: Parts) -> Arc<Frontend> {
-        let Parts { pool, broker, catalog, servers, bus, settings, expose, plain_names, concurrent_runs } = parts;
+        let Parts { pool, broker, catalog, servers, bus, recorder, settings, expose, plain_names, concurrent_runs } =
+            parts;
         Arc::new(Frontend {
             pool,
             broker,
             catalog,
             servers,
             bus,
+            recorder,
             settings: RwLock::new(settings),
             expose,
             plain_names,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pml_wire::{
-    CallId, ErrorCode, ExecutionId, ToolId,
+    CallId, ErrorCode, ToolId,
     message::{Ask, CallError, ErrorReport, PreflightCall, Recall},
 };
 use serde_json::value::{RawValue, to_raw_value};
@@ -13,6 +13,7 @@ use crate::{
     broker::{Answer, AnswerBody, Broker, CallHandler, HandlerFuture, ToolCall},
     room::Room,
     shown::visible,
+    trace::Context,
     work,
 };
 
@@ -56,8 +57,8 @@ impl CallHandler for ClientHandler<'_> {
         self.broker.names()
     }
 
-    fn ask(&self, execution: ExecutionId, id: CallId, ask: Ask) -> HandlerFuture<'_, Result<Answer, CallError>> {
-        self.broker.ask(execution, id, ask)
+    fn ask(&self, context: Arc<Context>, id: CallId, ask: Ask) -> HandlerFuture<'_, Result<Answer, CallError>> {
+        self.broker.ask(context, id, ask)
     }
 
     fn canonical(&self, tool: ToolId) -> ToolId {
@@ -66,17 +67,17 @@ impl CallHandler for ClientHandler<'_> {
 
     fn preflight(
         &self,
-        execution: ExecutionId,
+        context: Arc<Context>,
         calls: Vec<PreflightCall>,
     ) -> HandlerFuture<'_, Result<Vec<String>, Box<ErrorReport>>> {
-        self.broker.preflight(execution, calls)
+        self.broker.preflight(context, calls)
     }
 
     fn room(&self) -> Room {
         self.broker.room()
     }
 
-    fn refused(&self, execution: ExecutionId, id: CallId, target: &str, error: &CallError) {
-        self.broker.refused(execution, id, target, error);
+    fn refused(&self, context: &Arc<Context>, id: CallId, target: &str, error: &CallError) {
+        self.broker.refused(context, id, target, error);
     }
 }

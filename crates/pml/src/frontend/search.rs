@@ -1,15 +1,15 @@
 //! `search_tools` and `read_result`.
 
-use std::{collections::HashSet, fmt::Write as _};
+use std::{collections::HashSet, fmt::Write as _, sync::Arc};
 
-use pml_wire::{ErrorCode, ToolId};
+use pml_wire::{ErrorCode, ToolId, trace::Entry};
 use serde_json::{Value, json};
 
 use super::{
     answer::say_hidden,
     gateway::{Frontend, text_result, tool_failure},
     results::{Caller, NO_RESULT_HINT, Page, Show, Text, page},
-    session::Session,
+    session::{Scope, Session},
     tokens,
     tools::{Detail, Read, Search},
 };
@@ -28,7 +28,8 @@ const MAX_NOT_READY: usize = 20;
 const OVERVIEW: usize = 8;
 
 impl Frontend {
-    pub(super) async fn search(&self, arguments: Search, session: &Session) -> Value {
+    pub(super) async fn search(&self, arguments: Search, scope: &Scope) -> Value {
+        let session = &*scope.session;
         let Search { query, limit, threshold, detail, server } = arguments;
         let question = match Question::new(query, limit, threshold) {
             Ok(question) => question,
@@ -44,7 +45,8 @@ impl Frontend {
         if question.query().trim().is_empty() {
             return self.overview(server.as_deref(), session).await;
         }
-        let findings = self.broker.search_for_client(question.among(server)).await;
+        let context = Arc::new(scope.context(Entry::Passthrough));
+        let findings = self.broker.search_for_client(&context, question.among(server)).await;
         let room = self.settings().output_tokens;
         let is_changed = |found: &Found| self.broker.changed_line(&found.tool.id).is_some();
         let changed: HashSet<_> =

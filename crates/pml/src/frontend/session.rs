@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use pml_wire::{Line, ToolId};
+use pml_wire::{Line, ToolId, trace};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -20,7 +20,7 @@ use super::{
     shares::Client,
     watches::Watches,
 };
-use crate::upstream::RpcError;
+use crate::{trace::Context, upstream::RpcError};
 
 /// Messages that may wait for a client. Notifications beyond that are lost, answers wait.
 pub(super) const OUTLET: usize = 256;
@@ -34,6 +34,8 @@ const MAX_CAPABILITIES_BYTES: usize = 16 * 1024;
 const MAX_ASKS: usize = 64;
 /// Changed tools that one client is remembered to have been told of.
 const MAX_TOLD: usize = 10_000;
+/// The caller on standard input.
+pub(super) const STDIO: &str = "stdio";
 /// No log line is wanted.
 const SILENT: usize = usize::MAX;
 
@@ -47,8 +49,8 @@ pub(super) struct Session {
     pub(super) caller: Caller,
     /// Who it is when something is shared.
     pub(super) client: Client,
-    /// The version that was agreed on when the session began, if it began with a handshake.
-    version: Mutex<Option<&'static str>>,
+    /// The revision of the protocol and the client, as agreed when the session began.
+    introduction: Mutex<(Option<&'static str>, Option<trace::Client>)>,
     /// What the client said it can do when the session began.
     capabilities: Mutex<Value>,
     /// The least severe log line that is wanted, as an index into [`LEVELS`].
@@ -126,7 +128,7 @@ impl Session {
         Arc::new(Session {
             caller,
             client,
-            version: Mutex::default(),
+            introduction: Mutex::default(),
             capabilities: Mutex::new(json!({})),
             log_level: AtomicUsize::new(SILENT),
             in_flight: Mutex::default(),
@@ -142,13 +144,14 @@ impl Session {
         })
     }
 
-    pub(super) fn set_version(&self, version: &'static str) {
-        *lock(&self.version) = Some(version);
+    /// Keeps which revision of the protocol was agreed on, and who the client says it is.
+    pub(super) fn introduce(&self, version: &'static str, client: Option<trace::Client>) {
+        *lock(&self.introduction) = (Some(version), client);
     }
 
     /// May the client send several messages as one?
     pub(super) fn has_batches(&self) -> bool {
-        *lock(&self.version) == Some(rpc::WITH_BATCHES)
+        lock(&self.introduction).0 == Some(rpc::WITH_BATCHES)
     }
 
     /// Keeps what the client can do. Nobody can do so much that it takes long to say.
@@ -226,6 +229,23 @@ impl Session {
 }
 
 impl Scope {
+    /// The context of an execution that this request asks for.
+    pub(super) fn context(&self, entry: trace::Entry) -> Context {
+        let (version, client) = match self.era {
+            Era::Legacy => lock(&self.session.introduction).clone(),
+            Era::Modern => (Some(rpc::MODERN), self.meta.get(rpc::CLIENT_KEY).and_then(client_of)),
+        };
+        // There is one client on standard input, and its name says more than how it is connected.
+        let caller = match (&*self.session.caller.0, &client) {
+            (STDIO, Some(client)) => client.name.as_str().into(),
+            _ => Arc::clone(&self.session.caller.0),
+        };
+        let traceparent = self.meta.get("traceparent").and_then(Value::as_str);
+        let mut context = Context::new(entry, caller).with_client(client).with_traceparent(traceparent);
+        (context.era, context.session) = (version, Some(Arc::clone(&self.session.caller.0)));
+        context
+    }
+
     /// Tells the client something about this request, if there is room. Nobody waits for it.
     pub(super) fn notify(&self, method: &str, params: Value) -> bool {
         let message = rpc::notification(method, params);
@@ -276,6 +296,12 @@ impl Scope {
         lock(&session.asked).remove(&id);
         outcome.unwrap_or_else(|| Err(rpc::error(rpc::INTERNAL_ERROR, "the client is gone")))
     }
+}
+
+/// Who a client says it is.
+pub(super) fn client_of(info: &Value) -> Option<trace::Client> {
+    let text = |key: &str| info.get(key).and_then(Value::as_str).map(str::to_owned);
+    Some(trace::Client { name: text("name").filter(|name| !name.is_empty())?, version: text("version") })
 }
 
 /// The number of a severity.

@@ -31,7 +31,7 @@ use super::{
     gateway::Frontend,
     results::Caller,
     rpc::{self, Broken, INTERNAL_ERROR, INVALID_REQUEST, Incoming, Sent},
-    session::{OUTLET, Scope, Session},
+    session::{OUTLET, STDIO, Scope, Session},
     shares::Client,
 };
 
@@ -72,7 +72,7 @@ impl Frontend {
             let _ = done.send(());
         })?;
 
-        let session = Session::new(Caller::new("stdio"), Client::only(), gone.clone());
+        let session = Session::new(Caller::new(STDIO), Client::only(), gone.clone());
         let _news = self.follow_news(&session, outlet.clone());
         let requests = TaskTracker::new();
         loop {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{
     gateway::{Expose, Frontend, tool_failure},
     rpc::{self, Era, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, MODERN, Reply, Request},
-    session::{LEVELS, Scope, Session, level},
+    session::{LEVELS, Scope, Session, client_of, level},
     tools::{self, EXECUTE, READ, SEARCH},
 };
 use crate::{
@@ -103,11 +103,11 @@ impl Frontend {
     fn initialize(&self, params: &Map<String, Value>, session: &Session) -> Result<Value, RpcError> {
         let wanted = rpc::wanted_version(params)?;
         let version = rpc::LEGACY.into_iter().find(|known| *known == wanted).unwrap_or(rpc::LEGACY[0]);
-        session.set_version(version);
         session.set_capabilities(params.get("capabilities").cloned().unwrap_or_else(|| json!({})));
         if self.passes_through() {
             self.bulletin(session); // the client hears of every change from here on
         }
+        session.introduce(version, params.get("clientInfo").and_then(client_of));
         if let Some(client) = params.get("clientInfo") {
             tracing::info!(client = %client["name"], version = %client["version"], protocol = version, "a client began");
         }
@@ -172,7 +172,7 @@ impl Frontend {
                 Err(message) => wrong(message),
             },
             _ => match tools::parse(SEARCH, arguments) {
-                Ok(arguments) => self.search(arguments, &scope.session).await,
+                Ok(arguments) => self.search(arguments, scope).await,
                 Err(message) => wrong(message),
             },
         };

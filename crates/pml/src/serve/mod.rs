@@ -27,6 +27,7 @@ use crate::{
     error::Error,
     events::Bus,
     room::Room,
+    trace::{Recorder, Sink},
     upstream::{
         self, Context, Fleet, Settings, Starts, Target,
         oauth::{Logins, Remote},
@@ -44,8 +45,6 @@ pub struct Options {
     pub data_dir: Option<PathBuf>,
     /// A stronger model for the search, or why it cannot be known where it is.
     pub model_dir: Option<Result<PathBuf, String>>,
-    /// On whose behalf calls are made, for the audit log.
-    pub who: String,
     /// Most memory for large results, of all servers and runs together.
     pub results_bytes: usize,
     /// How long the lines of the audit log are kept.
@@ -54,6 +53,8 @@ pub struct Options {
     pub max_starting: usize,
     /// How remote servers are reached.
     pub network: Network,
+    /// Where traces go, if anywhere.
+    pub traces: Option<Arc<dyn Sink>>,
 }
 
 /// Everything between programs and servers.
@@ -63,6 +64,8 @@ pub struct Services {
     pub catalog: Catalog,
     pub servers: Fleet,
     pub bus: Bus,
+    /// Begins the records of executions.
+    pub recorder: Recorder,
     logins: Option<Logins>,
     network: Network,
     /// What a server that is added needs.
@@ -79,11 +82,11 @@ impl Services {
             policy,
             data_dir,
             model_dir,
-            who,
             results_bytes,
             retention,
             max_starting,
             network,
+            traces,
         } = options;
         let room = Room::new(results_bytes);
         let bus = Bus::default();
@@ -116,6 +119,7 @@ impl Services {
             server
         }));
         let finder = Finder::new(catalog.clone(), data_dir.as_deref(), model_dir.map(loader));
+        let recorder = Recorder::new(bus.clone(), Arc::clone(&audit), traces);
         let broker = Broker::new(Parts {
             catalog: catalog.clone(),
             finder,
@@ -124,11 +128,11 @@ impl Services {
             policy,
             bus: bus.clone(),
             audit,
-            who,
+            recorder: recorder.clone(),
             room,
         });
         let context = Mutex::new(context);
-        Ok(Services { broker: Arc::new(broker), catalog, servers, bus, logins, network, context, tasks })
+        Ok(Services { broker: Arc::new(broker), catalog, servers, bus, recorder, logins, network, context, tasks })
     }
 
     /// Starts, in the background, the servers that a program names: by the time of its first call

@@ -149,7 +149,6 @@ mod tests {
     }
 
     fn services(servers: Vec<Settings>) -> Services {
-        let who = "test".to_owned();
         let program = PathBuf::from("pml");
         Services::start(Options {
             program,
@@ -157,11 +156,11 @@ mod tests {
             policy: Policy::default(),
             data_dir: None,
             model_dir: None,
-            who,
             results_bytes: 1 << 20,
             retention: Retention::default(),
             max_starting: 4,
             network: Network::default(),
+            traces: None,
         })
         .unwrap()
     }

@@ -1,14 +1,29 @@
 //! Traces: one record of each execution, cleaned and kept.
 //!
-//! **Invariant:** what is stored has passed the sanitizer. [`store`] takes a [`SanitizedTrace`] or a [`SanitizedHead`],
-//! and only this module can make either.
+//! An entry (a client's `execute_code`, a client's own call, `pml run`) makes one [`Context`], and from it one
+//! [`ExecutionRecord`], which owns what the execution does. Whoever does something for the execution reports it to the record's
+//! [`Recording`]; the collector makes one trace of it. The record ends when it is finished or dropped, whatever
+//! happens, and hands the trace to the [`Sink`]. [`sanitize`] removes secrets from it, [`store`] keeps it.
+//!
+//! **Invariants:** An execution that has begun ends with exactly one `execution.ended` event and one trace. What is stored has
+//! passed the sanitizer: [`store`] takes a [`SanitizedTrace`] or a [`SanitizedHead`], and only this module can make either.
 
+mod collector;
+mod context;
 mod head;
 pub mod otlp_json;
+mod record;
 pub mod sanitize;
 mod sanitized;
 pub mod semconv;
+mod sink;
 pub mod store;
 
-pub use self::head::TraceHead;
-pub use self::sanitized::{SanitizedHead, SanitizedTrace};
+pub use self::{
+    collector::Summary,
+    context::{Context, trace_id_of},
+    head::TraceHead,
+    record::{ExecutionRecord, Finish, Program, Recorder, Recording},
+    sanitized::{SanitizedHead, SanitizedTrace},
+    sink::{Queue, QueueCounts, Queued, Receipt, Sink, queue},
+};

@@ -1,6 +1,11 @@
 //! Everything between a program and real servers, as `pml` itself builds it.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Mutex, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, mpsc::Receiver},
+    time::Duration,
+};
 
 use pml::{
     audit::Retention,
@@ -9,14 +14,18 @@ use pml::{
     execution::{self, Budget, Outcome, Request},
     sandbox::{Mode, Options, Pool},
     serve::{self, Services},
+    trace::{Context, Program, Queued, queue},
     upstream::{Backoff, HttpWire, Secret, Settings, Target, Upstream},
 };
 use pml_testkit::{Fixture, fixture_path};
-use pml_wire::ErrorCode;
+use pml_wire::{ErrorCode, trace::Entry};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::support;
+
+/// Traces that a test may leave unread.
+const TRACES: usize = 1000;
 
 /// How the fixture is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +119,7 @@ pub(crate) struct Gateway {
     keeper: tokio::task::JoinHandle<()>,
     fixtures: Vec<Fixture>,
     events: Mutex<Listener>,
+    traces: Mutex<Receiver<Queued>>,
     pub(crate) data_dir: tempfile::TempDir,
 }
 
@@ -144,23 +154,25 @@ impl Gateway {
     ) -> Gateway {
         let (settings, fixtures): (Vec<_>, Vec<_>) =
             servers.into_iter().map(|server| (server.settings, server.fixture)).unzip();
+        let (queue, traces) = queue(TRACES);
         let services = Services::start(serve::Options {
             program: PathBuf::from(env!("CARGO_BIN_EXE_pml")),
             servers: settings,
             policy,
             data_dir: Some(path.to_owned()),
             model_dir: None,
-            who: "test".to_owned(),
             results_bytes: 1 << 30,
             retention: Retention::default(),
             max_starting: 4,
             network: serve::Network::default(),
+            traces: Some(Arc::new(queue)),
         })
         .unwrap();
         let shutdown = CancellationToken::new();
         let (pool, keeper) = Pool::start(workers, shutdown.clone());
         Gateway {
             events: Mutex::new(services.bus.listen()),
+            traces: Mutex::new(traces),
             servers: services.servers.all(),
             services,
             budget: support::budget(),
@@ -178,7 +190,20 @@ impl Gateway {
 
     pub(crate) async fn run_until(&self, code: &str, cancel: &CancellationToken) -> Outcome {
         let request = Request::new(code);
-        execution::run(&self.pool, request, self.budget, &*self.services.broker, &|_| {}, cancel).await
+        let context = Arc::new(Context::new(Entry::Run, "test"));
+        let program = Program { code: &request.code, args: &request.args };
+        let record = self.services.recorder.begin(context, Some(program));
+        let request = Request { recording: record.recording().clone(), ..request };
+        let outcome = execution::run(&self.pool, request, self.budget, &*self.services.broker, &|_| {}, cancel).await;
+        // The traces are looked at, not stored, so nobody waits for that.
+        let _ = record.finish(outcome.finish());
+        outcome
+    }
+
+    /// The traces of what is over, as JSON, that were not asked for yet.
+    pub(crate) fn traces(&self) -> Vec<Value> {
+        let traces = self.traces.lock().unwrap();
+        traces.try_iter().map(|queued| serde_json::to_value(&queued.trace).unwrap()).collect()
     }
 
     /// The result of a program that succeeds.

@@ -52,6 +52,7 @@ mod support;
 mod tasks;
 mod time;
 mod tokens;
+mod trace_cli;
 mod traces;
 mod trust;
 mod upstream;

@@ -5,9 +5,10 @@ use std::{num::NonZeroU32, sync::Arc, time::Duration};
 use pml::{
     broker::{Passthrough, Policy},
     events::Body,
+    trace::Context,
     upstream::{Failure, Forward, HealthState, Isolation, Kind, Owner, RpcError, Said, Upstream},
 };
-use pml_wire::{ErrorCode, ExecutionId};
+use pml_wire::{ErrorCode, trace::Entry};
 use serde_json::{Map, Value, json};
 use tokio::{
     sync::mpsc,
@@ -686,7 +687,7 @@ async fn a_process_per_call_serves_clients_too() {
 
 fn passthrough(name: &str, arguments: Value) -> Passthrough {
     Passthrough {
-        execution: ExecutionId::mint(),
+        context: Arc::new(Context::new(Entry::Passthrough, "test")),
         tool: name.parse().unwrap(),
         params: map(json!({"name": name, "arguments": arguments})),
         meta: Map::new(),
@@ -722,7 +723,7 @@ async fn a_call_that_is_passed_on_goes_through_the_door() {
     let mut executions = Vec::new();
     for (name, arguments, expected) in table.clone() {
         let call = passthrough(name, arguments);
-        executions.push(call.execution.to_string());
+        executions.push(call.context.execution.to_string());
         let outcome = match broker.forward(call).await {
             Ok(Ok(_)) => "ok".to_owned(),
             Ok(Err(error)) => error.code.to_string(),

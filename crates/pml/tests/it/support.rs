@@ -14,9 +14,10 @@ use pml::{
     broker::{Answer, CallHandler, HandlerFuture, ToolCall},
     execution::{self, Budget, Event, Outcome, Request},
     sandbox::{Mode, Options, Pool, WorkerLimits},
+    trace::Context,
 };
 use pml_wire::{
-    CallId, ErrorCode, ExecutionId,
+    CallId, ErrorCode,
     message::{Ask, CallError},
 };
 use serde_json::{Value, value::RawValue};
@@ -159,7 +160,7 @@ impl CallHandler for Tools {
     }
 
     /// What was asked for.
-    fn ask(&self, _: ExecutionId, _: CallId, ask: Ask) -> HandlerFuture<'_, Result<Answer, CallError>> {
+    fn ask(&self, _: Arc<Context>, _: CallId, ask: Ask) -> HandlerFuture<'_, Result<Answer, CallError>> {
         let Ask::Search(search) = ask else { panic!("only searches are tried with this") };
         let asked = serde_json::value::to_raw_value(&search).unwrap();
         Box::pin(std::future::ready(Ok(asked.into())))

@@ -1,225 +1,221 @@
-//! What `pml trace` shows, by the real binary on a real store.
+//! Each execution leaves one trace and knows on whose behalf it goes on, however it entered and however it ended.
 
-use std::{
-    fs,
-    io::{BufRead, BufReader},
-    path::PathBuf,
-    process::{Output, Stdio},
-};
+use std::{sync::Arc, time::Duration};
 
-use pml::trace::store::{Commit, Options, RawStore};
-use pml_wire::{ExecutionId, trace::Trace};
-use rustix::process::Signal;
-use serde_json::{Value, json};
+use pml::{broker::Passthrough, events::Body, trace::Context};
+use pml_wire::{ErrorCode, trace::Entry};
+use serde_json::{Map, Value, json};
+use tokio::time::timeout;
 
 use super::{
-    cli::{stderr, stdout},
-    peer::{Home, send_signal},
+    cli::stdout,
+    gateway::{Gateway, Way, fixture},
+    peer::{ERAS, Era, Home},
 };
 
-fn folder(home: &Home) -> PathBuf {
-    home.path().join(".local/share/pml/traces")
+/// The only trace that there is.
+fn only(gateway: &Gateway) -> Value {
+    let mut traces = gateway.traces();
+    assert_eq!(traces.len(), 1, "{traces:?}");
+    traces.remove(0)
 }
 
-/// Puts traces where the gateway would. Only the sanitizer can make what the store takes, but a raw store has the same
-/// tables.
-fn put(home: &Home, traces: &[Value]) {
-    let elsewhere = tempfile::tempdir().unwrap();
-    let store = RawStore::open(elsewhere.path(), Options::default());
-    for trace in traces {
-        let trace: Trace = serde_json::from_value(trace.clone()).unwrap();
-        assert_eq!(store.submit(trace).blocking_outcome(), Some(Commit::Stored));
+fn tasks(trace: &Value) -> &Vec<Value> {
+    trace["taskResults"].as_array().unwrap()
+}
+
+fn layers(trace: &Value) -> Vec<u64> {
+    tasks(trace).iter().map(|task| task["layerIndex"].as_u64().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_trace_has_everything_that_a_program_did() {
+    let gateway = Gateway::start(vec![fixture(Way::Stdio, "both", &[])]);
+    let program = r#"import { callTool, getPrompt, listResources, readResource, searchTools } from "pml";
+        console.log("hello"); console.error("careful");
+        const sum = await mcp.fix.getSum({ a: 1, b: 2 });
+        await searchTools("echo", 1);
+        await Promise.all([readResource("fixture://item/1"), getPrompt("fix", "greet", { name: "Ada" }), listResources("fix")]);
+        await callTool("fix:fail", { message: "no" });
+        await callTool("fix:nothing", {});
+        return { sum }"#;
+    gateway.value(program).await;
+    let trace = only(&gateway);
+    let short: Vec<_> = tasks(&trace)
+        .iter()
+        .map(|task| {
+            let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+            let (kind, tool, code) = (text(&task["kind"]), text(&task["tool"]), text(&task["error"]["code"]));
+            format!("{} {kind} {tool} {} {code}", text(&task["taskId"]), task["success"])
+        })
+        .collect();
+    let expected = [
+        "t1 tool fix:get-sum true -",
+        "t2 search pml:search true -",
+        "t3 resource *:resource:fixture://item/1 true -",
+        "t4 prompt fix:prompt:greet true -",
+        "t5 resource fix:resource:* true -",
+        "t6 tool fix:fail false TOOL_ERROR",
+        "t7 tool fix:nothing false TOOL_NOT_FOUND",
+    ];
+    assert_eq!(short, expected);
+    assert_eq!(layers(&trace), [1, 2, 3, 3, 3, 4, 5]);
+    let first = &tasks(&trace)[0];
+    assert_eq!((&first["args"], first["result"].as_f64()), (&json!({"a": 1, "b": 2}), Some(3.0)));
+    assert!(first["acceptedAt"].is_string() && first["durationMs"].as_f64().unwrap() > 0.0, "{first}");
+    let calls: Vec<_> = tasks(&trace).iter().map(|task| task["callId"].as_u64().unwrap()).collect();
+    assert!(calls.is_sorted() && calls[0] == 1, "{calls:?}");
+    assert_eq!(trace["result"]["sum"].as_f64(), Some(3.0));
+    assert_eq!(trace["logs"], json!([{"level": "log", "text": "hello"}, {"level": "error", "text": "careful"}]));
+    assert_eq!((&trace["caller"], &trace["entry"], &trace["success"]), (&json!("test"), &json!("run"), &json!(true)));
+    assert_eq!(trace["code"], program);
+    assert_eq!(trace["codeHash"].as_str().unwrap().len(), 64);
+    assert_eq!((&trace["args"], &trace["metadata"]["schemaVersion"]), (&Value::Null, &json!(1)));
+    assert_eq!(trace["metadata"]["pmlVersion"], env!("CARGO_PKG_VERSION"));
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn calls_that_wait_for_their_turn_are_of_the_layer_they_were_made_in() {
+    let mut gateway = Gateway::start(vec![fixture(Way::Stdio, "both", &[])]);
+    gateway.budget.calls_in_flight = 4;
+    gateway.value("await Promise.all(Array.from({ length: 40 }, () => mcp.fix.echo({ text: 'x' }))); await mcp.fix.echo({ text: 'y' })").await;
+    let trace = only(&gateway);
+    assert_eq!(layers(&trace)[..40], [1; 40]);
+    assert_eq!(layers(&trace)[40..], [2]);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_that_is_dropped_leaves_its_trace_too() {
+    let gateway = Gateway::start(vec![fixture(Way::Stdio, "both", &[])]);
+    let run = gateway.run("await mcp.fix.echo({ text: 'x' }); await mcp.fix.hang({})");
+    let is_hanging = |body: &Body| matches!(body, Body::ToolStarted { tool, .. } if tool.as_str() == "fix:hang");
+    tokio::select! {
+        outcome = run => panic!("{outcome:?}"),
+        _ = gateway.event(is_hanging) => {}
     }
-    drop(store);
-    fs::create_dir_all(folder(home)).unwrap();
-    // The log first, so that nobody sees a database without it.
-    for end in ["-wal", ""] {
-        let from = elsewhere.path().join(format!("traces/raw.db{end}"));
-        if from.exists() {
-            let partial = folder(home).join("partial");
-            fs::copy(from, &partial).unwrap();
-            fs::rename(partial, folder(home).join(format!("traces.db{end}"))).unwrap();
-        }
-    }
+    let trace = only(&gateway);
+    assert_eq!((&trace["success"], &trace["errorCode"]), (&json!(false), &json!("CANCELLED")));
+    let codes: Vec<_> = tasks(&trace).iter().map(|task| task["error"]["code"].clone()).collect();
+    assert_eq!(codes, [Value::Null, json!("CANCELLED")]);
+    gateway.stop().await;
 }
 
-fn now() -> u64 {
-    std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis() as u64
-}
-
-/// An execution that began so many milliseconds ago: two calls at once, then one that failed.
-fn trace(ago: u64, intent: &str) -> Value {
-    let began = now() - ago;
-    json!({
-        "traceId": ExecutionId::mint(), "entry": "execute_code", "intent": intent, "caller": "agent",
-        "client": {"name": "claude-code", "version": "2.1"}, "success": false, "errorCode": "EXCEPTION",
-        "errorMessage": "Error: no such address", "durationMs": 400.0, "timestamp": began,
-        "code": "const [a, b] = await Promise.all([\n  mcp.github.list_issues({}), mcp.github.list_pulls({})])\nreturn 1",
-        "codeHash": "00".repeat(32), "args": {"repo": "x"},
-        "logs": [{"level": "log", "text": "found\u{1b}[31m 3"}],
-        "taskResults": [
-            {"taskId": "t1", "callId": 1, "tool": "github:list_issues", "success": true, "timestamp": began, "durationMs": 100.0,
-             "result": "r".repeat(8000), "layerIndex": 1, "line": 2},
-            {"taskId": "t2", "callId": 2, "tool": "github:list_pulls", "success": true, "acceptedAt": began,
-             "timestamp": began + 50, "durationMs": 100.0, "layerIndex": 1, "line": 2},
-            {"taskId": "t3", "callId": 3, "tool": "mail:send", "success": false, "timestamp": began + 300, "durationMs": 100.0,
-             "layerIndex": 2, "line": 3, "error": {"code": "TOOL_ERROR", "message": "no such address"}},
-        ],
-        "metadata": {"pmlVersion": "0.1.0", "schemaVersion": 1},
-    })
-}
-
-fn id(trace: &Value) -> String {
-    trace["traceId"].as_str().unwrap().to_owned()
-}
-
-fn succeeded(output: &Output) -> String {
-    assert!(output.status.success(), "{output:?}");
-    stdout(output)
-}
-
-fn parsed(output: &Output) -> Value {
-    serde_json::from_str(&succeeded(output)).unwrap()
-}
-
-#[test]
-fn what_an_agent_did_today_is_one_command() {
-    let home = Home::empty();
-    let (old, new) = (trace(90_000_000, "older work"), trace(5000, "mail the open\u{202e} issues"));
-    put(&home, &[old.clone(), new.clone()]);
-    let text = succeeded(&home.pml(&["trace", "list", "--since", "1h"]));
-    assert_eq!(text.lines().count(), 2, "{text}");
-    let line = text.lines().nth(1).unwrap();
-    assert!(line.starts_with(&id(&new)[..18]), "{line}");
-    assert!(line.contains("  failed       claude-code         3  [EXCEPTION] mail the open\\u{202e} issues"), "{line}");
-    assert!(line.ends_with("(github:list_issues, github:list_pulls, mail:send)"), "{line}");
-    let ids = |args: &[&str]| {
-        let listed = parsed(&home.pml(&[&["trace", "list", "--json"], args].concat()));
-        listed["traces"].as_array().unwrap().iter().map(id).collect::<Vec<_>>()
+#[tokio::test]
+async fn decisions_are_known_also_of_a_run_that_is_killed() {
+    let mut gateway = Gateway::start(vec![fixture(Way::Stdio, "both", &[])]);
+    let outcomes = |trace: &Value| -> Vec<String> {
+        let decisions = trace["decisions"].as_array().unwrap();
+        decisions
+            .iter()
+            .map(|it| format!("{} {}", it["condition"].as_str().unwrap(), it["outcome"].as_str().unwrap()))
+            .collect()
     };
-    assert_eq!(ids(&[]), [id(&new), id(&old)]);
-    assert_eq!(ids(&["--intent", "OLDER"]), [id(&old)]);
-    assert_eq!(ids(&["--tool", "mail:*", "--failed", "--client", "Claude", "--limit", "1"]), [id(&new)]);
-    assert!(ids(&["--tool", "slack:*"]).is_empty());
-    let output = home.pml(&["trace", "list", "--limit", "1"]);
-    assert!(stderr(&output).contains("there are more"), "{output:?}");
-}
-
-#[test]
-fn an_execution_is_shown_as_a_waterfall() {
-    let home = Home::empty();
-    let (first, last) = (trace(5000, "first"), trace(4000, "second"));
-    put(&home, &[first.clone(), last.clone()]);
-    let text = succeeded(&home.pml(&["trace", "show", "last", "--code"]));
-    let lines: Vec<_> = text.lines().collect();
-    for expected in [
-        "state    failed after 400.0 ms",
-        "what     a program, by execute_code",
-        "client   claude-code 2.1, as agent",
-        "intent   second",
-        "error    [EXCEPTION] Error: no such address",
-        "t1  |###########                             |  100.0 ms  L2    github:list_issues",
-        "t2  |.....###########                        |  100.0 ms  L2    github:list_pulls  waited 50.0 ms",
-        "t3  |                              #########!|  100.0 ms  L3    mail:send  TOOL_ERROR: no such address",
-        "  log    found\\u{1b}[31m 3",
-        "    3  return 1",
-    ] {
-        assert!(lines.contains(&expected), "{expected:?} is missing in\n{text}");
+    // The first decisions, and those before a call, are known at once.
+    let run = gateway.run("const n = 3; if (n > 2) { n < 1 ? 1 : 2; n > 1 ? 1 : 2 } await mcp.fix.hang({})");
+    let is_hanging = |body: &Body| matches!(body, Body::ToolStarted { tool, .. } if tool.as_str() == "fix:hang");
+    tokio::select! {
+        outcome = run => panic!("{outcome:?}"),
+        _ = gateway.event(is_hanging) => {}
     }
-    assert_eq!(parsed(&home.pml(&["trace", "show", &id(&first), "--json"]))["intent"], "first");
-    // Minted in a row, ids differ late: all but the last digit is enough.
-    let start = &id(&first)[..35];
-    let output = home.pml(&["trace", "show", start]);
-    assert!(succeeded(&output).contains("intent   first"), "{output:?}");
-    let output = home.pml(&["trace", "show", "ffff"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).starts_with("error[TRACE_NOT_FOUND]"), "{output:?}");
-    let output = home.pml(&["trace", "show", &id(&first)[..6]]);
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(stderr(&output).contains(&id(&last)), "{output:?}");
+    assert_eq!(outcomes(&only(&gateway)), ["n > 2 true", "n < 1 false", "n > 1 true"]);
+    // A run that ends by a limit.
+    gateway.budget.set_timeout(Duration::from_millis(300));
+    let (code, _) = gateway.error("const n = 3; if (n > 2) { for (;;); }").await;
+    assert_eq!(code, ErrorCode::Timeout);
+    assert_eq!(outcomes(&only(&gateway)), ["n > 2 true"]);
+    // What is beyond the limit is counted.
+    gateway.budget.set_timeout(Duration::from_secs(10));
+    gateway.value("let n = 0; for (let i = 0; i < 700; i++) { if (i % 2) n++ } return n").await;
+    let trace = only(&gateway);
+    assert_eq!((outcomes(&trace).len(), &trace["decisionsCut"]), (200, &json!(500)));
+    gateway.value("let n = 0; for (let i = 0; i < 70000; i++) { if (i % 2) n++ } return n").await;
+    assert_eq!(only(&gateway)["decisionsCut"], 10_000, "so many or more");
+    gateway.stop().await;
 }
 
-#[test]
-fn traces_are_counted_exported_and_deleted() {
-    let home = Home::empty();
-    let traces: Vec<_> = (0..3).map(|number| trace(100_000 * (number + 1), "work")).collect();
-    put(&home, &traces);
-    let text = succeeded(&home.pml(&["trace", "stats"]));
-    assert!(text.starts_with("3 traces, 3 failed (0 interrupted), from "), "{text}");
-    assert!(text.contains("about 6001 tokens"), "{text}");
-    let row = text.lines().find(|line| line.starts_with("mail:send")).unwrap();
-    assert_eq!(
-        row.split_whitespace().collect::<Vec<_>>(),
-        ["mail:send", "3", "3", "100.0", "ms", "100.0", "ms", "0", "B"]
-    );
-    let stats = parsed(&home.pml(&["trace", "stats", "--json", "--tool", "github:*"]));
-    assert_eq!((&stats["tools"][0]["calls"], &stats["store"]["state"]), (&json!(3), &json!("ready")));
-
-    let lines = |args: &[&str]| {
-        let text = succeeded(&home.pml(&[&["trace", "export"], args].concat()));
-        text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).collect::<Vec<_>>()
+#[tokio::test]
+async fn a_call_that_a_client_makes_itself_is_a_trace_of_one_task() {
+    let gateway = Gateway::start(vec![fixture(Way::Stdio, "both", &[])]);
+    let forward = |name: &str, arguments: Value| Passthrough {
+        context: Arc::new(Context::new(Entry::Passthrough, "ann")),
+        tool: name.parse().unwrap(),
+        params: Map::from_iter([("name".to_owned(), name.into()), ("arguments".to_owned(), arguments)]),
+        meta: Map::new(),
+        relay: None,
+        owner: None,
     };
-    let exported = lines(&[]);
-    let whole = |trace: &Value| serde_json::to_value(serde_json::from_value::<Trace>(trace.clone()).unwrap()).unwrap();
-    assert_eq!(exported, traces.iter().map(whole).collect::<Vec<_>>());
-    let spans = &lines(&["--format", "otlp-json"])[0]["resourceSpans"][0]["scopeSpans"][0]["spans"];
-    assert_eq!((spans.as_array().unwrap().len(), &spans[3]["name"]), (4, &json!("tools/call mail:send")));
+    let broker = &gateway.services.broker;
+    broker.forward(forward("fix:getSum", json!({"a": 1, "b": 2}))).await.unwrap().unwrap();
+    broker.forward(forward("fix:fail", json!({"message": "no"}))).await.unwrap().unwrap();
+    broker.forward(forward("fix:nothing", json!({}))).await.unwrap_err();
+    let hanging = broker.forward(forward("fix:hang", json!({})));
+    assert!(timeout(Duration::from_millis(300), hanging).await.is_err());
+    let traces = gateway.traces();
+    let short: Vec<_> = traces
+        .iter()
+        .map(|trace| {
+            let [task] = &tasks(trace)[..] else { panic!("{trace}") };
+            assert_eq!((&trace["entry"], &trace["caller"]), (&json!("passthrough"), &json!("ann")), "{trace}");
+            format!(
+                "{} {} {}",
+                task["tool"].as_str().unwrap(),
+                task["success"],
+                trace["errorCode"].as_str().unwrap_or("-")
+            )
+        })
+        .collect();
+    let expected = [
+        "fix:get-sum true -",
+        "fix:fail false TOOL_ERROR",
+        "fix:nothing false TOOL_NOT_FOUND",
+        "fix:hang false CANCELLED",
+    ];
+    assert_eq!(short, expected);
+    assert_eq!(tasks(&traces[0])[0]["args"], json!({"a": 1, "b": 2}));
+    assert!(tasks(&traces[0])[0]["result"]["structuredContent"].is_object(), "{}", traces[0]);
+    gateway.stop().await;
+}
 
-    assert_eq!(succeeded(&home.pml(&["trace", "delete", &id(&traces[0])])), "1 trace deleted\n");
-    assert_eq!(succeeded(&home.pml(&["trace", "delete", "--before", "250s"])), "1 trace deleted\n");
-    assert_eq!(succeeded(&home.pml(&["trace", "delete", "--all"])), "1 trace deleted\n");
-    assert_eq!(parsed(&home.pml(&["trace", "list", "--json"]))["traces"], json!([]));
-    let output = home.pml(&["trace", "delete"]);
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
+#[tokio::test]
+async fn the_caller_is_the_client_and_its_trace_goes_on() {
+    let home = Home::with_fixture("");
+    let traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    for era in ERAS {
+        let mut peer = home.connected(era).await;
+        let params = json!({
+            "name": "execute_code",
+            "arguments": {"code": "return await mcp.fix.echo({ text: 'x' })"},
+            "_meta": {"traceparent": traceparent},
+        });
+        peer.request("tools/call", params).await;
+        peer.call("search_tools", json!({"query": "echo"})).await;
+        peer.end().await;
+    }
+    let lines = home.audit_lines();
+    assert_eq!(lines.len(), 6, "{lines:?}");
+    assert!(lines.iter().all(|line| line["who"] == "peer"), "{lines:?}");
+    let calls = lines.iter().filter(|line| line["event"] != "search");
+    assert!(calls.into_iter().all(|line| line["trace_id"] == traceparent[3..35]), "{lines:?}");
+
+    let home = Home::with_fixture("");
+    let server = home.http(&[]).await;
+    let client = server.client(Era::Legacy).await;
+    client.value("return await mcp.fix.echo({ text: 'x' })").await;
+    server.end().await;
+    let lines = home.audit_lines();
+    assert!(lines.iter().all(|line| line["who"].as_str().unwrap().starts_with("http")), "{lines:?}");
 }
 
 #[test]
-fn followers_see_what_is_stored() {
-    let home = Home::empty();
-    let mut command = home.command(env!("CARGO_BIN_EXE_pml")).into_std();
-    let mut child = command.args(["trace", "list", "--follow", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
-    let new = trace(0, "new");
-    put(&home, std::slice::from_ref(&new));
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert_eq!(id(&serde_json::from_str(&line).unwrap()), id(&new));
-    send_signal(child.id(), Signal::TERM);
-    child.wait().unwrap();
-}
-
-#[test]
-fn mistakes_and_emptiness_are_told() {
-    let home = Home::empty();
-    let output = home.pml(&["trace", "list"]);
-    assert!(output.status.success() && stderr(&output).starts_with("no traces yet"), "{output:?}");
-    assert!(!folder(&home).exists(), "looking makes no files");
-    assert_eq!(parsed(&home.pml(&["trace", "stats", "--json"]))["traces"], 0);
-    let output = home.pml(&["trace", "show", "last"]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let output = home.pml(&["trace", "list", "--since", "tomorrowish"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("`tomorrowish` is no moment for --since\nhint: write 30m"), "{output:?}");
-    // A project has no say in what is kept.
-    let own = "[trace]\nkeep_days = 0\n";
-    home.configure(own);
-    let output = home.pml(&["trace", "list"]);
-    assert!(stderr(&output).contains("`trace.keep_days` is 0, but must be between 1 and 3650"), "{output:?}");
-}
-
-#[test]
-fn a_damaged_store_is_told_and_replaced() {
-    let home = Home::empty();
-    put(&home, &[trace(0, "work")]);
-    let _ = fs::remove_file(folder(&home).join("traces.db-wal"));
-    fs::write(folder(&home).join("traces.db"), [0xab; 9000]).unwrap();
-    let output = home.pml(&["trace", "list"]);
-    assert!(output.status.success(), "{output:?}");
-    assert!(stderr(&output).contains("the trace store is damaged; it is kept as"), "{output:?}");
-    let output = home.pml(&["doctor", "traces"]);
-    let text = stdout(&output);
-    assert!(output.status.success() && text.contains("a damaged store is kept as"), "{output:?}");
-    fs::remove_file(folder(&home).join("traces.db")).unwrap();
-    std::os::unix::fs::symlink("/etc/hostname", folder(&home).join("traces.db")).unwrap();
-    let output = home.pml(&["doctor", "traces"]);
-    assert!(!output.status.success() && stdout(&output).contains("is a symbolic link"), "{output:?}");
+fn pml_run_has_an_intent_and_a_trace() {
+    let home = Home::with_fixture("");
+    let code = "await mcp.fix.echo({ text: 'secret words' }); return 1";
+    let output = home.pml(&["--log", "debug", "run", "--intent", "to see it", "-e", code]);
+    assert_eq!(stdout(&output).trim(), "1");
+    let log = String::from_utf8(output.stderr).unwrap();
+    let line = log.lines().find(|line| line.contains("tasks=1 layers=1")).unwrap_or_else(|| panic!("{log}"));
+    assert!(line.contains("entry=Run caller=\"cli\" success=true"), "{line}");
+    assert!(!log.contains("secret words"), "no payload is logged");
 }

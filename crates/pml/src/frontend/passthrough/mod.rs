@@ -15,7 +15,7 @@ mod rounds;
 
 use std::sync::{Arc, PoisonError};
 
-use pml_wire::{CallId, ErrorCode, ExecutionId, message::CallError};
+use pml_wire::{CallId, ErrorCode, message::CallError, trace::Entry};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
@@ -67,7 +67,7 @@ impl Frontend {
                 self.in_rounds(about, params, scope, server.as_ref(), |params, relay| {
                     let broker = Arc::clone(&self.broker);
                     let call = Passthrough {
-                        execution: ExecutionId::mint(),
+                        context: Arc::new(scope.context(Entry::Passthrough)),
                         tool: tool.id.clone(),
                         params,
                         meta: meta_for(scope),
@@ -113,7 +113,7 @@ impl Frontend {
             }
             ("resources/read", _) => self.read_passed(params, scope).await,
             ("resources/subscribe", Era::Legacy) => {
-                self.watch(&text(&params, "uri")?, &scope.session.watches, scope.era).await?;
+                self.watch(&text(&params, "uri")?, &scope.session.watches, scope).await?;
                 Ok(json!({}).into())
             }
             ("resources/unsubscribe", Era::Legacy) => {
@@ -145,7 +145,7 @@ impl Frontend {
                 self.in_rounds(about, params, scope, Some(server), |params, relay| {
                     let broker = Arc::clone(&self.broker);
                     let request = SubjectRequest {
-                        execution: ExecutionId::mint(),
+                        context: Arc::new(scope.context(Entry::Passthrough)),
                         id: CallId(1),
                         subject: subject.clone(),
                         method,

@@ -102,9 +102,9 @@ impl Frontend {
         let bulletin = self.begin_bulletin(wanted, &watches);
         let uris = asked["resourceSubscriptions"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let uris: Vec<_> = uris.take(MAX_WATCHED).map(str::to_owned).collect();
-        let (watching, era) = (&watches, scope.era);
+        let watching = &watches;
         // A resource that cannot be watched is not among those that are acknowledged.
-        let watched = stream::iter(uris).map(|uri| async move { self.watch(&uri, watching, era).await.is_ok() });
+        let watched = stream::iter(uris).map(|uri| async move { self.watch(&uri, watching, scope).await.is_ok() });
         let _: Vec<bool> = watched.buffer_unordered(WATCHES).collect().await;
         let mut accepted = Map::new();
         for (key, is_wanted) in [

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pml_wire::trace::Entry;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -44,17 +45,18 @@ impl Frontend {
     }
 
     /// Watches a resource for a client, until it says otherwise or goes.
-    pub(super) async fn watch(&self, address: &str, watches: &Watches, era: Era) -> Result<(), RpcError> {
+    pub(super) async fn watch(&self, address: &str, watches: &Watches, scope: &Scope) -> Result<(), RpcError> {
         if address.len() > MAX_URI_BYTES {
             return Err(rpc::error(INVALID_PARAMS, format!("`uri` has more than {MAX_URI_BYTES} bytes")));
         }
-        let resource = self.find_resource(address, era).await?;
+        let resource = self.find_resource(address, scope.era).await?;
         if !watches.expect(address, &resource.server.settings().name, &resource.uri) {
             return Err(rpc::error(INVALID_PARAMS, format!("more than {MAX_WATCHED} resources are watched")));
         }
         // Also if this future is dropped before the server has agreed.
         let _unless_kept = GiveUp { address, watches };
-        let watch = self.broker.watch(&resource.subject()).await.map_err(refused)?;
+        let context = Arc::new(scope.context(Entry::Passthrough));
+        let watch = self.broker.watch(&context, &resource.subject()).await.map_err(refused)?;
         watches.keep(address, watch);
         Ok(())
     }

@@ -1,0 +1,170 @@
+//! Who asks for something, what for, and as a part of what. Made once, at entry, and handed down.
+
+use std::sync::Arc;
+
+use pml_wire::{
+    CallId, ExecutionId,
+    trace::{Client, Entry},
+};
+
+/// Longest name of a client and longest intent that are kept, in bytes.
+const MAX_NAME_BYTES: usize = 100;
+const MAX_INTENT_BYTES: usize = 4096;
+
+/// The context of one execution.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// The execution. A call that a client makes itself is an execution of its own.
+    pub execution: ExecutionId,
+    /// The execution that asked for this one.
+    pub parent: Option<ExecutionId>,
+    pub entry: Entry,
+    /// On whose behalf, for the audit log: the client's name, the caller over HTTP, or `cli`.
+    pub caller: Arc<str>,
+    /// The client program, as it introduced itself.
+    pub client: Option<Client>,
+    /// The session of the client, if it has one.
+    pub session: Option<Arc<str>>,
+    /// The revision of MCP that the client speaks.
+    pub era: Option<&'static str>,
+    /// What the agent says it wants.
+    pub intent: Option<String>,
+    /// The client's own `traceparent`, checked.
+    traceparent: Option<String>,
+}
+
+impl Context {
+    /// A context under a new id.
+    pub fn new(entry: Entry, caller: impl Into<Arc<str>>) -> Context {
+        Context {
+            execution: ExecutionId::mint(),
+            parent: None,
+            entry,
+            caller: caller.into(),
+            client: None,
+            session: None,
+            era: None,
+            intent: None,
+            traceparent: None,
+        }
+    }
+
+    /// With the client that it is made for.
+    #[must_use]
+    pub fn with_client(self, client: Option<Client>) -> Context {
+        let client = client.map(|Client { name, version }| Client {
+            name: cut(name, MAX_NAME_BYTES),
+            version: version.map(|version| cut(version, MAX_NAME_BYTES)),
+        });
+        Context { client, ..self }
+    }
+
+    #[must_use]
+    pub fn with_intent(self, intent: Option<String>) -> Context {
+        let intent = intent.map(|intent| cut(intent, MAX_INTENT_BYTES)).filter(|intent| !intent.trim().is_empty());
+        Context { intent, ..self }
+    }
+
+    /// With what the client sent as its `traceparent`. One that is none is ignored, as the standard wants it.
+    #[must_use]
+    pub fn with_traceparent(self, traceparent: Option<&str>) -> Context {
+        Context { traceparent: traceparent.filter(|text| is_traceparent(text)).map(str::to_owned), ..self }
+    }
+
+    /// Does the execution run a program?
+    pub fn is_program(&self) -> bool {
+        self.entry != Entry::Passthrough
+    }
+
+    /// The client's `traceparent`.
+    pub fn traceparent(&self) -> Option<&str> {
+        self.traceparent.as_deref()
+    }
+
+    /// The trace that calls of this execution belong to, as servers see it: the client's, or the execution itself.
+    pub fn trace_id(&self) -> String {
+        match &self.traceparent {
+            Some(text) => text[3..35].to_owned(),
+            None => trace_id_of(self.execution),
+        }
+    }
+
+    /// The W3C header of one call, which is a span of the trace.
+    pub fn traceparent_of(&self, call: CallId) -> String {
+        let own = trace_id_of(self.execution);
+        let flags = self.traceparent.as_deref().map_or("01", |text| &text[53..55]);
+        format!("00-{}-{}{:08x}-{flags}", self.trace_id(), &own[24..], call.0)
+    }
+}
+
+/// The id of an execution as the id of a trace.
+pub fn trace_id_of(execution: ExecutionId) -> String {
+    execution.to_string().replace('-', "")
+}
+
+/// Is this `00-TRACE-SPAN-FLAGS`, with ids that are not zero? Later versions begin in the same way.
+fn is_traceparent(text: &str) -> bool {
+    let parts: Vec<_> = text.split('-').collect();
+    let is_hex = |part: &str, digits: usize| {
+        part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+    };
+    let is_id = |part: &str, digits: usize| is_hex(part, digits) && part.bytes().any(|byte| byte != b'0');
+    match parts[..] {
+        ["00", trace, span, flags] => is_id(trace, 32) && is_id(span, 16) && is_hex(flags, 2),
+        [version, trace, span, flags, ..] if version != "00" => {
+            is_hex(version, 2) && version != "ff" && is_id(trace, 32) && is_id(span, 16) && is_hex(flags, 2)
+        }
+        _ => false,
+    }
+}
+
+fn cut(mut text: String, bytes: usize) -> String {
+    text.truncate(text.floor_char_boundary(bytes));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clients_trace_is_continued_and_nonsense_is_not() {
+        let (trace, span) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
+        let with = |text: &str| Context::new(Entry::ExecuteCode, "me").with_traceparent(Some(text));
+        let context = with(&format!("00-{trace}-{span}-00"));
+        assert_eq!(context.trace_id(), trace);
+        let call = context.traceparent_of(CallId(7));
+        assert!(
+            is_traceparent(&call) && call.starts_with(&format!("00-{trace}-")) && call.ends_with("00000007-00"),
+            "{call}"
+        );
+        let zero = "0".repeat(32);
+        for text in [
+            String::new(),
+            "00".to_owned(),
+            format!("00-{trace}-{span}"),
+            format!("00-{zero}-{span}-01"),
+            format!("00-{trace}-{}-01", &zero[..16]),
+            format!("00-{}-{span}-01", trace.to_uppercase()),
+            format!("ff-{trace}-{span}-01"),
+            format!("00-{trace}-{span}-01-x"),
+            format!("00-{trace}é-{span}-01"),
+        ] {
+            let context = with(&text);
+            assert_eq!(context.traceparent(), None, "{text}");
+            assert_eq!(context.trace_id(), context.execution.to_string().replace('-', ""));
+            assert!(is_traceparent(&context.traceparent_of(CallId(1))));
+        }
+        assert!(with(&format!("01-{trace}-{span}-01-more")).traceparent().is_some());
+    }
+
+    #[test]
+    fn what_a_client_says_about_itself_is_bounded() {
+        let client = Client { name: "é".repeat(5000), version: Some("1".repeat(5000)) };
+        let context = Context::new(Entry::Run, "cli").with_client(Some(client)).with_intent(Some("x".repeat(100_000)));
+        let client = context.client.unwrap();
+        assert!(client.name.len() <= 100 && client.version.unwrap().len() <= 100);
+        assert_eq!(context.intent.unwrap().len(), 4096);
+        assert_eq!(Context::new(Entry::Run, "cli").with_intent(Some("  ".to_owned())).intent, None);
+    }
+}

@@ -1,0 +1,263 @@
+//! The record of one execution, finished by its own drop.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pml_wire::{
+    CallId, ErrorCode,
+    message::{CallError, Decision, Log, LogLevel},
+    trace::{TaskKind, Trace},
+};
+use serde_json::value::RawValue;
+
+use super::{
+    collector::{Collector, Summary},
+    context::Context,
+    sink::{Receipt, Sink},
+};
+use crate::{
+    audit::Audit,
+    events::{Body, Bus},
+};
+
+/// Begins the records of all executions of this process.
+#[derive(Clone, Debug, Default)]
+pub struct Recorder {
+    bus: Bus,
+    audit: Arc<Audit>,
+    sink: Option<Arc<dyn Sink>>,
+}
+
+/// What runs in an execution. A client's own call has none.
+#[derive(Clone, Copy, Debug)]
+pub struct Program<'a> {
+    pub code: &'a str,
+    /// The value of the global `args`.
+    pub args: &'a RawValue,
+}
+
+/// The record of one execution. Dropped before it is finished, the execution was cancelled, or has panicked.
+#[derive(Debug)]
+pub struct ExecutionRecord {
+    recorder: Recorder,
+    recording: Recording,
+    is_finished: bool,
+}
+
+/// What the parts of an execution report to. Clones report to the same record.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    context: Arc<Context>,
+    /// Absent once the record is finished.
+    collector: Arc<Mutex<Option<Collector>>>,
+}
+
+/// How an execution ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Finish<'a> {
+    /// The result, as JSON text if it is kept, or what went wrong.
+    pub outcome: Result<Option<&'a str>, (ErrorCode, &'a str)>,
+    pub warnings: &'a [String],
+}
+
+impl Recorder {
+    /// A recorder that tells the bus, the audit log and, if there is one, the sink.
+    pub fn new(bus: Bus, audit: Arc<Audit>, sink: Option<Arc<dyn Sink>>) -> Recorder {
+        Recorder { bus, audit, sink }
+    }
+
+    /// Begins the record of an execution.
+    pub fn begin(&self, context: Arc<Context>, program: Option<Program<'_>>) -> ExecutionRecord {
+        let keeps_values = self.sink.is_some() || tracing::enabled!(tracing::Level::DEBUG);
+        if let Some(program) = &program {
+            let body = Body::ExecutionStarted { intent: context.intent.clone(), code_bytes: program.code.len() };
+            self.bus.publish(context.execution.to_string(), body);
+        }
+        let collector = Collector::new(&context, program.as_ref(), keeps_values);
+        let collector = Arc::new(Mutex::new(Some(collector)));
+        ExecutionRecord { recorder: self.clone(), recording: Recording { context, collector }, is_finished: false }
+    }
+}
+
+impl ExecutionRecord {
+    pub fn context(&self) -> &Arc<Context> {
+        &self.recording.context
+    }
+
+    /// What the parts of the execution report to.
+    pub fn recording(&self) -> &Recording {
+        &self.recording
+    }
+
+    /// Ends the record. The answer may wait for the receipt.
+    pub fn finish(mut self, finish: Finish<'_>) -> (Summary, Receipt) {
+        self.end(finish)
+    }
+
+    fn end(&mut self, finish: Finish<'_>) -> (Summary, Receipt) {
+        self.is_finished = true;
+        let code = finish.outcome.err().map(|(code, _)| code);
+        let Some(mut collector) = self.recording.lock().take() else {
+            let summary = Summary { code, calls: 0, failed_calls: 0, duration: tokio::time::Duration::ZERO };
+            return (summary, Receipt::none());
+        };
+        collector.finish(finish.outcome, finish.warnings);
+        let summary = collector.summary(code);
+        let Recorder { bus, audit, sink } = &self.recorder;
+        let execution = self.recording.context.execution.to_string();
+        audit.end_run(&execution);
+        if self.recording.context.is_program() {
+            let (calls, duration_ms) = (summary.calls, summary.duration.as_secs_f64() * 1e3);
+            bus.publish(execution, Body::ExecutionEnded { success: code.is_none(), code, calls, duration_ms });
+        }
+        let trace = collector.into_trace();
+        log(&trace);
+        let receipt = sink.as_ref().map_or_else(Receipt::none, |sink| sink.submit(trace));
+        (summary, receipt)
+    }
+}
+
+impl Drop for ExecutionRecord {
+    fn drop(&mut self) {
+        if self.is_finished {
+            return;
+        }
+        let message = match std::thread::panicking() {
+            true => "pml has failed at this; its log says why",
+            false => "the execution was cancelled",
+        };
+        let (_, receipt) = self.end(Finish { outcome: Err((ErrorCode::Cancelled, message)), warnings: &[] });
+        // Nobody gets an answer that could wait.
+        drop(receipt);
+    }
+}
+
+impl Recording {
+    /// Of an execution that nobody records.
+    pub fn none(context: Arc<Context>) -> Recording {
+        Recording { context, collector: Arc::default() }
+    }
+
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// The execution asks for something. It may have to wait for its turn.
+    pub fn issued(&self, call: CallId, kind: TaskKind, tool: &str, args: Option<&str>) {
+        self.with(|collector| collector.issue(call, kind, tool, args));
+    }
+
+    /// The arguments of something that was asked for, once they are known.
+    pub fn arguments(&self, call: CallId, args: &str) {
+        self.with(|collector| collector.arguments(call, args));
+    }
+
+    /// Something that was asked for is not waiting any more. `tool` is its one name.
+    pub fn started(&self, call: CallId, tool: &str) {
+        self.with(|collector| collector.start(call, tool));
+    }
+
+    /// Something that was asked for is over.
+    pub fn ended(&self, call: CallId, kind: TaskKind, outcome: Result<&str, &CallError>) {
+        self.with(|collector| collector.end(call, kind, outcome));
+    }
+
+    pub fn logged(&self, log: &Log) {
+        let level = match log.level {
+            LogLevel::Debug => "debug",
+            LogLevel::Info => "info",
+            LogLevel::Log => "log",
+            LogLevel::Warn => "warn",
+            LogLevel::Error => "error",
+        };
+        self.with(|collector| collector.log(level, &log.text));
+    }
+
+    /// The program has made decisions, and others that are not among them.
+    pub fn decided(&self, decisions: impl IntoIterator<Item = Decision>, cut: u64) {
+        self.with(|collector| collector.decide(decisions, cut));
+    }
+
+    /// What counts of an execution that is not finished yet, if it were cancelled now.
+    pub fn summary(&self) -> Option<Summary> {
+        self.lock().as_ref().map(|collector| collector.summary(Some(ErrorCode::Cancelled)))
+    }
+
+    fn with(&self, report: impl FnOnce(&mut Collector)) {
+        if let Some(collector) = self.lock().as_mut() {
+            report(collector);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Collector>> {
+        self.collector.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One line about a trace, without anything that a program or a server said.
+fn log(trace: &Trace) {
+    let layers = trace.task_results.iter().map(|task| task.layer_index).max().unwrap_or(0);
+    tracing::debug!(
+        execution = %trace.trace_id,
+        entry = ?trace.entry,
+        caller = trace.caller,
+        client = trace.client.as_ref().map(|client| client.name.as_str()),
+        success = trace.success,
+        code = trace.error_code,
+        tasks = trace.task_results.len(),
+        layers,
+        decisions = trace.decisions.len(),
+        decisions_cut = trace.decisions_cut,
+        duration_ms = trace.duration_ms,
+        "trace"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use pml_wire::trace::Entry;
+
+    use super::*;
+    use crate::trace::queue;
+
+    fn begin(recorder: &Recorder) -> ExecutionRecord {
+        let context = Arc::new(Context::new(Entry::ExecuteCode, "me"));
+        recorder.begin(context, Some(Program { code: "return 1", args: RawValue::NULL }))
+    }
+
+    #[tokio::test]
+    async fn a_record_is_finished_once_whatever_happens() {
+        let (queue, traces) = queue(8);
+        let bus = Bus::default();
+        let mut events = bus.listen();
+        let recorder = Recorder::new(bus, Arc::default(), Some(Arc::new(queue)));
+
+        let record = begin(&recorder);
+        let recording = record.recording().clone();
+        recording.issued(CallId(1), TaskKind::Tool, "a:b", None);
+        let (summary, _receipt) = record.finish(Finish { outcome: Ok(Some("7")), warnings: &[] });
+        assert_eq!((summary.code, summary.calls), (None, 1));
+        // What comes too late changes nothing.
+        recording.ended(CallId(1), TaskKind::Tool, Ok("1"));
+        assert_eq!(recording.summary(), None);
+
+        drop(begin(&recorder));
+        let panicking = begin(&recorder);
+        let panicked = std::thread::spawn(move || {
+            let _record = panicking;
+            panic!("on purpose");
+        });
+        assert!(panicked.join().is_err());
+
+        let found: Vec<_> = traces.try_iter().map(|queued| queued.into_parts().0).collect();
+        let codes: Vec<_> = found.iter().map(|trace| (trace.success, trace.error_code.as_deref())).collect();
+        assert_eq!(codes, [(true, None), (false, Some("CANCELLED")), (false, Some("CANCELLED"))]);
+        assert_eq!(found[0].result.as_ref().unwrap().get(), "7");
+        assert_eq!(found[0].task_results[0].error.as_ref().unwrap().code, "CANCELLED");
+        assert!(found[2].error_message.as_ref().unwrap().contains("failed at this"));
+        let mut ended = 0;
+        for _ in 0..6 {
+            ended += usize::from(matches!(events.next().await.unwrap().body, Body::ExecutionEnded { .. }));
+        }
+        assert_eq!(ended, 3);
+    }
+}
