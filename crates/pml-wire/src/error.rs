@@ -194,6 +194,7 @@ impl ErrorCode {
             | ErrorCode::ProviderProtocol
             | ErrorCode::Timeout
             | ErrorCode::Cancelled
+            | ErrorCode::Interrupted
             | ErrorCode::WorkerCrashed => Delivery::Unknown,
             ErrorCode::ToolError
             | ErrorCode::InputRequired
@@ -225,6 +226,8 @@ impl ErrorCode {
             | ErrorCode::SandboxViolation
             | ErrorCode::SandboxUnavailable
             | ErrorCode::ShuttingDown
+            | ErrorCode::TraceNotFound
+            | ErrorCode::TraceStoreFailed
             | ErrorCode::ConfigInvalid => Delivery::NotSent,
         }
     }

@@ -13,7 +13,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::value::RawValue;
 
-use crate::{ErrorCode, ExecutionId, message::Decision};
+use crate::{CallId, ErrorCode, ExecutionId, message::Decision};
 
 /// Version of the format that this pml writes.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -191,6 +191,9 @@ pub struct Metadata {
     /// The revision of MCP that the client spoke.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub era: Option<String>,
+    /// The client's own `traceparent`, as the W3C defines it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
 }
 
 /// A text that was cut.
@@ -200,6 +203,16 @@ pub struct Truncated {
     /// Where it is in the trace, as a JSON Pointer.
     pub path: String,
     pub original_bytes: u64,
+}
+
+/// The id of an execution as the id of a trace in a `traceparent`.
+pub fn trace_id(execution: ExecutionId) -> String {
+    execution.to_string().replace('-', "")
+}
+
+/// The id of a call as the id of a span in a `traceparent`; of the execution itself, which is call 0.
+pub fn span_id(execution: ExecutionId, call: CallId) -> String {
+    format!("{}{:08x}", &trace_id(execution)[24..], call.0)
 }
 
 /// A moment, in milliseconds since 1970. Written as RFC 3339 text in UTC; read from that or from a number.

@@ -199,7 +199,7 @@ impl Gateway {
             retention: Default::default(),
             max_starting: 4,
             network: serve::Network::default(),
-            traces: None,
+            traces: serve::Traces::default(),
         })
         .expect("services start");
         services.servers.all()[0].init().await.expect("the server starts");

@@ -49,7 +49,7 @@ use crate::{
     error::Error,
     execution::Budget,
     sandbox::{self, Mode, Options, Pool, WorkerLimits},
-    serve::{Options as ServiceOptions, Services},
+    serve::{Options as ServiceOptions, Services, Traces},
     shown::visible,
 };
 
@@ -271,7 +271,9 @@ async fn with_services<F: Future>(
     mode: Mode,
     work: impl FnOnce(Pool, Arc<Services>, CancellationToken) -> F,
 ) -> Result<F::Output, Error> {
-    with_started(config, |services| with_pool(config, mode, |pool, interrupt| work(pool, services, interrupt))).await
+    let traces = Traces::start(&config.traces, config.data_dir.as_deref(), &config.network)?;
+    let work = |services| with_pool(config, mode, |pool, interrupt| work(pool, services, interrupt));
+    with_started(config, traces, work).await
 }
 
 /// Runs `work` with the servers alone.
@@ -279,7 +281,7 @@ async fn with_servers<F: Future>(
     config: &Config,
     work: impl FnOnce(Arc<Services>, CancellationToken) -> F,
 ) -> Result<F::Output, Error> {
-    with_started(config, |services| {
+    with_started(config, Traces::default(), |services| {
         let interrupt = CancellationToken::new();
         cancel_on_signal(interrupt.clone());
         work(services, interrupt)
@@ -287,8 +289,12 @@ async fn with_servers<F: Future>(
     .await
 }
 
-async fn with_started<F: Future>(config: &Config, work: impl FnOnce(Arc<Services>) -> F) -> Result<F::Output, Error> {
-    let services = Arc::new(Services::start(service_options(config))?);
+async fn with_started<F: Future>(
+    config: &Config,
+    traces: Traces,
+    work: impl FnOnce(Arc<Services>) -> F,
+) -> Result<F::Output, Error> {
+    let services = Arc::new(Services::start(service_options(config, traces))?);
     let output = work(Arc::clone(&services)).await;
     if let Some(services) = Arc::into_inner(services) {
         services.stop().await;
@@ -353,7 +359,7 @@ async fn listen(interrupt: CancellationToken) -> io::Result<Infallible> {
     }
 }
 
-fn service_options(config: &Config) -> ServiceOptions {
+fn service_options(config: &Config, traces: Traces) -> ServiceOptions {
     ServiceOptions {
         program: sandbox::this_program(),
         servers: config.servers.clone(),
@@ -364,7 +370,7 @@ fn service_options(config: &Config) -> ServiceOptions {
         retention: config.audit,
         max_starting: config.max_starting,
         network: config.network.clone(),
-        traces: None,
+        traces,
     }
 }
 

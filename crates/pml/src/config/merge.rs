@@ -23,6 +23,7 @@ pub(super) fn check_project(file: &File) -> Result<(), String> {
         ("trace.keep_days", file.trace.keep_days.is_some()),
         ("trace.max_mb", file.trace.max_mb.is_some()),
         ("trace.raw", file.trace.raw.is_some()),
+        ("telemetry.otlp", file.telemetry.otlp.is_some()),
     ];
     match reserved.iter().find(|(_, is_set)| *is_set) {
         Some((key, _)) => Err(format!("`{key}` cannot be set by a project's file, only by your own")),
@@ -58,6 +59,7 @@ pub(super) fn merge(project: File, own: File) -> File {
         search: SearchFile { model_dir: project.search.model_dir.or(own.search.model_dir) },
         audit: own.audit,
         trace: trace(project.trace, own.trace),
+        telemetry: own.telemetry,
         servers,
     }
 }
@@ -174,6 +176,7 @@ mod tests {
             ("[gateway]\nallowed_hosts = [\"x\"]", "`gateway.allowed_hosts`"),
             ("[gateway]\nallowed_origins = [\"https://x\"]", "`gateway.allowed_origins`"),
             ("[servers_env]\npass = [\"SSH_AUTH_SOCK\"]", "`servers_env.pass`"),
+            ("[telemetry]\notlp = \"http://x\"", "`telemetry.otlp`"),
             ("[trace]\nraw = true", "`trace.raw`"),
             ("[trace]\nenabled = false", "`trace.enabled`"),
             ("[trace]\nkeep_days = 1", "`trace.keep_days`"),

@@ -14,6 +14,7 @@ mod network;
 mod places;
 mod servers;
 mod sources;
+mod telemetry;
 pub(crate) mod toml_text;
 mod traces;
 mod trust;
@@ -36,7 +37,8 @@ pub use self::sources::{
     Distrust, Loaded, NAME, Project, Sources, Text, data_folder, is_file_named, own_file, parse_project, project_place,
     read_project, user_file, written_file,
 };
-pub use self::traces::{TraceFile, Traces};
+pub use self::telemetry::TelemetryFile;
+pub use self::traces::TraceFile;
 pub use self::trust::{Record, Store, place};
 use crate::{
     audit::Retention,
@@ -44,7 +46,7 @@ use crate::{
     catalog::nearest,
     execution::Budget,
     sandbox::Mode,
-    serve::Network,
+    serve::{Network, TraceSettings},
     upstream::Settings,
 };
 
@@ -64,7 +66,8 @@ pub struct Config {
     pub max_starting: usize,
     /// How remote servers are reached.
     pub network: Network,
-    pub traces: Traces,
+    /// The `[trace]` and `[telemetry]` tables, checked.
+    pub traces: TraceSettings,
     /// Servers that are switched on, by name.
     pub servers: Vec<Settings>,
     /// Where lists of tools, logins, traces and the audit log are kept; `None` if there is no place for them.
@@ -112,6 +115,7 @@ pub struct File {
     pub audit: AuditFile,
     pub servers_env: ServersEnvFile,
     pub trace: TraceFile,
+    pub telemetry: TelemetryFile,
     pub servers: BTreeMap<String, ServerFile>,
 }
 
@@ -374,7 +378,7 @@ impl Config {
             network: network::read(lookup),
             search: file.search.check(lookup)?,
             audit: file.audit.check()?,
-            traces: file.trace.check()?,
+            traces: file.trace.check(file.telemetry.check(lookup)?)?,
             servers,
             data_dir: None,
             sandbox: Sandbox {

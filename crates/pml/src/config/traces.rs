@@ -5,23 +5,16 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::within;
-use crate::trace::{
-    sanitize::{Rules, SanitizeFile},
-    store,
+use crate::{
+    serve::TraceSettings,
+    trace::{
+        export::exporter,
+        sanitize::{Rules, SanitizeFile},
+        store,
+    },
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// The `[trace]` table, checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Traces {
-    pub enabled: bool,
-    /// Are unsanitized traces kept too, in a file of their own?
-    pub raw: bool,
-    pub options: store::Options,
-    /// What is removed besides the built-in kinds of secrets, and what stays.
-    pub rules: Rules,
-}
 
 /// The `[trace]` table, as written.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -40,7 +33,7 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
-    pub(super) fn check(self) -> Result<Traces, String> {
+    pub(super) fn check(self, telemetry: Option<exporter::Settings>) -> Result<TraceSettings, String> {
         let TraceFile { enabled, keep_days, max_mb, raw, sanitize } = self;
         let days = within("trace.keep_days", keep_days, 30, 3650)?;
         let megabytes = within("trace.max_mb", max_mb, 1024, 1024 * 1024)?;
@@ -50,7 +43,8 @@ impl TraceFile {
             ..store::Options::default()
         };
         let rules = Rules::new(sanitize)?;
-        Ok(Traces { enabled: enabled.unwrap_or(true), raw: raw.unwrap_or(false), options, rules })
+        let (enabled, raw) = (enabled.unwrap_or(true), raw.unwrap_or(false));
+        Ok(TraceSettings { enabled, raw, options, rules, telemetry })
     }
 }
 

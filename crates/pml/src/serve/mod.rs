@@ -4,6 +4,7 @@ mod network;
 mod reload;
 mod rules;
 mod token;
+mod traces;
 
 use std::{
     io,
@@ -18,6 +19,7 @@ pub use self::{
     network::Network,
     reload::{Changes, Files},
     token::{named_token, token},
+    traces::{TraceSettings, Traces},
 };
 use crate::{
     audit::{Audit, Retention, ToolLine},
@@ -27,7 +29,7 @@ use crate::{
     error::Error,
     events::Bus,
     room::Room,
-    trace::{Recorder, Sink},
+    trace::Recorder,
     upstream::{
         self, Context, Fleet, Settings, Starts, Target,
         oauth::{Logins, Remote},
@@ -35,7 +37,7 @@ use crate::{
 };
 
 /// What to build.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Options {
     /// pml itself, which keeps the processes of servers.
     pub program: PathBuf,
@@ -53,8 +55,8 @@ pub struct Options {
     pub max_starting: usize,
     /// How remote servers are reached.
     pub network: Network,
-    /// Where traces go, if anywhere.
-    pub traces: Option<Arc<dyn Sink>>,
+    /// Where traces go.
+    pub traces: Traces,
 }
 
 /// Everything between programs and servers.
@@ -71,6 +73,7 @@ pub struct Services {
     /// What a server that is added needs.
     context: Mutex<Context>,
     tasks: TaskTracker,
+    traces: Traces,
 }
 
 impl Services {
@@ -119,7 +122,7 @@ impl Services {
             server
         }));
         let finder = Finder::new(catalog.clone(), data_dir.as_deref(), model_dir.map(loader));
-        let recorder = Recorder::new(bus.clone(), Arc::clone(&audit), traces);
+        let recorder = Recorder::new(bus.clone(), Arc::clone(&audit), traces.sink.clone());
         let broker = Broker::new(Parts {
             catalog: catalog.clone(),
             finder,
@@ -132,7 +135,18 @@ impl Services {
             room,
         });
         let context = Mutex::new(context);
-        Ok(Services { broker: Arc::new(broker), catalog, servers, bus, recorder, logins, network, context, tasks })
+        Ok(Services {
+            broker: Arc::new(broker),
+            catalog,
+            servers,
+            bus,
+            recorder,
+            logins,
+            network,
+            context,
+            tasks,
+            traces,
+        })
     }
 
     /// Starts, in the background, the servers that a program names: by the time of its first call
@@ -177,8 +191,8 @@ impl Services {
         if let Some(remote) = remote {
             remote.finish().await;
         }
-        // Whoever has the audit log last writes what is waiting.
-        drop(self);
+        // Whoever has the audit log last writes what is waiting, and so does whoever has the traces.
+        self.traces.stop().await;
     }
 }
 

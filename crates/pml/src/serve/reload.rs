@@ -141,7 +141,7 @@ mod tests {
     use super::*;
     use crate::{
         audit::Retention,
-        serve::{Network, Options},
+        serve::{Network, Options, Traces},
     };
 
     fn server(name: &str) -> Settings {
@@ -160,7 +160,7 @@ mod tests {
             retention: Retention::default(),
             max_starting: 4,
             network: Network::default(),
-            traces: None,
+            traces: Traces::default(),
         })
         .unwrap()
     }

@@ -14,7 +14,7 @@ use pml_wire::{
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::{Duration, Instant};
 
-use super::{context::Context, record::Program};
+use super::{TraceHead, context::Context, record::Program};
 use crate::{clock::now_millis, digest::sha256};
 
 /// Most bytes of one value.
@@ -91,6 +91,7 @@ impl Collector {
                 pml_version: env!("CARGO_PKG_VERSION").to_owned(),
                 schema_version: SCHEMA_VERSION,
                 era: context.era.map(str::to_owned),
+                traceparent: context.traceparent().map(str::to_owned),
                 ..Metadata::default()
             },
         };
@@ -113,6 +114,21 @@ impl Collector {
             collector.trace.args = collector.value("/args", program.args.get());
         }
         collector
+    }
+
+    /// What is known by now, for a record that may never be finished.
+    pub(super) fn head(&self) -> TraceHead {
+        let Trace { trace_id, parent_trace_id, entry, timestamp, intent, caller, client, code_hash, .. } = &self.trace;
+        TraceHead {
+            trace_id: *trace_id,
+            parent_trace_id: *parent_trace_id,
+            entry: *entry,
+            timestamp: *timestamp,
+            intent: intent.clone(),
+            caller: caller.clone(),
+            client: client.clone(),
+            code_hash: code_hash.clone(),
+        }
     }
 
     /// The program asks for something. It may have to wait for its turn.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pml_wire::{
     CallId, ExecutionId,
-    trace::{Client, Entry},
+    trace::{Client, Entry, span_id, trace_id},
 };
 
 /// Longest name of a client and longest intent that are kept, in bytes.
@@ -85,21 +85,15 @@ impl Context {
     pub fn trace_id(&self) -> String {
         match &self.traceparent {
             Some(text) => text[3..35].to_owned(),
-            None => trace_id_of(self.execution),
+            None => trace_id(self.execution),
         }
     }
 
     /// The W3C header of one call, which is a span of the trace.
     pub fn traceparent_of(&self, call: CallId) -> String {
-        let own = trace_id_of(self.execution);
         let flags = self.traceparent.as_deref().map_or("01", |text| &text[53..55]);
-        format!("00-{}-{}{:08x}-{flags}", self.trace_id(), &own[24..], call.0)
+        format!("00-{}-{}-{flags}", self.trace_id(), span_id(self.execution, call))
     }
-}
-
-/// The id of an execution as the id of a trace.
-pub fn trace_id_of(execution: ExecutionId) -> String {
-    execution.to_string().replace('-', "")
 }
 
 /// Is this `00-TRACE-SPAN-FLAGS`, with ids that are not zero? Later versions begin in the same way.

@@ -10,20 +10,21 @@
 
 mod collector;
 mod context;
+pub mod export;
 mod head;
-pub mod otlp_json;
+mod keeper;
 mod record;
 pub mod sanitize;
 mod sanitized;
-pub mod semconv;
 mod sink;
 pub mod store;
 
 pub use self::{
     collector::Summary,
-    context::{Context, trace_id_of},
+    context::Context,
     head::TraceHead,
+    keeper::Keeper,
     record::{ExecutionRecord, Finish, Program, Recorder, Recording},
     sanitized::{SanitizedHead, SanitizedTrace},
-    sink::{Queue, QueueCounts, Queued, Receipt, Sink, queue},
+    sink::{Receipt, Sink},
 };

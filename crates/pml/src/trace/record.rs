@@ -73,6 +73,9 @@ impl Recorder {
             self.bus.publish(context.execution.to_string(), body);
         }
         let collector = Collector::new(&context, program.as_ref(), keeps_values);
+        if let Some(sink) = &self.sink {
+            sink.begin(collector.head());
+        }
         let collector = Arc::new(Mutex::new(Some(collector)));
         ExecutionRecord { recorder: self.clone(), recording: Recording { context, collector }, is_finished: false }
     }
@@ -217,7 +220,25 @@ mod tests {
     use pml_wire::trace::Entry;
 
     use super::*;
-    use crate::trace::queue;
+    use crate::trace::TraceHead;
+
+    /// Keeps what it is given.
+    #[derive(Debug, Default)]
+    struct Kept {
+        begun: Mutex<usize>,
+        traces: Mutex<Vec<Trace>>,
+    }
+
+    impl Sink for Kept {
+        fn begin(&self, _: TraceHead) {
+            *self.begun.lock().unwrap() += 1;
+        }
+
+        fn submit(&self, trace: Trace) -> Receipt {
+            self.traces.lock().unwrap().push(trace);
+            Receipt::none()
+        }
+    }
 
     fn begin(recorder: &Recorder) -> ExecutionRecord {
         let context = Arc::new(Context::new(Entry::ExecuteCode, "me"));
@@ -226,10 +247,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_record_is_finished_once_whatever_happens() {
-        let (queue, traces) = queue(8);
+        let kept = Arc::new(Kept::default());
         let bus = Bus::default();
         let mut events = bus.listen();
-        let recorder = Recorder::new(bus, Arc::default(), Some(Arc::new(queue)));
+        let recorder = Recorder::new(bus, Arc::default(), Some(Arc::clone(&kept) as Arc<dyn Sink>));
 
         let record = begin(&recorder);
         let recording = record.recording().clone();
@@ -248,7 +269,8 @@ mod tests {
         });
         assert!(panicked.join().is_err());
 
-        let found: Vec<_> = traces.try_iter().map(|queued| queued.into_parts().0).collect();
+        let found = kept.traces.lock().unwrap();
+        assert_eq!(*kept.begun.lock().unwrap(), 3);
         let codes: Vec<_> = found.iter().map(|trace| (trace.success, trace.error_code.as_deref())).collect();
         assert_eq!(codes, [(true, None), (false, Some("CANCELLED")), (false, Some("CANCELLED"))]);
         assert_eq!(found[0].result.as_ref().unwrap().get(), "7");

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    sync::{Arc, Mutex, mpsc::Receiver},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -14,18 +14,31 @@ use pml::{
     execution::{self, Budget, Outcome, Request},
     sandbox::{Mode, Options, Pool},
     serve::{self, Services},
-    trace::{Context, Program, Queued, queue},
+    trace::{Context, Program, Receipt, Sink, TraceHead},
     upstream::{Backoff, HttpWire, Secret, Settings, Target, Upstream},
 };
 use pml_testkit::{Fixture, fixture_path};
-use pml_wire::{ErrorCode, trace::Entry};
+use pml_wire::{
+    ErrorCode,
+    trace::{Entry, Trace},
+};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::support;
 
-/// Traces that a test may leave unread.
-const TRACES: usize = 1000;
+/// The traces of executions that are over.
+#[derive(Debug, Default)]
+struct Kept(Mutex<Vec<Trace>>);
+
+impl Sink for Kept {
+    fn begin(&self, _: TraceHead) {}
+
+    fn submit(&self, trace: Trace) -> Receipt {
+        self.0.lock().unwrap().push(trace);
+        Receipt::none()
+    }
+}
 
 /// How the fixture is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +132,7 @@ pub(crate) struct Gateway {
     keeper: tokio::task::JoinHandle<()>,
     fixtures: Vec<Fixture>,
     events: Mutex<Listener>,
-    traces: Mutex<Receiver<Queued>>,
+    traces: Arc<Kept>,
     pub(crate) data_dir: tempfile::TempDir,
 }
 
@@ -154,7 +167,7 @@ impl Gateway {
     ) -> Gateway {
         let (settings, fixtures): (Vec<_>, Vec<_>) =
             servers.into_iter().map(|server| (server.settings, server.fixture)).unzip();
-        let (queue, traces) = queue(TRACES);
+        let traces = Arc::new(Kept::default());
         let services = Services::start(serve::Options {
             program: PathBuf::from(env!("CARGO_BIN_EXE_pml")),
             servers: settings,
@@ -165,14 +178,14 @@ impl Gateway {
             retention: Retention::default(),
             max_starting: 4,
             network: serve::Network::default(),
-            traces: Some(Arc::new(queue)),
+            traces: serve::Traces::to(Arc::clone(&traces) as Arc<dyn Sink>),
         })
         .unwrap();
         let shutdown = CancellationToken::new();
         let (pool, keeper) = Pool::start(workers, shutdown.clone());
         Gateway {
             events: Mutex::new(services.bus.listen()),
-            traces: Mutex::new(traces),
+            traces,
             servers: services.servers.all(),
             services,
             budget: support::budget(),
@@ -202,8 +215,8 @@ impl Gateway {
 
     /// The traces of what is over, as JSON, that were not asked for yet.
     pub(crate) fn traces(&self) -> Vec<Value> {
-        let traces = self.traces.lock().unwrap();
-        traces.try_iter().map(|queued| serde_json::to_value(&queued.trace).unwrap()).collect()
+        let traces = std::mem::take(&mut *self.traces.0.lock().unwrap());
+        traces.iter().map(|trace| serde_json::to_value(trace).unwrap()).collect()
     }
 
     /// The result of a program that succeeds.

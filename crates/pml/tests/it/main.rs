@@ -50,6 +50,7 @@ mod standstill;
 mod stumbles;
 mod support;
 mod tasks;
+mod telemetry;
 mod time;
 mod tokens;
 mod trace_cli;

@@ -13,7 +13,7 @@ use crate::{
     shown::visible_json,
     trace::{
         SanitizedTrace,
-        otlp_json::{self, Payloads},
+        export::{self, Payloads},
         store::{Cursor, Reading, Store},
     },
 };
@@ -72,6 +72,6 @@ fn line(args: &Args, trace: &SanitizedTrace) -> io::Result<String> {
     let payloads = if args.payloads { Payloads::Include } else { Payloads::Omit };
     Ok(match args.format {
         Format::Jsonl => serde_json::to_string(trace.get())?,
-        Format::OtlpJson => otlp_json::request(trace, payloads).to_string(),
+        Format::OtlpJson => export::request(trace, payloads).to_string(),
     })
 }

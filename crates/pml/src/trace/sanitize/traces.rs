@@ -77,7 +77,8 @@ impl Cleaner<'_> {
             task_results,
             metadata,
         } = trace;
-        let Metadata { truncated, code_redacted, interrupted, pml_version, schema_version, era } = metadata;
+        let Metadata { truncated, code_redacted, interrupted, pml_version, schema_version, era, traceparent } =
+            metadata;
         let mut code_report = Report::default();
         let code = code.map(|code| self.reported("/code", code, &mut code_report));
         Trace {
@@ -109,6 +110,7 @@ impl Cleaner<'_> {
                 pml_version: self.text("/metadata/pmlVersion", pml_version),
                 schema_version,
                 era: era.map(|era| self.text("/metadata/era", era)),
+                traceparent: traceparent.map(|id| self.text("/metadata/traceparent", id)),
             },
         }
     }

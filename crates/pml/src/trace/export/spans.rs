@@ -1,16 +1,20 @@
-//! A trace as OpenTelemetry's JSON: one `ExportTraceServiceRequest`, as the collector's file receiver reads it.
+//! A trace as spans.
 //!
-//! The execution is one span, each task a span below it. Ids are made of the trace's own, so a trace that is exported twice
-//! is the same trace.
+//! The execution is one span, each task a span below it. The span of an execution is below the client's, if the client sent a
+//! `traceparent`, and the span of a call is the one that its server was told of, so spans of clients and servers join. A trace that
+//! is exported twice has the same ids.
 
 use pml_wire::{
-    ErrorCode, ExecutionId,
-    trace::{Entry, TaskKind, TaskResult, Timestamp, Trace},
+    CallId, ErrorCode, ExecutionId,
+    trace::{Entry, TaskKind, TaskResult, Timestamp, Trace, span_id, trace_id},
 };
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
-use super::{SanitizedTrace, semconv};
+use super::{
+    super::SanitizedTrace,
+    semconv,
+    value::{Attributes, nanoseconds, resource, scope},
+};
 
 /// Kinds of spans.
 const INTERNAL: u32 = 1;
@@ -26,31 +30,40 @@ pub enum Payloads {
     Include,
 }
 
-/// The request that would export this trace.
+/// The request that would export this trace: an `ExportTraceServiceRequest`, as the collector's file receiver reads it.
 pub fn request(trace: &SanitizedTrace, payloads: Payloads) -> Value {
-    let trace = trace.get();
-    let mut spans = vec![execution(trace, payloads)];
-    spans.extend(trace.task_results.iter().map(|task| self::task(trace, task, payloads)));
-    let version = env!("CARGO_PKG_VERSION");
-    let resource = Attributes::default().text(semconv::SERVICE_NAME, Some("pml")).text(
-        semconv::SERVICE_VERSION,
-        Some(trace.metadata.pml_version.as_str()).filter(|version| !version.is_empty()),
-    );
-    json!({"resourceSpans": [{
-        "resource": {"attributes": resource.0},
-        "schemaUrl": semconv::SCHEMA_URL,
-        "scopeSpans": [{"scope": {"name": "pml", "version": version}, "schemaUrl": semconv::SCHEMA_URL, "spans": spans}],
-    }]})
+    json!({"resourceSpans": [resource_spans(trace, payloads)]})
 }
 
-fn execution(trace: &Trace, payloads: Payloads) -> Value {
-    let is_code = trace.entry != Entry::Passthrough;
-    let first = trace.task_results.first();
-    let (method, target) = match (is_code, first) {
-        (true, _) => ("tools/call", Some("execute_code".to_owned())),
-        (false, Some(task)) => (method(task.kind), target(task)),
-        (false, None) => ("tools/call", None),
-    };
+/// The spans of a trace, as one element of a request.
+pub(super) fn resource_spans(trace: &SanitizedTrace, payloads: Payloads) -> Value {
+    let trace = trace.get();
+    let ids = Ids::of(trace);
+    let mut spans = vec![execution(trace, &ids, payloads)];
+    let tasks = trace.task_results.iter().zip(0..);
+    spans.extend(tasks.map(|(task, index)| {
+        // Not every writer numbers its calls.
+        let call = if task.call_id == 0 { u32::MAX - index } else { task.call_id };
+        self::task(task, CallId(call), &ids, payloads)
+    }));
+    json!({
+        "resource": resource(&trace.metadata.pml_version),
+        "schemaUrl": semconv::SCHEMA_URL,
+        "scopeSpans": [{"scope": scope(), "schemaUrl": semconv::SCHEMA_URL, "spans": spans}],
+    })
+}
+
+/// The method and the tool that the client asked for.
+pub(super) fn served(trace: &Trace) -> (&'static str, Option<String>) {
+    match (trace.entry, trace.task_results.first()) {
+        (Entry::Passthrough, Some(task)) => (method(task.kind), target(task)),
+        (Entry::Passthrough, None) => ("tools/call", None),
+        _ => ("tools/call", Some("execute_code".to_owned())),
+    }
+}
+
+fn execution(trace: &Trace, ids: &Ids, payloads: Payloads) -> Value {
+    let (method, target) = served(trace);
     let attributes = Attributes::default()
         .text(semconv::MCP_METHOD_NAME, Some(method))
         .text(semconv::GEN_AI_OPERATION_NAME, (method == "tools/call").then_some(semconv::EXECUTE_TOOL))
@@ -67,9 +80,8 @@ fn execution(trace: &Trace, payloads: Payloads) -> Value {
         .payload(semconv::GEN_AI_TOOL_CALL_ARGUMENTS, trace.args.as_deref(), payloads)
         .payload(semconv::GEN_AI_TOOL_CALL_RESULT, trace.result.as_deref(), payloads);
     let span = Span {
-        id: span_id(trace.trace_id, ""),
-        // A span of the execution that called this one; the two are traces of their own.
-        parent: None,
+        id: ids.span(CallId(0)),
+        parent: ids.parent.clone(),
         name: name(method, target.as_deref()),
         kind: if trace.entry == Entry::Run { INTERNAL } else { SERVER },
         start: trace.timestamp,
@@ -77,14 +89,15 @@ fn execution(trace: &Trace, payloads: Payloads) -> Value {
         failure: (!trace.success).then(|| trace.error_message.clone().unwrap_or_default()),
         attributes,
     };
-    let mut value = span.to_json(trace.trace_id);
+    let mut value = span.into_json(ids);
+    // The execution that called this one is a trace of its own.
     if let Some(parent) = trace.parent_trace_id {
-        value["links"] = json!([{"traceId": hex(parent.as_bytes()), "spanId": span_id(parent, "")}]);
+        value["links"] = json!([{"traceId": trace_id(parent), "spanId": span_id(parent, CallId(0))}]);
     }
     value
 }
 
-fn task(trace: &Trace, task: &TaskResult, payloads: Payloads) -> Value {
+fn task(task: &TaskResult, call: CallId, ids: &Ids, payloads: Payloads) -> Value {
     let method = method(task.kind);
     let target = target(task);
     let is_tool = task.kind == TaskKind::Tool;
@@ -94,7 +107,7 @@ fn task(trace: &Trace, task: &TaskResult, payloads: Payloads) -> Value {
         .text(semconv::GEN_AI_OPERATION_NAME, is_tool.then_some(semconv::EXECUTE_TOOL))
         .text(semconv::GEN_AI_TOOL_NAME, Some(task.tool.as_str()).filter(|_| is_tool))
         .text(semconv::GEN_AI_PROMPT_NAME, Some(task.tool.as_str()).filter(|_| task.kind == TaskKind::Prompt))
-        .text(semconv::MCP_RESOURCE_URI, resource(task))
+        .text(semconv::MCP_RESOURCE_URI, address(task))
         .text(semconv::ERROR_TYPE, error_type(task.success, task.error.as_ref().map(|error| error.code.as_str())))
         .number(semconv::PML_LAYER, Some(u64::from(task.layer_index)).filter(|layer| *layer > 0))
         .number(semconv::PML_LINE, task.line.map(u64::from))
@@ -102,8 +115,8 @@ fn task(trace: &Trace, task: &TaskResult, payloads: Payloads) -> Value {
         .payload(semconv::GEN_AI_TOOL_CALL_ARGUMENTS, task.args.as_deref(), payloads)
         .payload(semconv::GEN_AI_TOOL_CALL_RESULT, task.result.as_deref(), payloads);
     let span = Span {
-        id: span_id(trace.trace_id, &task.task_id),
-        parent: Some(span_id(trace.trace_id, "")),
+        id: ids.span(call),
+        parent: Some(ids.span(CallId(0))),
         name: name(method, target.as_deref()),
         kind: if task.kind == TaskKind::Search { INTERNAL } else { CLIENT },
         start: task.timestamp,
@@ -111,7 +124,7 @@ fn task(trace: &Trace, task: &TaskResult, payloads: Payloads) -> Value {
         failure: (!task.success).then(|| task.error.as_ref().map(|error| error.message.clone()).unwrap_or_default()),
         attributes,
     };
-    span.to_json(trace.trace_id)
+    span.into_json(ids)
 }
 
 struct Span {
@@ -126,14 +139,14 @@ struct Span {
 }
 
 impl Span {
-    fn to_json(&self, trace: ExecutionId) -> Value {
+    fn into_json(self, ids: &Ids) -> Value {
         // Whatever a trace of others says, a span ends where it can end.
         let start = self.start.0.min(u64::MAX / 1_000_000) * 1_000_000;
         let end = start.saturating_add((self.duration_ms.max(0.0) * 1e6) as u64);
         let mut span = json!({
-            "traceId": hex(trace.as_bytes()), "spanId": self.id, "name": self.name, "kind": self.kind,
-            "startTimeUnixNano": start.to_string(), "endTimeUnixNano": end.to_string(),
-            "attributes": self.attributes.0,
+            "traceId": ids.trace, "spanId": self.id, "name": self.name, "kind": self.kind,
+            "startTimeUnixNano": nanoseconds(self.start.0), "endTimeUnixNano": end.to_string(),
+            "attributes": self.attributes.into_json(),
             "status": match &self.failure {
                 Some(message) => json!({"code": FAILED, "message": message}),
                 None => json!({}),
@@ -146,30 +159,28 @@ impl Span {
     }
 }
 
-#[derive(Default)]
-struct Attributes(Vec<Value>);
+/// The ids of a trace's spans.
+struct Ids {
+    execution: ExecutionId,
+    /// The client's trace, or one that the execution is.
+    trace: String,
+    /// The client's span.
+    parent: Option<String>,
+}
 
-impl Attributes {
-    fn add(mut self, key: &str, value: Option<Value>) -> Attributes {
-        self.0.extend(value.map(|value| json!({"key": key, "value": value})));
-        self
+impl Ids {
+    fn of(trace: &Trace) -> Ids {
+        let execution = trace.trace_id;
+        // What a gateway wrote was checked; what another sent may be anything.
+        let client = trace.metadata.traceparent.as_deref().filter(|text| text.is_ascii() && text.len() >= 55);
+        match client {
+            Some(text) => Ids { execution, trace: text[3..35].to_owned(), parent: Some(text[36..52].to_owned()) },
+            None => Ids { execution, trace: trace_id(execution), parent: None },
+        }
     }
 
-    fn text(self, key: &str, value: Option<&str>) -> Attributes {
-        self.add(key, value.map(|text| json!({"stringValue": text})))
-    }
-
-    fn number(self, key: &str, value: Option<u64>) -> Attributes {
-        // 64-bit numbers are texts in this JSON.
-        self.add(key, value.map(|number| json!({"intValue": number.to_string()})))
-    }
-
-    fn flag(self, key: &str, value: bool) -> Attributes {
-        self.add(key, value.then(|| json!({"boolValue": true})))
-    }
-
-    fn payload(self, key: &str, value: Option<&serde_json::value::RawValue>, payloads: Payloads) -> Attributes {
-        self.text(key, value.filter(|_| payloads == Payloads::Include).map(|value| value.get()))
+    fn span(&self, call: CallId) -> String {
+        span_id(self.execution, call)
     }
 }
 
@@ -180,7 +191,7 @@ fn name(method: &str, target: Option<&str>) -> String {
     }
 }
 
-fn method(kind: TaskKind) -> &'static str {
+pub(super) fn method(kind: TaskKind) -> &'static str {
     match kind {
         TaskKind::Tool | TaskKind::Other => "tools/call",
         TaskKind::Resource => "resources/read",
@@ -197,12 +208,13 @@ fn target(task: &TaskResult) -> Option<String> {
     }
 }
 
-fn resource(task: &TaskResult) -> Option<&str> {
+/// The address of the resource that a task read.
+fn address(task: &TaskResult) -> Option<&str> {
     let (_, rest) = task.tool.split_once(':').filter(|_| task.kind == TaskKind::Resource)?;
     rest.strip_prefix("resource:")
 }
 
-fn error_type(success: bool, code: Option<&str>) -> Option<&str> {
+pub(super) fn error_type(success: bool, code: Option<&str>) -> Option<&str> {
     match (success, code) {
         (true, _) => None,
         (false, Some(code)) if code == ErrorCode::ToolError.as_str() => Some(semconv::TOOL_ERROR),
@@ -219,18 +231,6 @@ fn entry(entry: Entry) -> &'static str {
     }
 }
 
-/// The id of the span of a task, or of the execution itself.
-fn span_id(trace: ExecutionId, task: &str) -> String {
-    let mut hash = Sha256::new();
-    hash.update(trace.as_bytes());
-    hash.update(task.as_bytes());
-    hex(&hash.finalize()[..8])
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,7 +242,7 @@ mod tests {
             "intent": "look", "caller": "agent", "success": false, "errorCode": "EXCEPTION", "errorMessage": "boom",
             "durationMs": 10.5, "timestamp": 1_790_000_000_000_u64, "args": {"a": 1},
             "taskResults": [
-                {"taskId": "t1", "tool": "fs:read", "success": false, "acceptedAt": 1_790_000_000_001_u64,
+                {"taskId": "t1", "callId": 7, "tool": "fs:read", "success": false, "acceptedAt": 1_790_000_000_001_u64,
                  "timestamp": 1_790_000_000_004_u64, "durationMs": 2.5, "layerIndex": 1, "line": 3, "args": {"p": 1},
                  "error": {"code": "TOOL_ERROR", "message": "no"}},
                 {"taskId": "t2", "kind": "resource", "tool": "fs:resource:file:///a", "success": true,
@@ -269,11 +269,13 @@ mod tests {
         let expected =
             [("tools/call execute_code", 2), ("tools/call fs:read", 3), ("resources/read", 3), ("search", 1)];
         assert_eq!(names, expected);
+        let mut ids = std::collections::BTreeSet::from([spans[0]["spanId"].as_str().unwrap()]);
         for span in &spans[1..] {
             assert_eq!(span["traceId"], "0199d5f0000070008000000000000001");
             assert_eq!(span["parentSpanId"], spans[0]["spanId"]);
-            assert_eq!(span["spanId"].as_str().unwrap().len(), 16);
+            assert!(span["spanId"].as_str().unwrap().len() == 16 && ids.insert(span["spanId"].as_str().unwrap()));
         }
+        assert_eq!(spans[1]["spanId"], "0000000100000007", "as the server was told");
         assert_eq!(spans[0]["status"], json!({"code": 2, "message": "boom"}));
         assert_eq!(spans[0]["links"][0]["traceId"], "0199d5f0000070008000000000000002");
         assert_eq!(attribute(&spans[0], "error.type").unwrap(), "EXCEPTION");
@@ -284,6 +286,24 @@ mod tests {
         assert_eq!(spans[1]["startTimeUnixNano"], "1790000000004000000");
         assert_eq!(spans[1]["endTimeUnixNano"], "1790000000006500000");
         assert_eq!(spans[3]["endTimeUnixNano"], spans[3]["startTimeUnixNano"]);
+    }
+
+    #[test]
+    fn an_execution_belongs_to_the_trace_of_its_client() {
+        let mut trace = trace().into_inner();
+        let (client, span) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
+        trace.metadata.traceparent = Some(format!("00-{client}-{span}-01"));
+        let ids = |trace: &Trace| {
+            let request = request(&SanitizedTrace::new(trace.clone()), Payloads::Omit);
+            let spans = &request["resourceSpans"][0]["scopeSpans"][0]["spans"];
+            (spans[0]["traceId"].clone(), spans[0]["parentSpanId"].clone(), spans[1]["traceId"].clone())
+        };
+        assert_eq!(ids(&trace), (json!(client), json!(span), json!(client)));
+        let own = json!("0199d5f0000070008000000000000001");
+        for nonsense in ["", "00-12", &"é".repeat(60)] {
+            trace.metadata.traceparent = Some(nonsense.to_owned());
+            assert_eq!(ids(&trace), (own.clone(), Value::Null, own.clone()), "{nonsense}");
+        }
     }
 
     #[test]

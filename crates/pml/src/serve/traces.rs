@@ -1,0 +1,80 @@
+//! Keeping traces: the store, the sanitizer in front of it, and the way to a collector.
+
+use std::{path::Path, sync::Arc};
+
+use pml_wire::ErrorCode;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::Network;
+use crate::{
+    error::Error,
+    trace::{
+        Keeper, Sink,
+        export::exporter,
+        sanitize::Rules,
+        store::{self, RawStore, SqliteStore, Store},
+    },
+};
+
+/// What is kept of executions, and where it is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceSettings {
+    pub enabled: bool,
+    /// Are unsanitized traces kept too, in a file of their own?
+    pub raw: bool,
+    pub options: store::Options,
+    /// What is removed besides the built-in kinds of secrets, and what stays.
+    pub rules: Rules,
+    /// Where spans and metrics are sent, if anywhere.
+    pub telemetry: Option<exporter::Settings>,
+}
+
+/// Where the traces of this process go.
+#[derive(Debug, Default)]
+pub struct Traces {
+    pub(super) sink: Option<Arc<dyn Sink>>,
+    stop: CancellationToken,
+    exporter: Option<JoinHandle<()>>,
+}
+
+impl Traces {
+    /// Begins to keep and send traces, as far as that is wanted and there is a place for them.
+    pub fn start(settings: &TraceSettings, data_dir: Option<&Path>, network: &Network) -> Result<Traces, Error> {
+        let stop = CancellationToken::new();
+        let (exporter, task) = match &settings.telemetry {
+            None => (None, None),
+            Some(settings) => {
+                let (exporter, task) = exporter::start(settings.clone(), network.client()?, stop.clone());
+                (Some(exporter), Some(tokio::spawn(task)))
+            }
+        };
+        let folder = data_dir.filter(|_| settings.enabled);
+        let store =
+            folder.map(|folder| Arc::new(SqliteStore::open(folder, settings.options.clone())) as Arc<dyn Store>);
+        if store.is_none() && exporter.is_none() {
+            return Ok(Traces::default());
+        }
+        let raw = folder.filter(|_| settings.raw).map(|folder| RawStore::open(folder, settings.options.clone()));
+        let keeper = Keeper::start(settings.rules.clone(), store, raw, exporter).map_err(|err| {
+            let message = format!("traces cannot be kept: {err}");
+            Error::new(ErrorCode::TraceStoreFailed, message).caused_by(err)
+        })?;
+        Ok(Traces { sink: Some(Arc::new(keeper)), stop, exporter: task })
+    }
+
+    /// Hands all traces to somebody else.
+    pub fn to(sink: Arc<dyn Sink>) -> Traces {
+        Traces { sink: Some(sink), ..Traces::default() }
+    }
+
+    /// Sends what waits to be sent, once.
+    pub(super) async fn stop(self) {
+        self.stop.cancel();
+        if let Some(exporter) = self.exporter
+            && let Err(err) = exporter.await
+        {
+            tracing::error!(error = %err, "the way to the collector did not end as it should");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Keeps traces: sanitizes, stores and exports them.
+//!
+//! A small trace is sanitized by whoever submits it, which takes less time than waking a thread would. A large one, and the first
+//! ones while the sanitizer is being made, go through a bounded queue to a thread.
+//!
+//! **Invariant:** [`Keeper::submit`] and [`Keeper::begin`] never wait. What finds no place is counted.
+
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+    thread::JoinHandle,
+};
+
+use pml_wire::trace::Trace;
+use tokio::sync::oneshot;
+
+use super::{
+    TraceHead,
+    export::exporter::Exporter,
+    sanitize::{Rules, Sanitizer},
+    sink::{Receipt, Sink},
+    store::{self, RawStore, Store},
+};
+
+/// Traces with no more text than this are sanitized at once: about 0.2 ms.
+const AT_ONCE_BYTES: usize = 16 * 1024;
+/// Traces that may wait to be sanitized.
+const QUEUE: usize = 256;
+
+/// The sink of everything that pml runs. Dropping it waits until what was submitted is with the store.
+#[derive(Debug)]
+pub struct Keeper {
+    desk: Arc<Desk>,
+    queue: Option<SyncSender<Job>>,
+    thread: Option<JoinHandle<()>>,
+    /// Traces that the queue had no place for.
+    dropped: AtomicU64,
+}
+
+/// What is done to a trace.
+#[derive(Debug)]
+struct Desk {
+    sanitizer: OnceLock<Sanitizer>,
+    store: Option<Arc<dyn Store>>,
+    raw: Option<RawStore>,
+    exporter: Option<Exporter>,
+}
+
+#[derive(Debug)]
+enum Job {
+    Begin(TraceHead),
+    Submit(Box<Trace>, oneshot::Sender<store::Receipt>),
+}
+
+impl Keeper {
+    /// Starts the thread, which makes the sanitizer first.
+    pub fn start(
+        rules: Rules,
+        store: Option<Arc<dyn Store>>,
+        raw: Option<RawStore>,
+        exporter: Option<Exporter>,
+    ) -> std::io::Result<Keeper> {
+        let (queue, jobs) = sync_channel(QUEUE);
+        let desk = Arc::new(Desk { sanitizer: OnceLock::new(), store, raw, exporter });
+        let working = Arc::clone(&desk);
+        let thread = std::thread::Builder::new().name("traces".to_owned()).spawn(move || working.run(rules, &jobs))?;
+        Ok(Keeper { desk, queue: Some(queue), thread: Some(thread), dropped: AtomicU64::new(0) })
+    }
+
+    fn queue(&self, job: Job) {
+        let is_queued = self.queue.as_ref().is_some_and(|queue| queue.try_send(job).is_ok());
+        if !is_queued && self.dropped.fetch_add(1, Ordering::Relaxed) == 0 {
+            tracing::warn!("large traces come faster than they are sanitized; some are dropped");
+        }
+    }
+}
+
+impl Sink for Keeper {
+    fn begin(&self, head: TraceHead) {
+        match self.desk.sanitizer.get() {
+            Some(sanitizer) => self.desk.begin(sanitizer, head),
+            None => self.queue(Job::Begin(head)),
+        }
+    }
+
+    fn submit(&self, trace: Trace) -> Receipt {
+        match self.desk.sanitizer.get().filter(|_| text_bytes(&trace) <= AT_ONCE_BYTES) {
+            Some(sanitizer) => self.desk.keep(sanitizer, trace).map_or_else(Receipt::none, Receipt::of),
+            None => {
+                let (stored, receipt) = oneshot::channel();
+                self.queue(Job::Submit(Box::new(trace), stored));
+                Receipt::later(receipt)
+            }
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.queue = None;
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread that keeps traces did not end as it should");
+        }
+        let dropped = self.dropped.load(Ordering::Relaxed);
+        if dropped > 0 {
+            tracing::warn!(dropped, "traces were dropped before they were sanitized");
+        }
+    }
+}
+
+impl Desk {
+    fn run(&self, rules: Rules, jobs: &Receiver<Job>) {
+        let sanitizer = self.sanitizer.get_or_init(|| {
+            let sanitizer = Sanitizer::new(rules);
+            // What it needs is made with the first text.
+            sanitizer.text("ready");
+            sanitizer
+        });
+        for job in jobs {
+            match job {
+                Job::Begin(head) => self.begin(sanitizer, head),
+                Job::Submit(trace, stored) => {
+                    if let Some(receipt) = self.keep(sanitizer, *trace) {
+                        // Nobody may have waited so long.
+                        let _ = stored.send(receipt);
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin(&self, sanitizer: &Sanitizer, head: TraceHead) {
+        if let Some(store) = &self.store {
+            // Nobody waits for it.
+            drop(store.begin(sanitizer.head(head)));
+        }
+    }
+
+    fn keep(&self, sanitizer: &Sanitizer, trace: Trace) -> Option<store::Receipt> {
+        if let Some(raw) = &self.raw {
+            drop(raw.submit(trace.clone()));
+        }
+        let trace = sanitizer.trace(trace);
+        if let Some(exporter) = &self.exporter {
+            exporter.submit(&trace);
+        }
+        self.store.as_ref().map(|store| store.submit(trace))
+    }
+}
+
+/// How much text a trace has, roughly.
+fn text_bytes(trace: &Trace) -> usize {
+    let raw = |value: &Option<Box<serde_json::value::RawValue>>| value.as_ref().map_or(0, |value| value.get().len());
+    let own = trace.code.as_ref().map_or(0, String::len) + raw(&trace.args) + raw(&trace.result);
+    let logs: usize = trace.logs.iter().map(|line| line.text.len()).sum();
+    let tasks = trace.task_results.iter().map(|task| raw(&task.args) + raw(&task.result) + 100).sum::<usize>();
+    let decisions: usize = trace.decisions.iter().map(|decision| decision.condition.len() + 40).sum();
+    own + logs + tasks + decisions
+}
