@@ -30,17 +30,17 @@ pub(super) struct Request<'a> {
     pub(super) params: Vec<(&'static str, Cow<'a, str>)>,
     /// The arguments of a call, which may be large.
     pub(super) arguments: Option<Arc<Box<RawValue>>>,
-    /// What the request is about, for HTTP.
+    /// The tool, prompt or address that the request is about, for HTTP.
     pub(super) name: Option<&'a str>,
     pub(super) traceparent: Option<String>,
     /// Arguments that also go into headers, where there are any.
     pub(super) headers: Vec<(String, String)>,
-    /// Longest silence; progress ends it.
+    /// Longest silence of the server; progress ends a silence.
     pub(super) idle: Duration,
     pub(super) total: Duration,
     /// Is it answered with a task?
     pub(super) is_task: bool,
-    /// What it has besides, if it is passed on for a client.
+    /// The client's part, if the request is passed on for a client.
     pub(super) passing: Option<Arc<Passing>>,
     /// Makes it a subscription, and hears what the server honours of it.
     pub(super) acknowledged: Option<watch::Sender<Option<Box<RawValue>>>>,
@@ -51,7 +51,7 @@ pub(super) struct Request<'a> {
 pub(super) struct Passing {
     params: String,
     meta: String,
-    /// What only a server of the new era is told with each request.
+    /// The fields of `_meta` that only a server of the modern era gets.
     modern_meta: String,
     capabilities: Option<String>,
     relay: Option<SaidSender>,
@@ -129,14 +129,14 @@ impl<'a> Request<'a> {
         Request { method, params, arguments, name, traceparent, headers, idle, total, is_task, passing, acknowledged }
     }
 
-    /// How long its message is, about.
+    /// About how long the message is.
     fn bytes(&self) -> usize {
         let params: usize = self.params.iter().map(|(key, value)| key.len() + value.len() + 4).sum();
         let arguments = self.arguments.as_ref().map_or(0, |arguments| arguments.get().len());
         params + arguments + self.passing.as_ref().map_or(0, |passing| passing.params.len() + passing.meta.len())
     }
 
-    /// The message. A large one is written elsewhere.
+    /// The text of the message. A large message is put together on another thread.
     async fn message(&self, version: Version, id: u64) -> Line {
         let bytes = self.bytes();
         if bytes <= AT_ONCE_BYTES {
@@ -235,7 +235,7 @@ async fn ask_in(link: &Link, manner: &Manner, request: &Request<'_>, begins: Opt
                 cancel.is_armed = false;
                 let answer = answer.unwrap_or_else(|_| Err(Failure::later("the connection is closed").uncertain()));
                 return match answer.map_err(judged)? {
-                    // It was kept whole for the sake of another request.
+                    // The result was kept whole for the sake of another request.
                     Ok(payload) if payload.is_whole() && !is_relayed => Ok(Ok(take_apart(payload).await)),
                     answer => Ok(answer),
                 };
@@ -254,7 +254,7 @@ async fn ask_in(link: &Link, manner: &Manner, request: &Request<'_>, begins: Opt
     }
 }
 
-/// A result that is whole, in parts.
+/// Takes a whole result apart.
 async fn take_apart(payload: Payload) -> Payload {
     work::sized(payload.bytes(), |_| payload.into_parts()).await
 }

@@ -1,7 +1,7 @@
-//! How a connection begins: which era the server speaks, and in which version.
+//! How a connection begins: which version the server speaks.
 //!
-//! A server that has not answered the question is never asked another one on the same process: a slow
-//! server of the new era takes a late `initialize` for a mistake, and stays unusable.
+//! A process that has not answered `server/discover` is never sent `initialize`: a slow server of the modern era takes a
+//! late `initialize` for a mistake, and stays unusable.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -35,7 +35,7 @@ use crate::{
 
 /// Longest capabilities and instructions that are kept.
 const MAX_DECLARED_BYTES: usize = 256 * 1024;
-/// How long a server is waited for before it is also asked in the older way, on a second process.
+/// How long an answer to `server/discover` is waited for before a second process is sent `initialize`.
 const HEAD_START: Duration = Duration::from_secs(10);
 
 /// What is needed to reach servers, whichever they are.
@@ -51,8 +51,8 @@ pub(super) struct Reach {
     pub(super) lives: TaskTracker,
 }
 
-/// Connects. `known` is the era that the server spoke the last time; if that is why it refuses, it is
-/// asked anew.
+/// Connects. `known` is the version that the server spoke the last time; if the server refuses that version, it is asked
+/// which one it speaks now.
 pub(super) async fn connect(
     settings: &Settings,
     reach: &Reach,
@@ -98,9 +98,9 @@ async fn attempt(
                 HttpWire::Sse => sse().await,
                 HttpWire::Streamable => over_http(http, bound, relays, known).await,
                 HttpWire::Auto => match over_http(http, bound, relays, known).await {
-                    // No message may be posted there: perhaps it is the older transport.
+                    // The server takes no messages by POST: perhaps it speaks the older transport.
                     Err(failure) if is_rejected(&failure) => sse().await.map_err(|older| {
-                        // Unless it is that, what was said first says more.
+                        // If it does not, the first refusal says more.
                         if is_rejected(&older) { failure } else { older }
                     }),
                     connected => connected,
@@ -140,8 +140,8 @@ async fn over_stdio(
     let mut asked = Box::pin(discover(start()?, bound));
     let answered = tokio::select! {
         answered = &mut asked => answered,
-        // Some servers of the earlier era do not answer what they do not know. The one that was asked
-        // goes on; whoever is ready first is taken, and the other is ended.
+        // Some servers of the legacy era do not answer a method that they do not know. The first process goes on; the
+        // process that is ready first is taken, and the other is ended.
         () = sleep(HEAD_START.min(bound / 2)) => {
             let older = initialize(start()?, bound, relays);
             tokio::select! {
@@ -153,11 +153,11 @@ async fn over_stdio(
     match answered {
         Ok(connection) => Ok(connection),
         Err(Asked::Answered(link, _)) => match initialize(*link, bound, relays).await {
-            // It took the question for a beginning; a new process was not asked.
+            // The process took `server/discover` for the beginning of a modern connection; a new process has not seen it.
             Err(failure) if is_modern(&failure) => initialize(start()?, bound, relays).await,
             connected => connected,
         },
-        // Perhaps it cannot bear the question. If it is not that, what was said first says more.
+        // Perhaps `server/discover` ended the process. If `initialize` fails too, the first failure says more.
         Err(Asked::Failed(failure)) if failure.code == ErrorCode::ProviderCrashed => {
             initialize(start()?, bound, relays).await.map_err(|_| failure)
         }
@@ -185,14 +185,14 @@ async fn over_http(
     }
 }
 
-/// Would another question get the same answer? It would if nobody is there, or nobody may ask.
+/// Would `initialize` fail in the same way? It would if the server cannot be reached, or wants a login.
 fn is_final(failure: &Failure) -> bool {
     !is_rejected(failure) && failure.code != ErrorCode::ProviderTimeout
 }
 
 /// Why a server was not found to be modern.
 enum Asked {
-    /// It answered, but not as a modern server would; it can be asked something else.
+    /// The server answered, but not as a modern server would; `initialize` may be sent over the same link.
     Answered(Box<Link>, RpcError),
     Failed(Failure),
 }
@@ -206,11 +206,11 @@ impl Asked {
     }
 }
 
-/// Asks for the new era.
+/// Asks whether the server speaks the modern era.
 async fn discover(link: Link, bound: Duration) -> Result<Connection, Asked> {
     let (request, manner) = (Request::new(method::DISCOVER, bound), Manner::new(Version::MODERN));
     let mut answer = ask(&link, &manner, &request).await;
-    // One that refuses a version which it says it speaks is asked once more, as the protocol wants.
+    // A server that refuses a version which it says it speaks is asked once more, as the protocol wants.
     if let Ok(Err(error)) = &answer
         && error.code == UNSUPPORTED_VERSION
         && supported(error).any(|version| version == MODERN)
@@ -232,7 +232,7 @@ async fn discover(link: Link, bound: Duration) -> Result<Connection, Asked> {
         }
     };
     let Some(supported) = payload.get::<Vec<String>>("supportedVersions") else {
-        // A server of the new era says what it speaks; one of the earlier era may answer anything.
+        // A server of the modern era names its versions; a server of the legacy era may answer anything.
         let message = "the server's answer to `server/discover` names no versions".to_owned();
         return Err(Asked::Answered(Box::new(link), RpcError { code: METHOD_NOT_FOUND, message, data: None }));
     };
@@ -287,14 +287,14 @@ fn declared(info: serde_json::Value, payload: &Payload) -> Declared {
     }
 }
 
-/// Lets go of a server that will not do.
+/// Closes the link to a server with which there is no agreement.
 async fn give_up(link: Link, failure: Failure) -> Failure {
     link.inbox.requests.close(stopped());
     link.close().await;
     failure
 }
 
-/// A server of the new era refuses `initialize` so.
+/// Did a server of the modern era refuse `initialize`?
 fn is_modern(failure: &Failure) -> bool {
     failure.data.as_ref().and_then(|data| data["code"].as_i64()).is_some_and(|code| MODERN_ONLY.contains(&code))
 }
@@ -306,11 +306,11 @@ fn refused(error: &RpcError) -> Failure {
     }
 }
 
-/// Adds how far the server came, and its last words.
+/// Adds how far the server came, and its last lines on stderr.
 fn at_phase(link: &Link, mut failure: Failure, phase: &str) -> Failure {
     failure.message = match failure.code {
         ErrorCode::ProviderTimeout => link.words.behind(format!("{} after {phase}", failure.message)),
-        // One that has ended has told its last words already.
+        // The failure of a process that has ended has its last lines already.
         _ => match failure.message.split_once('\n') {
             Some((first, rest)) => format!("{first} (when {phase})\n{rest}"),
             None => format!("{} (when {phase})", failure.message),

@@ -31,7 +31,7 @@ use crate::{
     work::{self, AT_ONCE_BYTES},
 };
 
-/// Some put it in front of everything.
+/// The byte order mark, which some servers put in front of everything.
 const BOM: &[u8] = b"\xef\xbb\xbf";
 /// How much of a broken message is looked at and shown.
 const SHOWN_BYTES: usize = 200;
@@ -66,7 +66,7 @@ impl Inbox {
     /// Is the server at work, as far as can be known? It is not if it has been silent for longer than
     /// any of the answers may take that are waited for.
     pub(super) fn is_busy(&self) -> bool {
-        // It waits for a person, and may have nothing else to say.
+        // The server waits for a person's answer, and may have nothing else to say.
         if self.requests.questions.are_open() {
             return true;
         }
@@ -80,8 +80,9 @@ impl Inbox {
         self.requests.only_pending().filter(|_| answer.as_ref().is_err_and(|error| error.code != METHOD_NOT_FOUND))
     }
 
-    /// Takes a message, or a line of noise, and the room that it takes. `asked` is the request whose own answer this is,
-    /// on transports where that is known. The next one is not read before this one was understood.
+    /// Takes a message, or a line of noise, and the room that the message takes. `asked` is the request on whose own stream
+    /// the message arrived, on transports that have such streams. The next message is not read before this one was
+    /// understood.
     pub(super) async fn take(&self, line: Cow<'_, [u8]>, charge: Charge, asked: Option<u64>) {
         match line {
             Cow::Owned(line) if line.len() > AT_ONCE_BYTES => self.take_large(line, charge, asked).await,
@@ -147,7 +148,7 @@ impl Inbox {
         }
     }
 
-    /// Takes a line that is no message. If it looks like a broken answer, nobody waits for a better one.
+    /// Takes a line that is no message. A line that looks like a broken answer ends its request: no better one will come.
     fn unreadable(&self, line: &[u8]) {
         let beginning = &line[..line.len().min(SHOWN_BYTES)];
         match codec::id_in(beginning).filter(|id| self.requests.is_pending(*id)) {
@@ -169,7 +170,7 @@ impl Inbox {
     pub(super) fn give_up(&self, beginning: &[u8], failure: Failure, asked: Option<u64>) {
         match asked.or_else(|| codec::id_in(beginning)) {
             Some(id) if self.requests.is_pending(id) => self.requests.fail(id, failure),
-            // It may have been anybody's answer, so nobody is left to wait for it.
+            // The message may have been the answer to any request, so all of them end.
             _ => self.requests.fail_all(&failure),
         }
     }
@@ -257,7 +258,7 @@ impl Inbox {
         self.news.logged(params.to_owned());
     }
 
-    /// Says something that may be lost.
+    /// Passes on progress or a log, which are dropped if the client is too slow.
     fn say(&self, to: &SaidSender, params: &RawValue, what: impl FnOnce(Box<RawValue>) -> Said) {
         if params.get().len() > MAX_SAID_BYTES || to.try_send(what(params.to_owned())).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -274,7 +275,7 @@ impl Inbox {
         }
     }
 
-    /// How much of what the server said nobody took in time.
+    /// How many notifications were dropped since a client was too slow.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }

@@ -145,13 +145,13 @@ impl Upstream {
         watch.await.map_err(|failure| self.settings.mask_failure(failure))
     }
 
-    /// Says how much the server is to log, now or when it runs. Servers of the new era are told with
-    /// each request instead.
+    /// Sets the level of logs that the server sends, now or when it runs. Servers of the modern era are told with each
+    /// request instead.
     pub fn set_log_level(&self, level: &str) {
         self.wanted.set_level(level);
     }
 
-    /// Says that the client's roots are others than before, if the server runs and can hear it.
+    /// Tells the server that the client's roots have changed, if the server runs and may ask for them.
     pub fn roots_changed(&self) {
         let connection = self.status.borrow().connection.clone();
         if let Some(connection) = connection.filter(|_| self.settings.relays) {
@@ -169,7 +169,7 @@ impl Upstream {
         self.status.borrow().version.map(Version::as_str)
     }
 
-    /// Does the server speak, or did it, in the new era?
+    /// Does the server speak the modern era, or did it the last time?
     pub fn is_modern(&self) -> bool {
         self.status.borrow().version.map(Version::era) == Some(Era::Modern)
     }

@@ -1,7 +1,7 @@
-//! What pml wants to be told by a server, said to it and said again when it has forgotten.
+//! The subscriptions and the log level that pml wants of a server, sent to it, and sent again when its session is replaced.
 //!
-//! One task per connection compares what is wanted with what the server was told, and tells it the
-//! difference, one thing after the other. Whoever wants something waits until it is settled.
+//! One task per connection compares what is wanted with what the server was told, and sends the difference, one request
+//! after the other. Whoever wants a subscription waits for the server's answer to it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
