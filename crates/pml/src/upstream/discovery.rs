@@ -148,7 +148,7 @@ async fn pages(
             let count = items.len();
             items.retain(|item| !is_named_wrongly(item));
             pages.unnamed += count - items.len();
-            pages.warning = Some(format!("the list has bytes that are no UTF-8; \u{fffd} stands in their place"));
+            pages.warning = Some("the list has bytes that are no UTF-8; \u{fffd} stands in their place".to_owned());
         }
         pages.bytes += items.iter().map(|item| item.get().len()).sum::<usize>();
         pages.items.extend(items);

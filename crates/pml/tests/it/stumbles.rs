@@ -237,7 +237,7 @@ async fn a_message_that_never_left_is_said_to_be_unsent_and_does_not_leave_later
     kill_process(pid, Signal::STOP).unwrap();
     // The first fills the pipe and stands in it; the second waits behind it.
     let program = format!(
-        "{TRY} const text = 'x'.repeat(1000000); \
+        "{TRY} const text = 'x'.repeat(100000); \
          const first = tried(() => mcp.fix.echo({{ text }})); \
          await new Promise((resolve) => setTimeout(resolve, 300)); \
          const second = tried(() => mcp.fix.count({{ key: 'k' }})); \

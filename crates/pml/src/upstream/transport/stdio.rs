@@ -33,6 +33,9 @@ const LAST_BYTES: Duration = Duration::from_millis(200);
 /// Least room for one read; large results are read in large pieces.
 const READ_BYTES: usize = 64 * 1024;
 
+/// As much as is written in one go. Less than an empty pipe takes.
+const BATCH_BYTES: usize = 32 * 1024;
+
 /// The writing end.
 #[derive(Debug)]
 pub(super) struct Stdio {
@@ -96,10 +99,14 @@ async fn write(
                 Some(line) = replied.recv() => batch.push_line(&line),
                 else => return true,
             }
-            while let Ok(more) = to_write.try_recv() {
+            while !batch.is_full()
+                && let Ok(more) = to_write.try_recv()
+            {
                 batch.push(more);
             }
-            while let Ok(more) = replied.try_recv() {
+            while !batch.is_full()
+                && let Ok(more) = replied.try_recv()
+            {
                 batch.push_line(&more);
             }
             if !batch.write_to(&mut stdin).await {
@@ -129,6 +136,11 @@ struct Batch {
 }
 
 impl Batch {
+    /// Is there so much to write that a pipe may not take it at once? What waits behind it can still be given up.
+    fn is_full(&self) -> bool {
+        self.bytes.len() >= BATCH_BYTES
+    }
+
     /// Adds a message, unless it was given up.
     fn push(&mut self, Queued { line, departure }: Queued) {
         if departure.leave() {
