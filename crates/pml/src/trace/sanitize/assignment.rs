@@ -55,8 +55,13 @@ pub(super) fn find(scan: &mut Scan<'_>, stem: Range<usize>) {
     let bytes = scan.bytes;
     let name = name_around(bytes, &stem);
     scan.names_until = name.end;
-    let Some(telling) = classified(scan.text, &name) else { return };
     let Some((joint, at)) = joint(bytes, &name) else { return };
+    // In prose nearly every word stands beside another one, and none of them is a secret.
+    if joint == Joint::Beside && !bytes[at..].iter().take(64).take_while(|byte| **byte != b' ').any(u8::is_ascii_digit)
+    {
+        return;
+    }
+    let Some(telling) = classified(scan.text, &name) else { return };
     if !matches!(telling.kind, Kind::Secret(_)) {
         return; // numbers of persons are found by their form, with the name in sight
     }
@@ -92,9 +97,14 @@ pub(super) fn find(scan: &mut Scan<'_>, stem: Range<usize>) {
 /// The whole identifier around a stem.
 fn name_around(bytes: &[u8], stem: &Range<usize>) -> Range<usize> {
     let head = &bytes[stem.start.saturating_sub(MAX_NAME)..stem.start];
-    let left = head.iter().rev().take_while(|byte| NAME.has(**byte)).count();
+    let is_part = |byte: &u8| NAME.has(*byte) || *byte >= 0x80;
+    let left = head.iter().rev().take_while(|byte| is_part(byte)).count();
     let mut start = stem.start - left;
-    let end = NAME.run(bytes, stem.end, MAX_NAME);
+    let tail = &bytes[stem.end..bytes.len().min(stem.end + MAX_NAME)];
+    let right = tail.iter().take_while(|byte| is_part(byte)).count();
+    // A colon of full width ends a name too.
+    let right = memchr::memmem::find(&tail[..right], "：".as_bytes()).unwrap_or(right);
+    let end = stem.end + right;
     // An escape in front of it: `\npassword`.
     if start > 0 && bytes[start - 1] == b'\\' && matches!(bytes[start], b'n' | b't' | b'r') {
         start += 1;

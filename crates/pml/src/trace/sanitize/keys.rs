@@ -379,7 +379,7 @@ fn token(last: &str, before: &[&str]) -> Option<Telling> {
 /// Words that were written together: `PGPASSWORD`, `mysqlpwd`, `myapikey`.
 fn compound(word: &str) -> Option<Telling> {
     let secret = |kind, strength| Some(Telling { kind: Kind::secret(kind), strength });
-    const ENDS: [(&str, &str); 12] = [
+    const ENDS: [(&str, &str); 15] = [
         ("password", "password"),
         ("passwd", "password"),
         ("passphrase", "password"),
@@ -392,6 +392,9 @@ fn compound(word: &str) -> Option<Telling> {
         ("authtoken", "token"),
         ("accesstoken", "token"),
         ("secret", "secret"),
+        ("密码", "password"),
+        ("密碼", "password"),
+        ("パスワード", "password"),
     ];
     let (_, kind) = ENDS.iter().find(|(end, _)| word.len() > end.len() && word.ends_with(end))?;
     secret(*kind, Strength::Certain)

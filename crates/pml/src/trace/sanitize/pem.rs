@@ -8,7 +8,7 @@ const END: &str = "-----END ";
 /// The private key whose first line begins at `at`.
 pub(super) fn private_key(text: &str, at: usize) -> Option<Range<usize>> {
     let label = text.get(at + BEGIN.len()..)?;
-    let label = &label[..label.len().min(64)];
+    let label = &label[..label.floor_char_boundary(64)];
     let close = label.as_bytes().windows(5).position(|bytes| bytes == b"-----")?;
     let label = label.get(..close)?;
     (label.contains("PRIVATE") || label.contains("OPENSSH KEY")).then_some(())?;

@@ -14,14 +14,11 @@ const MAX_AUTHORITY: usize = 1024;
 pub(super) fn userinfo(scan: &mut Scan<'_>, at: usize) {
     let bytes = scan.bytes;
     let start = at + 3;
-    let end = start
-        + bytes[start..]
-            .iter()
-            .take(MAX_AUTHORITY)
-            .position(|byte| ends_address(*byte))
-            .unwrap_or((bytes.len() - start).min(MAX_AUTHORITY));
     // An address inside of an address is looked at on its own.
-    let end = memchr::memmem::find(&bytes[start..end], b"://").map_or(end, |inner| start + inner);
+    let rest = &bytes[start..bytes.len().min(start + MAX_AUTHORITY)];
+    let is_end =
+        |(index, byte): (usize, &u8)| ends_address(*byte) || *byte == b':' && rest[index..].starts_with(b"://");
+    let end = start + rest.iter().enumerate().position(is_end).unwrap_or(rest.len());
     let address = &bytes[start..end];
     let authority =
         address.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).map_or(address, |cut| &address[..cut]);
