@@ -59,6 +59,7 @@ pub(super) fn find(scan: &mut Scan<'_>, stem: Range<usize>) {
     // In prose nearly every word stands beside another one, and none of them is a secret.
     if joint == Joint::Beside && !bytes[at..].iter().take(64).take_while(|byte| **byte != b' ').any(u8::is_ascii_digit)
     {
+        told_later(scan, &name, at);
         return;
     }
     let Some(telling) = classified(scan.text, &name) else { return };
@@ -83,7 +84,9 @@ pub(super) fn find(scan: &mut Scan<'_>, stem: Range<usize>) {
         return;
     }
     let Some(value) = value(bytes, at, joint, &name) else { return };
-    let Some(text) = scan.text.get(value.span.clone()) else { return };
+    let Some(text) = scan.text.get(value.span.clone()).filter(|text| text.contains(char::is_alphanumeric)) else {
+        return;
+    };
     let is_found = match value.is_quoted {
         true => is_literal_secret(&telling, text, joint),
         false => is_bare_secret(scan.text, &telling, &value, joint, &name),
@@ -91,6 +94,27 @@ pub(super) fn find(scan: &mut Scan<'_>, stem: Range<usize>) {
     if is_found {
         scan.names_until = value.span.end;
         scan.add(value.span, telling.kind);
+    }
+}
+
+/// `the password for the database is …`: the verb comes later in the sentence.
+fn told_later(scan: &mut Scan<'_>, name: &Range<usize>, at: usize) {
+    let is_password = scan.text.get(name.clone()).is_some_and(|name| {
+        ["password", "passwort", "passcode", "passphrase"].iter().any(|word| name.eq_ignore_ascii_case(word))
+    });
+    let end = scan.text.floor_char_boundary(at + 64);
+    let Some(rest) = scan.text.get(at..end).filter(|_| is_password) else { return };
+    let sentence = rest.split(['\n', ',', ';', '"']).next().unwrap_or_default();
+    let Some((before, value)) = sentence.split_once(" is ").or_else(|| sentence.split_once(": ")) else { return };
+    let value = value.split(' ').next().unwrap_or_default().trim_end_matches(['.', ')', '\'']);
+    if !before.contains(". ")
+        && value.len() >= 6
+        && has_signs(value)
+        && value.contains(char::is_alphabetic)
+        && !is_placeholder(value)
+    {
+        let start = at + (value.as_ptr() as usize - rest.as_ptr() as usize);
+        scan.add(start..start + value.len(), Kind::secret("password"));
     }
 }
 
@@ -305,6 +329,7 @@ fn is_literal_secret(telling: &Telling, text: &str, joint: Joint) -> bool {
                 && (has_signs(text) && !text.contains(' ') || is_random(text.as_bytes()))
                 && text.len() >= 5
         }
+        Joint::Element if telling.strength == Strength::Weak && text.contains(['/', '.']) => false,
         Joint::Element => is_secret(telling, text) && !text.contains("](") && !text.contains('{'),
         Joint::Is => is_secret(telling, text),
         _ => is_secret(telling, text) && !is_code(text),

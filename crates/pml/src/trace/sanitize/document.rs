@@ -274,6 +274,8 @@ impl<'a> Walk<'a, '_> {
             }
             let mut inside = Around { is_id: name.is_id, ..Around::default() };
             inside.telling = match (&name.telling, &pair, &around.telling) {
+                // Among credentials, a `key` is one.
+                (Some(own), _, Some(outer)) if around.all && own.strength < outer.strength => Some(outer.clone()),
                 (Some(own), ..) => {
                     inside.all = name.is_plural;
                     Some(own.clone())

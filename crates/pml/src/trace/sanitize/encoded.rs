@@ -54,7 +54,13 @@ pub(super) fn runs(scan: &mut Scan<'_>) {
     }
 }
 
-fn run(scan: &mut Scan<'_>, span: Range<usize>) {
+fn run(scan: &mut Scan<'_>, mut span: Range<usize>) {
+    // The end of an escape, `\n` or `%3D`, is no part of the run.
+    span.start += match span.start.checked_sub(1).map(|before| scan.bytes[before]) {
+        Some(b'\\') => 1,
+        Some(b'%') => 2,
+        _ => 0,
+    };
     let run = &scan.bytes[span.clone()];
     if let Some(token) = tokens::discord(scan.bytes, &span) {
         scan.add(token, Kind::secret("discord-token"));

@@ -8,7 +8,7 @@ use super::{
     finding::Kind,
     scan::Scan,
     shape::{BASE64, TOKEN68, is_uuid},
-    value::{has_signs, is_placeholder},
+    value::{has_signs, is_placeholder, is_template},
 };
 
 /// Schemes of the header `Authorization` whose credentials follow behind a space.
@@ -142,7 +142,7 @@ pub(super) fn user_password(flag: &str, word: &str) -> Option<Range<usize>> {
     };
     let colon = start + word.get(start..)?.find(':')?;
     let password = word.get(colon + 1..)?;
-    (!is_placeholder(password) && !password.starts_with("//") && !is_uuid(password.as_bytes()))
+    (!is_template(password) && !password.starts_with("//") && !is_uuid(password.as_bytes()))
         .then_some(colon + 1..word.len())
 }
 
@@ -160,7 +160,7 @@ pub(super) fn short_password(flag: &str, word: &str) -> Option<Range<usize>> {
         }
         _ => return None,
     };
-    (!is_placeholder(&word[start..])).then_some(start..word.len())
+    (!is_template(&word[start..])).then_some(start..word.len())
 }
 
 /// Is this a program of which [`user_password`] or [`short_password`] is true?

@@ -52,13 +52,11 @@ fn body_length(rest: &[u8]) -> usize {
                     || rest[..at].ends_with(b"\\n")
                     || rest[..at].ends_with(b"\\r");
                 // A word of prose behind a key that has no end.
-                if !is_header
-                    && word < 16
-                    && !is_line
-                    && !rest[at..at + word].iter().any(u8::is_ascii_digit)
-                    && !rest[at..at + word].contains(&b'=')
-                    && !follows_header(rest, at)
-                {
+                let text = &rest[at..at + word];
+                let is_word =
+                    word < 16 && text.iter().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'.' | b'-'));
+                let is_prose = !is_line || rest.get(at + word) == Some(&b' ');
+                if is_word && is_prose && !follows_header(rest, at) {
                     return end;
                 }
                 let dashes = rest[at..at + word].windows(5).position(|bytes| bytes == b"-----");

@@ -4,7 +4,7 @@ use super::{
     finding::Kind,
     scan::Scan,
     shape::{Class, DASH, DASH_COLON, DOTTED, PATH, TEAMS, is_random},
-    value::is_placeholder,
+    value::{is_placeholder, is_template},
 };
 
 /// Longest authority of an address that is looked at.
@@ -53,20 +53,13 @@ fn is_web(bytes: &[u8], at: usize) -> bool {
 fn password(scan: &mut Scan<'_>, start: usize, sign: usize) {
     let Some(userinfo) = scan.text.get(start..start + sign) else { return };
     let (user, password) = userinfo.split_once(':').map_or((userinfo, None), |(user, password)| (user, Some(password)));
-    if let Some(password) = password.filter(|password| !is_placeholder(password) && !is_template(password)) {
+    if let Some(password) = password.filter(|password| !is_template(password)) {
         scan.add(start + user.len() + 1..start + user.len() + 1 + password.len(), Kind::secret("url-password"));
     }
     // A token in the place of the user, as forges take it.
     if user.len() >= 20 && is_random(user.as_bytes()) {
         scan.add(start..start + user.len(), Kind::secret("url-token"));
     }
-}
-
-fn is_template(text: &str) -> bool {
-    text.starts_with('$')
-        && (text[1..].starts_with(['{', '('])
-            || text[1..].bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_'))
-        || text.starts_with("{{")
 }
 
 /// Hosts and paths behind which the rest of the address is a secret: what is found, the kind, which bytes belong to it, and
