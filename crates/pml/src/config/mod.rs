@@ -17,6 +17,7 @@ use std::{
     collections::BTreeMap,
     num::{NonZeroU32, NonZeroUsize},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -91,7 +92,7 @@ pub struct Search {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     /// What is removed besides the built-in kinds of secrets, and what stays.
-    pub rules: Rules,
+    pub rules: Arc<Rules>,
 }
 
 /// `pml.toml`, as written.
@@ -327,7 +328,7 @@ impl Config {
             },
             gateway,
             search: file.search.check(lookup)?,
-            trace: Trace { rules: Rules::new(file.trace.sanitize)? },
+            trace: Trace { rules: Arc::new(Rules::new(file.trace.sanitize)?) },
             servers,
             data_dir: None,
             sandbox: Sandbox {

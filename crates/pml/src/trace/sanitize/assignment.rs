@@ -68,12 +68,11 @@ pub(super) fn find(scan: &mut Scan<'_>, stem: Range<usize>) {
     }
     if telling.kind == Kind::secret("authorization")
         && matches!(joint, Joint::Colon | Joint::Loose | Joint::Tight | Joint::Literal | Joint::Element)
+        && let Some(span) = headers::credentials(scan.text, at)
     {
-        if let Some(span) = headers::credentials(scan.text, at) {
-            scan.names_until = span.end;
-            scan.add(span, telling.kind);
-            return;
-        }
+        scan.names_until = span.end;
+        scan.add(span, telling.kind);
+        return;
     }
     if telling.kind == Kind::secret("cookie") && joint == Joint::Colon {
         let end = at + line_length(&bytes[at..]);

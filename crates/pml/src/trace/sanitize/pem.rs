@@ -46,7 +46,6 @@ fn body_length(rest: &[u8]) -> usize {
                         byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b':' | b'-' | b',' | b'.')
                     })
                     .count();
-                let is_header = rest[at..at + word].contains(&b':') || rest[at..at + word].contains(&b',');
                 let is_line = at == 0
                     || matches!(rest[at - 1], b'\n' | b'\r')
                     || rest[..at].ends_with(b"\\n")

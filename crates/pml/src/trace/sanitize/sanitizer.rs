@@ -3,7 +3,7 @@
 //! A text is searched until a search finds nothing more, so what comes out is what would come out again: s(s(x)) = s(x).
 //! Only then is it cut, and what is left is searched once more.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use pml_wire::trace::Truncated;
 
@@ -27,7 +27,7 @@ const MAX_NESTED: usize = 6;
 /// Removes secrets and personal data.
 #[derive(Clone, Debug, Default)]
 pub struct Sanitizer {
-    rules: Rules,
+    rules: Arc<Rules>,
 }
 
 /// What was done to a document.
@@ -46,8 +46,8 @@ impl Report {
 }
 
 impl Sanitizer {
-    pub fn new(rules: Rules) -> Sanitizer {
-        Sanitizer { rules }
+    pub fn new(rules: impl Into<Arc<Rules>>) -> Sanitizer {
+        Sanitizer { rules: rules.into() }
     }
 
     /// A text of its own, such as a log line. A text that is JSON stays JSON.
