@@ -490,7 +490,7 @@ fn named_by(sanitizer: &Sanitizer, previous: &str, text: &str, is_pair: bool) ->
     let is_clear = is_pair && sanitizer.telling(text).is_none() && (has_signs(text) || text.contains(' '))
         || headers::credentials(text, 0).is_some()
         || has_signs(text) && text.len() >= 10 && telling.strength > Strength::Weak;
-    (is_flag && is_value || is_value && is_clear).then_some(telling)
+    (is_value && (is_flag || is_clear)).then_some(telling)
 }
 
 /// A name in which there is nothing to find: nothing that could tell, and nothing that could be a secret itself.

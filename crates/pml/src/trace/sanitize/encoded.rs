@@ -151,7 +151,7 @@ pub(super) fn percent(scan: &mut Scan<'_>) {
     }
     let mut searched = 0;
     for sign in memchr::memchr_iter(b'%', bytes) {
-        if sign < searched || !escaped(bytes, sign).is_some_and(|byte| !byte.is_ascii_alphanumeric()) {
+        if sign < searched || escaped(bytes, sign).is_none_or(|byte| byte.is_ascii_alphanumeric()) {
             continue;
         }
         // The words around it are searched once.

@@ -188,10 +188,8 @@ fn is_ssn(number: &Number, words: &str) -> bool {
 
 /// Issuer, length and the checksum of Luhn.
 fn is_card(number: &Number) -> bool {
-    let grouped = match number.groups.as_slice() {
-        [_] | [4, 4, 4, 4] | [4, 6, 5] | [4, 6, 4] | [4, 4, 4, 4, 3] => true,
-        _ => false,
-    };
+    let forms: [&[usize]; 4] = [&[4, 4, 4, 4], &[4, 6, 5], &[4, 6, 4], &[4, 4, 4, 4, 3]];
+    let grouped = number.groups.len() == 1 || forms.contains(&number.groups.as_slice());
     let same = number
         .separators
         .iter()

@@ -15,7 +15,7 @@ pub(super) fn is_secret(telling: &Telling, value: &str) -> bool {
     }
     let is_password = telling.kind == Kind::secret("password");
     match telling.strength {
-        Strength::Certain => is_password || !is_reference(value) && !(is_short_word(value) && is_vocabulary(value)),
+        Strength::Certain => is_password || !(is_reference(value) || is_short_word(value) && is_vocabulary(value)),
         Strength::Likely => {
             let least = if is_password { 3 } else { 6 };
             value.len() >= least && !value.contains(' ') && !is_short_word(value) && !is_reference(value)
