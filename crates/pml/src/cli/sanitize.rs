@@ -7,6 +7,7 @@ use std::{
     borrow::Cow,
     io::{self, BufRead, BufReader, BufWriter, Write},
     process::ExitCode,
+    sync::Arc,
 };
 
 use serde_json::json;
@@ -26,7 +27,7 @@ pub(super) struct Args {
     report: bool,
 }
 
-pub(super) fn run(args: &Args, rules: Rules) -> ExitCode {
+pub(super) fn run(args: &Args, rules: Arc<Rules>) -> ExitCode {
     let sanitizer = Sanitizer::new(rules);
     let input = BufReader::with_capacity(BUFFER_BYTES, io::stdin().lock());
     let output = BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock());

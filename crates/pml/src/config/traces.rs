@@ -1,6 +1,6 @@
 //! The `[trace]` table: what is kept of executions.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde::Deserialize;
 
@@ -42,7 +42,7 @@ impl TraceFile {
             max_bytes: megabytes * 1024 * 1024,
             ..store::Options::default()
         };
-        let rules = Rules::new(sanitize)?;
+        let rules = Arc::new(Rules::new(sanitize)?);
         let (enabled, raw) = (enabled.unwrap_or(true), raw.unwrap_or(false));
         Ok(TraceSettings { enabled, raw, options, rules, telemetry })
     }

@@ -25,7 +25,7 @@ pub struct TraceSettings {
     pub raw: bool,
     pub options: store::Options,
     /// What is removed besides the built-in kinds of secrets, and what stays.
-    pub rules: Rules,
+    pub rules: Arc<Rules>,
     /// Where spans and metrics are sent, if anywhere.
     pub telemetry: Option<exporter::Settings>,
 }

@@ -58,7 +58,7 @@ enum Job {
 impl Keeper {
     /// Starts the thread, which makes the sanitizer first.
     pub fn start(
-        rules: Rules,
+        rules: Arc<Rules>,
         store: Option<Arc<dyn Store>>,
         raw: Option<RawStore>,
         exporter: Option<Exporter>,
@@ -112,7 +112,7 @@ impl Drop for Keeper {
 }
 
 impl Desk {
-    fn run(&self, rules: Rules, jobs: &Receiver<Job>) {
+    fn run(&self, rules: Arc<Rules>, jobs: &Receiver<Job>) {
         let sanitizer = self.sanitizer.get_or_init(|| {
             let sanitizer = Sanitizer::new(rules);
             // What it needs is made with the first text.

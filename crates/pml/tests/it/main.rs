@@ -41,6 +41,8 @@ mod relay;
 mod repository;
 mod resources;
 mod room;
+mod sanitize;
+mod sanitize_corpus;
 mod search;
 mod serve;
 mod serve_http;

@@ -55,19 +55,24 @@ pub(super) fn find(scan: &mut Scan<'_>, stem: Range<usize>) {
     let bytes = scan.bytes;
     let name = name_around(bytes, &stem);
     scan.names_until = name.end;
-    let Some(telling) = classified(scan.text, &name) else { return };
     let Some((joint, at)) = joint(bytes, &name) else { return };
+    // In prose nearly every word stands beside another one, and none of them is a secret.
+    if joint == Joint::Beside && !bytes[at..].iter().take(64).take_while(|byte| **byte != b' ').any(u8::is_ascii_digit)
+    {
+        told_later(scan, &name, at);
+        return;
+    }
+    let Some(telling) = classified(scan.text, &name) else { return };
     if !matches!(telling.kind, Kind::Secret(_)) {
         return; // numbers of persons are found by their form, with the name in sight
     }
     if telling.kind == Kind::secret("authorization")
         && matches!(joint, Joint::Colon | Joint::Loose | Joint::Tight | Joint::Literal | Joint::Element)
+        && let Some(span) = headers::credentials(scan.text, at)
     {
-        if let Some(span) = headers::credentials(scan.text, at) {
-            scan.names_until = span.end;
-            scan.add(span, telling.kind);
-            return;
-        }
+        scan.names_until = span.end;
+        scan.add(span, telling.kind);
+        return;
     }
     if telling.kind == Kind::secret("cookie") && joint == Joint::Colon {
         let end = at + line_length(&bytes[at..]);
@@ -78,7 +83,9 @@ pub(super) fn find(scan: &mut Scan<'_>, stem: Range<usize>) {
         return;
     }
     let Some(value) = value(bytes, at, joint, &name) else { return };
-    let Some(text) = scan.text.get(value.span.clone()) else { return };
+    let Some(text) = scan.text.get(value.span.clone()).filter(|text| text.contains(char::is_alphanumeric)) else {
+        return;
+    };
     let is_found = match value.is_quoted {
         true => is_literal_secret(&telling, text, joint),
         false => is_bare_secret(scan.text, &telling, &value, joint, &name),
@@ -89,12 +96,38 @@ pub(super) fn find(scan: &mut Scan<'_>, stem: Range<usize>) {
     }
 }
 
+/// `the password for the database is …`: the verb comes later in the sentence.
+fn told_later(scan: &mut Scan<'_>, name: &Range<usize>, at: usize) {
+    let is_password = scan.text.get(name.clone()).is_some_and(|name| {
+        ["password", "passwort", "passcode", "passphrase"].iter().any(|word| name.eq_ignore_ascii_case(word))
+    });
+    let end = scan.text.floor_char_boundary(at + 64);
+    let Some(rest) = scan.text.get(at..end).filter(|_| is_password) else { return };
+    let sentence = rest.split(['\n', ',', ';', '"']).next().unwrap_or_default();
+    let Some((before, value)) = sentence.split_once(" is ").or_else(|| sentence.split_once(": ")) else { return };
+    let value = value.split(' ').next().unwrap_or_default().trim_end_matches(['.', ')', '\'']);
+    if !before.contains(". ")
+        && value.len() >= 6
+        && has_signs(value)
+        && value.contains(char::is_alphabetic)
+        && !is_placeholder(value)
+    {
+        let start = at + (value.as_ptr() as usize - rest.as_ptr() as usize);
+        scan.add(start..start + value.len(), Kind::secret("password"));
+    }
+}
+
 /// The whole identifier around a stem.
 fn name_around(bytes: &[u8], stem: &Range<usize>) -> Range<usize> {
     let head = &bytes[stem.start.saturating_sub(MAX_NAME)..stem.start];
-    let left = head.iter().rev().take_while(|byte| NAME.has(**byte)).count();
+    let is_part = |byte: &u8| NAME.has(*byte) || *byte >= 0x80;
+    let left = head.iter().rev().take_while(|byte| is_part(byte)).count();
     let mut start = stem.start - left;
-    let end = NAME.run(bytes, stem.end, MAX_NAME);
+    let tail = &bytes[stem.end..bytes.len().min(stem.end + MAX_NAME)];
+    let right = tail.iter().take_while(|byte| is_part(byte)).count();
+    // A colon of full width ends a name too.
+    let right = memchr::memmem::find(&tail[..right], "：".as_bytes()).unwrap_or(right);
+    let end = stem.end + right;
     // An escape in front of it: `\npassword`.
     if start > 0 && bytes[start - 1] == b'\\' && matches!(bytes[start], b'n' | b't' | b'r') {
         start += 1;
@@ -295,6 +328,7 @@ fn is_literal_secret(telling: &Telling, text: &str, joint: Joint) -> bool {
                 && (has_signs(text) && !text.contains(' ') || is_random(text.as_bytes()))
                 && text.len() >= 5
         }
+        Joint::Element if telling.strength == Strength::Weak && text.contains(['/', '.']) => false,
         Joint::Element => is_secret(telling, text) && !text.contains("](") && !text.contains('{'),
         Joint::Is => is_secret(telling, text),
         _ => is_secret(telling, text) && !is_code(text),

@@ -1,7 +1,7 @@
 //! One automaton over everything that can begin, mark or name a secret.
 //!
 //! It is built when it is first needed, which takes a few milliseconds, and goes over a text once. Each hit says which
-//! checks are worth their time at that place.
+//! checks are worth their time at that place. Hits may overlap: what begins inside of another one is no less of a secret.
 
 use std::sync::LazyLock;
 
@@ -30,8 +30,8 @@ pub(super) enum Trigger {
 #[derive(Debug)]
 pub(super) struct Automaton {
     pub(super) search: AhoCorasick,
-    /// What each pattern triggers: its own, and that of all patterns that it begins with.
-    pub(super) triggers: Vec<Vec<Trigger>>,
+    /// What each pattern triggers.
+    pub(super) triggers: Vec<Trigger>,
 }
 
 pub(super) static AUTOMATON: LazyLock<Automaton> = LazyLock::new(Automaton::build);
@@ -78,20 +78,9 @@ impl Automaton {
             "7z ",
         ];
         all.extend(commands.map(|text| (text.to_owned(), Trigger::Command)));
-        let mut patterns: Vec<&str> = all.iter().map(|(pattern, _)| pattern.as_str()).collect();
-        patterns.sort_unstable();
-        patterns.dedup();
-        let triggers = patterns
-            .iter()
-            .map(|pattern| {
-                all.iter()
-                    .filter(|(other, _)| pattern.starts_with(other.as_str()))
-                    .map(|(_, trigger)| *trigger)
-                    .collect()
-            })
-            .collect();
+        let (patterns, triggers): (Vec<String>, Vec<Trigger>) = all.into_iter().unzip();
         let search = AhoCorasick::builder()
-            .match_kind(MatchKind::LeftmostLongest)
+            .match_kind(MatchKind::Standard)
             .ascii_case_insensitive(true)
             .kind(Some(AhoCorasickKind::DFA))
             .build(&patterns)

@@ -15,6 +15,7 @@ use pml_wire::{json::MAX_DEPTH, trace::Truncated};
 use serde::de::IgnoredAny;
 
 use super::{
+    automaton::AUTOMATON,
     finding::{self, Kind, TRUNCATED},
     headers,
     keys::{self, Strength, Telling},
@@ -273,6 +274,8 @@ impl<'a> Walk<'a, '_> {
             }
             let mut inside = Around { is_id: name.is_id, ..Around::default() };
             inside.telling = match (&name.telling, &pair, &around.telling) {
+                // Among credentials, a `key` is one.
+                (Some(own), _, Some(outer)) if around.all && own.strength < outer.strength => Some(outer.clone()),
                 (Some(own), ..) => {
                     inside.all = name.is_plural;
                     Some(own.clone())
@@ -308,7 +311,7 @@ impl<'a> Walk<'a, '_> {
         children.iter().zip(names).filter(|(_, name)| keys::is_name_of_pair(&name.text)).find_map(|(child, _)| {
             let node = &self.nodes[*child];
             let text = (node.form == Form::String).then(|| decoded(&self.text[node.span.clone()]))?;
-            keys::classify(text.trim_start_matches('-'))
+            self.sanitizer.telling(&text)
         })
     }
 
@@ -331,7 +334,7 @@ impl<'a> Walk<'a, '_> {
                     })?,
                     _ => return None,
                 };
-                (self.nodes[name].form == Form::String).then(|| keys::classify(&decoded(self.raw(name))))?
+                (self.nodes[name].form == Form::String).then(|| self.sanitizer.telling(&decoded(self.raw(name))))?
             })
             .collect();
         columns.iter().any(Option::is_some).then(|| Rc::new(columns))
@@ -366,8 +369,10 @@ impl<'a> Walk<'a, '_> {
                 // A private key whose lines are elements.
                 if in_key {
                     in_key = !text.contains("-----END ");
-                    self.report_kind(&Kind::secret("private-key"));
-                    self.edits.push((node.span, quoted(&Kind::secret("private-key").marker())));
+                    if !finding::without_markers(text).is_empty() {
+                        self.report_kind(&Kind::secret("private-key"));
+                        self.edits.push((node.span, quoted(&Kind::secret("private-key").marker())));
+                    }
                     self.path.truncate(length);
                     continue;
                 }
@@ -387,7 +392,7 @@ impl<'a> Walk<'a, '_> {
                     previous = None;
                     continue;
                 }
-                if let Some(telling) = named_by(flag, text, is_pair) {
+                if let Some(telling) = named_by(self.sanitizer, flag, text, is_pair) {
                     inside.telling = Some(telling);
                 }
             }
@@ -438,11 +443,22 @@ impl<'a> Walk<'a, '_> {
             return name.clone();
         }
         let text = decoded(raw).into_owned();
+        if is_plain(&text) {
+            let name = Rc::new(Name {
+                is_id: text.ends_with("id") && keys::words(&text).last().is_some_and(|last| last == "id"),
+                text,
+                telling: None,
+                clean: None,
+                is_plural: false,
+            });
+            self.names.insert(raw, name.clone());
+            return name;
+        }
         let mut clean = self.sanitizer.string(&text, self.nested.max(1), &self.path, self.report);
         if clean.is_none() && serde_json::from_str::<String>(raw).is_err() {
             clean = Some(text.clone());
         }
-        let shown = without_markers(clean.as_deref().unwrap_or(&text));
+        let shown = finding::without_markers(clean.as_deref().unwrap_or(&text));
         let words = keys::words(&shown);
         let last = words.last().map(String::as_str).unwrap_or_default();
         let is_plural = matches!(
@@ -464,17 +480,28 @@ impl<'a> Walk<'a, '_> {
 }
 
 /// What the element in front of one says about it: a flag, or a name if there are only the two.
-fn named_by(previous: &str, text: &str, is_pair: bool) -> Option<Telling> {
+fn named_by(sanitizer: &Sanitizer, previous: &str, text: &str, is_pair: bool) -> Option<Telling> {
     if previous.is_empty() || previous.len() > 64 || previous.contains([' ', '=']) {
         return None;
     }
-    let telling = keys::classify(previous.trim_start_matches('-').trim_end_matches(':'))?;
+    let telling = sanitizer.telling(previous)?;
     let is_flag = previous.starts_with('-') && previous.len() > 2;
     let is_value = !text.starts_with("--") && is_secret(&telling, text);
-    let is_clear = is_pair && keys::classify(text).is_none() && (has_signs(text) || text.contains(' '))
+    let is_clear = is_pair && sanitizer.telling(text).is_none() && (has_signs(text) || text.contains(' '))
         || headers::credentials(text, 0).is_some()
         || has_signs(text) && text.len() >= 10 && telling.strength > Strength::Weak;
-    (is_flag && is_value || is_value && is_clear).then_some(telling)
+    (is_value && (is_flag || is_clear)).then_some(telling)
+}
+
+/// A name in which there is nothing to find: nothing that could tell, and nothing that could be a secret itself.
+fn is_plain(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    bytes.len() < 40
+        && bytes
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b' ' | b'$' | b'/'))
+        && bytes.iter().filter(|byte| byte.is_ascii_digit()).count() < 3
+        && !AUTOMATON.search.is_match(name)
 }
 
 /// Members that describe a secret and hold none.
@@ -574,21 +601,6 @@ fn decoded_lossily(inside: &str) -> String {
 
 fn quoted(text: &str) -> String {
     serde_json::to_string(text).unwrap_or_else(|_| format!("\"{TRUNCATED}\""))
-}
-
-fn without_markers(text: &str) -> Cow<'_, str> {
-    let markers = finding::markers(text);
-    if markers.is_empty() {
-        return Cow::Borrowed(text);
-    }
-    let mut rest = String::new();
-    let mut at = 0;
-    for marker in markers {
-        rest.push_str(&text[at..marker.start]);
-        at = marker.end;
-    }
-    rest.push_str(&text[at..]);
-    Cow::Owned(rest)
 }
 
 /// Adds a step of a JSON Pointer.

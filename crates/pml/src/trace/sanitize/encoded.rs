@@ -54,7 +54,13 @@ pub(super) fn runs(scan: &mut Scan<'_>) {
     }
 }
 
-fn run(scan: &mut Scan<'_>, span: Range<usize>) {
+fn run(scan: &mut Scan<'_>, mut span: Range<usize>) {
+    // The end of an escape, `\n` or `%3D`, is no part of the run.
+    span.start += match span.start.checked_sub(1).map(|before| scan.bytes[before]) {
+        Some(b'\\') => 1,
+        Some(b'%') => 2,
+        _ => 0,
+    };
     let run = &scan.bytes[span.clone()];
     if let Some(token) = tokens::discord(scan.bytes, &span) {
         scan.add(token, Kind::secret("discord-token"));
@@ -145,7 +151,7 @@ pub(super) fn percent(scan: &mut Scan<'_>) {
     }
     let mut searched = 0;
     for sign in memchr::memchr_iter(b'%', bytes) {
-        if sign < searched || !escaped(bytes, sign).is_some_and(|byte| !byte.is_ascii_alphanumeric()) {
+        if sign < searched || escaped(bytes, sign).is_none_or(|byte| byte.is_ascii_alphanumeric()) {
             continue;
         }
         // The words around it are searched once.

@@ -84,6 +84,22 @@ fn marker_end(bytes: &[u8], start: usize) -> Option<usize> {
     (length > 0 && name[length] == b']').then_some(start + "[REDACTED:".len() + length + 1)
 }
 
+/// The text without its markers.
+pub(super) fn without_markers(text: &str) -> Cow<'_, str> {
+    let found = markers(text);
+    if found.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let mut rest = String::new();
+    let mut at = 0;
+    for marker in found {
+        rest.push_str(&text[at..marker.start]);
+        at = marker.end;
+    }
+    rest.push_str(&text[at..]);
+    Cow::Owned(rest)
+}
+
 /// May the byte stand in the name of a kind?
 pub(super) fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-'

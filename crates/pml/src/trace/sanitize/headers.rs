@@ -8,7 +8,7 @@ use super::{
     finding::Kind,
     scan::Scan,
     shape::{BASE64, TOKEN68, is_uuid},
-    value::{has_signs, is_placeholder},
+    value::{has_signs, is_placeholder, is_template},
 };
 
 /// Schemes of the header `Authorization` whose credentials follow behind a space.
@@ -33,36 +33,48 @@ const SCHEMES: [&str; 18] = [
     "dpop",
 ];
 
+/// Those of them whose credentials are several, with names and commas.
+const SEVERAL: [&str; 6] = ["digest", "aws4-hmac-sha256", "hawk", "oauth", "sharedkey", "sharedaccesssignature"];
+/// Longest credential that is looked for the end of.
+const MAX_CREDENTIAL: usize = 8 * 1024;
+
+/// Is this the name of a scheme?
+pub(super) fn is_scheme(word: &str) -> bool {
+    SCHEMES.iter().any(|scheme| word.eq_ignore_ascii_case(scheme))
+}
+
 /// The secret in the value of an `Authorization` header that begins at `at`. The scheme stays.
 pub(super) fn credentials(text: &str, at: usize) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let mut start = at;
+    let mut quote = None;
     let slashes = bytes.get(start..)?.iter().take(4).take_while(|byte| **byte == b'\\').count();
-    if matches!(bytes.get(start + slashes), Some(b'"' | b'\'' | b'`')) {
+    if let Some(found @ (b'"' | b'\'' | b'`')) = bytes.get(start + slashes) {
+        quote = Some(*found);
         start += slashes + 1;
     }
-    let end = start
-        + bytes[start..]
-            .iter()
-            .take(4096)
-            .position(|byte| matches!(byte, b'\n' | b'\r' | b'"' | b'\'' | b'`' | b'\\' | b'<'))
-            .unwrap_or((bytes.len() - start).min(4096));
-    let value = text.get(start..end)?;
-    let (first, rest) = value.trim_end().split_once(' ').unwrap_or(("", value.trim_end()));
-    let is_scheme = SCHEMES.iter().any(|scheme| first.eq_ignore_ascii_case(scheme));
-    let rest = if is_scheme { rest.trim_start() } else { value.trim_end() };
+    let word = bytes.get(start..)?.iter().take(32).position(|byte| *byte == b' ').map(|end| start..start + end);
+    let scheme = word.and_then(|word| text.get(word)).filter(|word| is_scheme(word));
+    if let Some(scheme) = scheme {
+        start += scheme.len();
+        start += bytes[start..].iter().take(8).take_while(|byte| **byte == b' ').count();
+    }
     // What is behind the credential in a sentence or a command is no part of it, unless the scheme has several.
-    let has_several = is_scheme
-        && matches!(
-            first.to_ascii_lowercase().as_str(),
-            "digest" | "aws4-hmac-sha256" | "hawk" | "oauth" | "sharedkey" | "sharedaccesssignature"
-        );
-    let secret = if has_several { rest } else { rest.split([' ', ',', ')', ';']).next().unwrap_or(rest) };
+    let has_several = scheme.is_some_and(|scheme| SEVERAL.iter().any(|several| scheme.eq_ignore_ascii_case(several)));
+    let is_end = |byte: &u8| match byte {
+        b'\n' | b'\r' => true,
+        byte if has_several => quote == Some(*byte),
+        byte => matches!(byte, b'"' | b'\'' | b'`' | b'\\' | b'<' | b' ' | b',' | b')' | b';'),
+    };
+    let rest = &bytes[start..bytes.len().min(start + MAX_CREDENTIAL)];
+    let end = start + rest.iter().position(is_end).unwrap_or(rest.len());
+    let secret = text.get(start..end)?;
     let is_literal = !is_placeholder(secret) && !secret.contains("${") && !secret.contains("{{") && secret.len() >= 6;
-    let is_fine = is_literal
-        && (is_scheme && secret.len() >= 8 && !secret.starts_with('+') || has_signs(secret) && !secret.contains('('));
-    let from = start + (secret.as_ptr() as usize - value.as_ptr() as usize);
-    is_fine.then_some(from..from + secret.len())
+    let is_credential = match scheme {
+        Some(_) => secret.len() >= 8 && !secret.starts_with('+'),
+        None => has_signs(secret) && !secret.contains('('),
+    };
+    (is_literal && is_credential).then_some(start..end)
 }
 
 /// `Bearer …` without a header in front. `at` is behind the word and its space.
@@ -130,7 +142,7 @@ pub(super) fn user_password(flag: &str, word: &str) -> Option<Range<usize>> {
     };
     let colon = start + word.get(start..)?.find(':')?;
     let password = word.get(colon + 1..)?;
-    (!is_placeholder(password) && !password.starts_with("//") && !is_uuid(password.as_bytes()))
+    (!is_template(password) && !password.starts_with("//") && !is_uuid(password.as_bytes()))
         .then_some(colon + 1..word.len())
 }
 
@@ -148,7 +160,7 @@ pub(super) fn short_password(flag: &str, word: &str) -> Option<Range<usize>> {
         }
         _ => return None,
     };
-    (!is_placeholder(&word[start..])).then_some(start..word.len())
+    (!is_template(&word[start..])).then_some(start..word.len())
 }
 
 /// Is this a program of which [`user_password`] or [`short_password`] is true?
@@ -204,7 +216,7 @@ mod tests {
             ("a1b2c3d4e5", Some("a1b2c3d4e5")),
             ("required", None),
             ("\"Bearer \" + token", None),
-            ("Digest username=\"x\"", Some("username=")),
+            ("Digest username=\"x\", response=\"0123\"", Some("username=\"x\", response=\"0123\"")),
         ];
         for (text, expected) in table {
             assert_eq!(credentials(text, 0).map(|span| &text[span]), expected, "{text}");

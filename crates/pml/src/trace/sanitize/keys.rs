@@ -26,7 +26,7 @@ pub(super) struct Telling {
 /// Words without which no name is telling. The automaton looks for them.
 pub(super) const STEMS: &[&str] = &[
     "pass",
-    "pwd",
+    "pw",
     "secret",
     "token",
     "key",
@@ -246,6 +246,7 @@ pub(super) fn classify_words(all: &[String]) -> Option<Telling> {
             if matches!(
                 previous,
                 "security"
+                    | "reset"
                     | "verification"
                     | "recovery"
                     | "backup"
@@ -345,6 +346,11 @@ fn key(before: &[&str]) -> Option<Telling> {
         _ if has("aws") || has("gcp") || has("azure") || has("secret") || has("api") || has("private") => {
             secret("api-key", Strength::Likely)
         }
+        "openai" | "anthropic" | "stripe" | "github" | "gitlab" | "slack" | "twilio" | "sendgrid" | "google"
+        | "maps" | "datadog" | "algolia" | "mailgun" | "heroku" | "cloudflare" | "firebase" | "supabase"
+        | "huggingface" | "cohere" | "mistral" | "groq" | "deepgram" | "elevenlabs" | "pinecone" | "sentry"
+        | "relic" | "pagerduty" | "shopify" | "paypal" | "square" | "plaid" | "notion" | "linear" | "figma"
+        | "airtable" | "discord" | "telegram" => secret("api-key", Strength::Likely),
         _ => secret("api-key", Strength::Weak),
     }
 }
@@ -379,7 +385,7 @@ fn token(last: &str, before: &[&str]) -> Option<Telling> {
 /// Words that were written together: `PGPASSWORD`, `mysqlpwd`, `myapikey`.
 fn compound(word: &str) -> Option<Telling> {
     let secret = |kind, strength| Some(Telling { kind: Kind::secret(kind), strength });
-    const ENDS: [(&str, &str); 12] = [
+    const ENDS: [(&str, &str); 15] = [
         ("password", "password"),
         ("passwd", "password"),
         ("passphrase", "password"),
@@ -392,6 +398,9 @@ fn compound(word: &str) -> Option<Telling> {
         ("authtoken", "token"),
         ("accesstoken", "token"),
         ("secret", "secret"),
+        ("密码", "password"),
+        ("密碼", "password"),
+        ("パスワード", "password"),
     ];
     let (_, kind) = ENDS.iter().find(|(end, _)| word.len() > end.len() && word.ends_with(end))?;
     secret(*kind, Strength::Certain)
@@ -474,7 +483,7 @@ pub(super) fn is_name_of_pair(key: &str) -> bool {
 
 /// Is this the name of the value in a pair?
 pub(super) fn is_value_of_pair(key: &str) -> bool {
-    const VALUES: [&str; 14] = [
+    const VALUES: [&str; 17] = [
         "value",
         "v",
         "val",
@@ -485,6 +494,9 @@ pub(super) fn is_value_of_pair(key: &str) -> bool {
         "defaultvalue",
         "plaintext",
         "stringvalue",
+        "previous",
+        "old",
+        "new",
         "string_value",
         "current",
         "raw",
@@ -519,7 +531,7 @@ mod tests {
         let table = [
             ("password", Some(Certain)), ("DB_PASSWORD", Some(Certain)), ("PGPASSWORD", Some(Certain)), ("password_confirmation", Some(Certain)),
             ("api_key", Some(Certain)), ("apikey", Some(Certain)), ("X-Api-Key", Some(Certain)), ("client_secret", Some(Certain)), ("access_token", Some(Certain)),
-            ("authorization", Some(Certain)), ("token", Some(Likely)), ("stripe_key", Some(Weak)), ("key", Some(Weak)), ("session_id", Some(Weak)),
+            ("authorization", Some(Certain)), ("token", Some(Likely)), ("stripe_key", Some(Likely)), ("key", Some(Weak)), ("session_id", Some(Weak)),
             ("max_tokens", None), ("token_type", None), ("author", None), ("authored_at", None), ("primary_key", None), ("next_page_token", None), ("nextPageToken", None),
             ("tokenizer", None), ("secretary", None), ("password_policy", None), ("has_password", None), ("passwordResetUrl", None), ("public_key", None), ("keyboard", None),
             ("progressToken", None), ("eos_token", None), ("token_count", None), ("secret_name", None), ("cache_key", None), ("monkey", None), ("compass", None), ("zip_code", None),

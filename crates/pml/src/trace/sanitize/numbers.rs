@@ -38,7 +38,8 @@ pub(super) fn find(scan: &mut Scan<'_>) {
         }
         let length = bytes[first..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         at = first + length;
-        if length > MAX_DIGITS || !is_start(bytes, first) {
+        let is_alone = !bytes.get(at).is_some_and(|next| b" -.()/".contains(next));
+        if length > MAX_DIGITS || length < 7 && is_alone || !is_start(bytes, first) {
             continue;
         }
         let Some(number) = number(bytes, first) else { continue };
@@ -137,7 +138,8 @@ fn classify(scan: &Scan<'_>, number: &Number) -> Option<(Range<usize>, Kind)> {
     if (12..=MAX_DIGITS).contains(&count) && !number.has_plus && !number.has_parentheses && is_card(number) {
         return Some((digits_start..whole.end, Kind::Card));
     }
-    if !(7..=15).contains(&count) {
+    let singles = number.groups.iter().filter(|group| **group == 1).count();
+    if !(7..=15).contains(&count) || number.groups.len() > 6 || singles > 2 {
         return None;
     }
     let words = sight(scan.text, whole.start);
@@ -186,10 +188,8 @@ fn is_ssn(number: &Number, words: &str) -> bool {
 
 /// Issuer, length and the checksum of Luhn.
 fn is_card(number: &Number) -> bool {
-    let grouped = match number.groups.as_slice() {
-        [_] | [4, 4, 4, 4] | [4, 6, 5] | [4, 6, 4] | [4, 4, 4, 4, 3] => true,
-        _ => false,
-    };
+    let forms: [&[usize]; 4] = [&[4, 4, 4, 4], &[4, 6, 5], &[4, 6, 4], &[4, 4, 4, 4, 3]];
+    let grouped = number.groups.len() == 1 || forms.contains(&number.groups.as_slice());
     let same = number
         .separators
         .iter()
@@ -417,6 +417,8 @@ const IBAN_LENGTHS: &[(&str, usize)] = &[
 /// The account number whose check digits begin at `first`.
 fn iban(bytes: &[u8], first: usize) -> Option<Range<usize>> {
     let start = first.checked_sub(2)?;
+    let has_form = bytes[start].is_ascii_alphabetic() && bytes[start + 1].is_ascii_alphabetic();
+    (has_form && bytes.get(first + 1).is_some_and(u8::is_ascii_digit)).then_some(())?;
     let is_free = start == 0
         || !bytes[start - 1].is_ascii_alphanumeric() && bytes[start - 1] != b'_'
         || super::shape::starts_token(bytes, start);

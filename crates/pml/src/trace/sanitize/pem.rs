@@ -8,7 +8,7 @@ const END: &str = "-----END ";
 /// The private key whose first line begins at `at`.
 pub(super) fn private_key(text: &str, at: usize) -> Option<Range<usize>> {
     let label = text.get(at + BEGIN.len()..)?;
-    let label = &label[..label.len().min(64)];
+    let label = &label[..label.floor_char_boundary(64)];
     let close = label.as_bytes().windows(5).position(|bytes| bytes == b"-----")?;
     let label = label.get(..close)?;
     (label.contains("PRIVATE") || label.contains("OPENSSH KEY")).then_some(())?;
@@ -46,19 +46,16 @@ fn body_length(rest: &[u8]) -> usize {
                         byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b':' | b'-' | b',' | b'.')
                     })
                     .count();
-                let is_header = rest[at..at + word].contains(&b':') || rest[at..at + word].contains(&b',');
                 let is_line = at == 0
                     || matches!(rest[at - 1], b'\n' | b'\r')
                     || rest[..at].ends_with(b"\\n")
                     || rest[..at].ends_with(b"\\r");
                 // A word of prose behind a key that has no end.
-                if !is_header
-                    && word < 16
-                    && !is_line
-                    && !rest[at..at + word].iter().any(u8::is_ascii_digit)
-                    && !rest[at..at + word].contains(&b'=')
-                    && !follows_header(rest, at)
-                {
+                let text = &rest[at..at + word];
+                let is_word =
+                    word < 16 && text.iter().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'.' | b'-'));
+                let is_prose = !is_line || rest.get(at + word) == Some(&b' ');
+                if is_word && is_prose && !follows_header(rest, at) {
                     return end;
                 }
                 let dashes = rest[at..at + word].windows(5).position(|bytes| bytes == b"-----");

@@ -3,7 +3,7 @@
 //! A text is searched until a search finds nothing more, so what comes out is what would come out again: s(s(x)) = s(x).
 //! Only then is it cut, and what is left is searched once more.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use pml_wire::trace::Truncated;
 
@@ -11,7 +11,7 @@ use super::{
     document,
     finding::{self, Counts, Kind, TRUNCATED},
     headers,
-    keys::{Strength, Telling},
+    keys::{self, Strength, Telling},
     scan,
     settings::Rules,
     value,
@@ -27,7 +27,7 @@ const MAX_NESTED: usize = 6;
 /// Removes secrets and personal data.
 #[derive(Clone, Debug, Default)]
 pub struct Sanitizer {
-    rules: Rules,
+    rules: Arc<Rules>,
 }
 
 /// What was done to a document.
@@ -46,8 +46,8 @@ impl Report {
 }
 
 impl Sanitizer {
-    pub fn new(rules: Rules) -> Sanitizer {
-        Sanitizer { rules }
+    pub fn new(rules: impl Into<Arc<Rules>>) -> Sanitizer {
+        Sanitizer { rules: rules.into() }
     }
 
     /// A text of its own, such as a log line. A text that is JSON stays JSON.
@@ -70,10 +70,15 @@ impl Sanitizer {
     /// A JSON text at a place of a larger one.
     pub(super) fn document<'a>(&self, text: &'a str, path: &str, report: &mut Report) -> Option<Cow<'a, str>> {
         document::is_json(text).then_some(())?;
-        Some(match document::sanitize(self, text, path, 0, None, report) {
-            None => Cow::Borrowed(text),
-            Some(clean) => Cow::Owned(clean),
-        })
+        // What was removed may change what its neighbours say about each other.
+        let mut clean = Cow::Borrowed(text);
+        for _ in 0..MAX_ROUNDS {
+            match document::sanitize(self, &clean, path, 0, None, report) {
+                None => return Some(clean),
+                Some(next) => clean = Cow::Owned(next),
+            }
+        }
+        Some(Cow::Owned(format!("\"{}\"", Kind::secret("text").marker())))
     }
 
     /// A string at a place; `None` if it may stay as it is.
@@ -135,8 +140,34 @@ impl Sanitizer {
         Some(finding::apply(text, &findings)).filter(|clean| clean != text)
     }
 
+    /// What a text says as a name. Nothing in it that is removed, or was, says anything.
+    pub(super) fn telling(&self, name: &str) -> Option<Telling> {
+        let clean = self.settled(name, MAX_NESTED, "", None, &mut Report::default());
+        let name = finding::without_markers(clean.as_deref().unwrap_or(name));
+        keys::classify(name.trim_start_matches('-').trim_end_matches(':'))
+    }
+
     /// A string whose name tells something; `None` if it may stay as it is.
     pub(super) fn telling_string(
+        &self,
+        text: &str,
+        telling: &Telling,
+        nested: usize,
+        path: &str,
+        report: &mut Report,
+    ) -> Option<String> {
+        let mut clean: Option<String> = None;
+        for _ in 0..MAX_ROUNDS {
+            let now = clean.as_deref().unwrap_or(text);
+            match self.telling_round(now, telling, nested, path, report) {
+                Some(next) if next != now => clean = Some(next),
+                _ => return clean,
+            }
+        }
+        Some(telling.kind.marker().into_owned())
+    }
+
+    fn telling_round(
         &self,
         text: &str,
         telling: &Telling,
@@ -151,10 +182,9 @@ impl Sanitizer {
                 None => self.string(text, nested, path, report),
             };
         }
-        if self.rules.allows_text(text)
-            || !finding::markers(text).is_empty()
-                && finding::markers(text).iter().map(ExactSizeIterator::len).sum::<usize>() == text.len()
-        {
+        let rest = finding::without_markers(text);
+        let is_done = rest.len() < text.len() && (rest.trim().is_empty() || headers::is_scheme(rest.trim()));
+        if is_done || self.rules.allows_text(text) {
             return None;
         }
         let kind = match &telling.kind {

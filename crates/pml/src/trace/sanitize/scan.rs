@@ -59,10 +59,8 @@ pub(super) fn findings(text: &str, rules: &Rules, depth: usize) -> Vec<Finding> 
     };
     encoded::runs(&mut scan);
     let automaton = &*AUTOMATON;
-    for hit in automaton.search.find_iter(text) {
-        for trigger in &automaton.triggers[hit.pattern().as_usize()] {
-            check(&mut scan, *trigger, hit.start(), hit.end());
-        }
+    for hit in automaton.search.find_overlapping_iter(text) {
+        check(&mut scan, automaton.triggers[hit.pattern().as_usize()], hit.start(), hit.end());
     }
     email::find(&mut scan);
     numbers::find(&mut scan);

@@ -28,10 +28,10 @@ impl Service {
         bytes.get(start..tail).filter(|found| *found == self.prefix.as_bytes())?;
         starts_token(bytes, start).then_some(())?;
         // What is refused is refused after a few bytes, or a flood of prefixes would be read again and again.
-        if let Some(Run(class, ..)) = self.parts.first()
-            && is_filler(&bytes[tail..class.run(bytes, tail, 256)])
-        {
-            return None;
+        if let Some(Run(class, ..)) = self.parts.first() {
+            let head = &bytes[tail..class.run(bytes, tail, 256)];
+            let is_hopeless = is_filler(head) || self.must_be_random && self.parts.len() == 1 && !is_random(head);
+            (!is_hopeless).then_some(())?;
         }
         let end = end_of_parts(bytes, tail, self.parts)?;
         let end = tail + trimmed(&bytes[tail..end]);
@@ -347,8 +347,8 @@ pub(super) const SERVICES: &[Service] = &[
     distinct("settlemint-token", "sm_sat_", &[Run(ALNUM, 16, 16)]),
     distinct("ionic-token", "ion_", &[Run(ALNUM, 42, 42)]),
     distinct("defined-networking-key", "dnkey-", &[Run(LOWER, 26, 26), Literal("-"), Run(LOWER, 52, 52)]),
-    distinct("authress-key", "sc_", &[Run(ALNUM, 5, 30), Literal("."), Run(ALNUM, 4, 6), Literal("."), Run(DASH, 30, LONG)]),
-    distinct("authress-key", "ext_", &[Run(ALNUM, 5, 30), Literal("."), Run(ALNUM, 4, 6), Literal("."), Run(DASH, 30, LONG)]),
+    distinct("authress-key", "sc_", &[Run(ALNUM, 5, 30), Literal("."), Run(ALNUM, 4, 6), Literal(".acc"), Run(DOTTED, 40, LONG)]),
+    distinct("authress-key", "ext_", &[Run(ALNUM, 5, 30), Literal("."), Run(ALNUM, 4, 6), Literal(".acc"), Run(DOTTED, 40, LONG)]),
     distinct("scalingo-token", "tk-us-", &[Run(DASH, 48, 48)]),
     distinct("intra42-secret", "s-s4t2ud-", &[Run(HEX, 64, 64)]),
     distinct("stackhawk-key", "hawk.", &[Run(DASH, 20, 20), Literal("."), Run(DASH, 20, 20)]),

@@ -115,6 +115,8 @@ pub(super) fn end_of_parts(bytes: &[u8], start: usize, parts: &[Part]) -> Option
         }
     }
     match (parts.last(), bytes.get(at)) {
+        // Longer than any token, and not worth to be read again from every prefix in it.
+        (Some(Part::Run(.., LONG)), _) => Some(at),
         (Some(Part::Run(class, ..)), Some(next)) if class.has(*next) && !matches!(next, b'=' | b'-' | b'.' | b'_') => {
             None
         }

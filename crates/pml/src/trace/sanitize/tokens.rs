@@ -92,6 +92,9 @@ fn new_relic_license(bytes: &[u8], at: usize) -> Option<(Range<usize>, Kind)> {
 }
 
 fn password_hash(bytes: &[u8], at: usize) -> Option<(Range<usize>, Kind)> {
+    if at > 0 && bytes[at - 1] == b'$' {
+        return None;
+    }
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"$./+=,_-".contains(byte);
     let length = bytes[at..].iter().take(512).take_while(|byte| is_part(byte)).count();
     let fields = bytes[at..at + length].iter().filter(|byte| **byte == b'$').count();

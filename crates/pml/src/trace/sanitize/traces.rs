@@ -208,7 +208,7 @@ impl Cleaner<'_> {
 }
 
 fn truncated() -> Box<RawValue> {
-    to_raw_value(TRUNCATED).unwrap_or_else(|_| Box::<RawValue>::from(RawValue::NULL.to_owned()))
+    to_raw_value(TRUNCATED).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
 /// A value of a trace that can be cut.

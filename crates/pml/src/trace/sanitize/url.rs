@@ -4,7 +4,7 @@ use super::{
     finding::Kind,
     scan::Scan,
     shape::{Class, DASH, DASH_COLON, DOTTED, PATH, TEAMS, is_random},
-    value::is_placeholder,
+    value::{is_placeholder, is_template},
 };
 
 /// Longest authority of an address that is looked at.
@@ -14,14 +14,11 @@ const MAX_AUTHORITY: usize = 1024;
 pub(super) fn userinfo(scan: &mut Scan<'_>, at: usize) {
     let bytes = scan.bytes;
     let start = at + 3;
-    let end = start
-        + bytes[start..]
-            .iter()
-            .take(MAX_AUTHORITY)
-            .position(|byte| ends_address(*byte))
-            .unwrap_or((bytes.len() - start).min(MAX_AUTHORITY));
     // An address inside of an address is looked at on its own.
-    let end = memchr::memmem::find(&bytes[start..end], b"://").map_or(end, |inner| start + inner);
+    let rest = &bytes[start..bytes.len().min(start + MAX_AUTHORITY)];
+    let is_end =
+        |(index, byte): (usize, &u8)| ends_address(*byte) || *byte == b':' && rest[index..].starts_with(b"://");
+    let end = start + rest.iter().enumerate().position(is_end).unwrap_or(rest.len());
     let address = &bytes[start..end];
     let authority =
         address.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).map_or(address, |cut| &address[..cut]);
@@ -56,20 +53,13 @@ fn is_web(bytes: &[u8], at: usize) -> bool {
 fn password(scan: &mut Scan<'_>, start: usize, sign: usize) {
     let Some(userinfo) = scan.text.get(start..start + sign) else { return };
     let (user, password) = userinfo.split_once(':').map_or((userinfo, None), |(user, password)| (user, Some(password)));
-    if let Some(password) = password.filter(|password| !is_placeholder(password) && !is_template(password)) {
+    if let Some(password) = password.filter(|password| !is_template(password)) {
         scan.add(start + user.len() + 1..start + user.len() + 1 + password.len(), Kind::secret("url-password"));
     }
     // A token in the place of the user, as forges take it.
     if user.len() >= 20 && is_random(user.as_bytes()) {
         scan.add(start..start + user.len(), Kind::secret("url-token"));
     }
-}
-
-fn is_template(text: &str) -> bool {
-    text.starts_with('$')
-        && (text[1..].starts_with(['{', '('])
-            || text[1..].bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_'))
-        || text.starts_with("{{")
 }
 
 /// Hosts and paths behind which the rest of the address is a secret: what is found, the kind, which bytes belong to it, and

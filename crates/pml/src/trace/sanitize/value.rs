@@ -15,9 +15,9 @@ pub(super) fn is_secret(telling: &Telling, value: &str) -> bool {
     }
     let is_password = telling.kind == Kind::secret("password");
     match telling.strength {
-        Strength::Certain => is_password || !is_reference(value) && !(is_short_word(value) && is_vocabulary(value)),
+        Strength::Certain => is_password || !(is_reference(value) || is_short_word(value) && is_vocabulary(value)),
         Strength::Likely => {
-            let least = if is_password { 4 } else { 6 };
+            let least = if is_password { 3 } else { 6 };
             value.len() >= least && !value.contains(' ') && !is_short_word(value) && !is_reference(value)
         }
         Strength::Weak => {
@@ -31,6 +31,11 @@ pub(super) fn is_secret(telling: &Telling, value: &str) -> bool {
 
 /// Text that people or programs write in the place of a secret.
 pub(super) fn is_placeholder(value: &str) -> bool {
+    is_template(value) || is_vocabulary(value.trim()) || is_instruction(value.trim())
+}
+
+/// A placeholder by its form, where a word could be a secret as well: `<password>`, `${PASSWORD}`, `****`.
+pub(super) fn is_template(value: &str) -> bool {
     let value = value.trim();
     let Some(first) = value.bytes().next() else { return true };
     let last = value.as_bytes()[value.len() - 1];
@@ -51,7 +56,7 @@ pub(super) fn is_placeholder(value: &str) -> bool {
         }
         _ => false,
     };
-    is_wrapped || is_repeated(value) || is_vocabulary(value) || is_instruction(value)
+    is_wrapped || is_repeated(value)
 }
 
 /// `****`, `xxxx-xxxx`, `••••`, `...`
