@@ -28,7 +28,7 @@ pub enum Payloads {
 
 /// The request that would export this trace.
 pub fn request(trace: &SanitizedTrace, payloads: Payloads) -> Value {
-    let trace = trace.get();
+    let trace = trace.trace();
     let mut spans = vec![execution(trace, payloads)];
     spans.extend(trace.task_results.iter().map(|task| self::task(trace, task, payloads)));
     let version = env!("CARGO_PKG_VERSION");
