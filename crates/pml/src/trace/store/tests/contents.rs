@@ -161,7 +161,7 @@ async fn numbers_are_right() {
     let mut traces: Vec<_> = (0..100).map(trace).collect();
     for (number, trace) in traces.iter_mut().enumerate() {
         trace.task_results[0].duration_ms = (number + 1) as f64;
-        trace.success = number % 10 != 0;
+        trace.success = !number.is_multiple_of(10);
     }
     // One whose result was cut before it was stored.
     traces[0]
