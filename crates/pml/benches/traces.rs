@@ -5,6 +5,7 @@
 //! one is broken. Run: `scripts/bench traces [--json] [--check] [--traces N]`.
 
 #![expect(clippy::disallowed_types, reason = "measures real time")]
+#![expect(clippy::disallowed_methods, reason = "what benches share starts programs")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for people")]
 
 #[path = "support/mod.rs"]
@@ -155,14 +156,14 @@ fn trace(number: usize) -> Trace {
             let rows: Vec<_> = (0..6).map(|row| json!({"id": number + row, "title": word(n + row), "state": "open"})).collect();
             json!({
                 "taskId": format!("t{}", n + 1), "callId": n + 1, "tool": format!("server{}:tool{}", n % 3, number % 40),
-                "args": {"query": word(n), "limit": 50}, "result": rows, "success": number % 9 != 0, "acceptedAt": began,
+                "args": {"query": word(n), "limit": 50}, "result": rows, "success": !number.is_multiple_of(9), "acceptedAt": began,
                 "timestamp": began, "durationMs": 1.5 * n as f64, "layerIndex": 1, "line": n + 1,
             })
         })
         .collect();
     let trace = json!({
         "traceId": ExecutionId::mint(), "entry": "execute_code", "intent": format!("look for {} in the tracker", word(0)),
-        "caller": "agent", "client": {"name": "claude-code", "version": "2.1"}, "success": number % 9 != 0,
+        "caller": "agent", "client": {"name": "claude-code", "version": "2.1"}, "success": !number.is_multiple_of(9),
         "durationMs": 12.5, "timestamp": began, "args": {"n": number}, "result": {"found": word(1)},
         "code": format!("const rows = await mcp.tracker.search({{ query: 'q{}' }})\nreturn rows.length", number % 50),
         "codeHash": word(2), "taskResults": tasks, "metadata": {"pmlVersion": "0.1.0", "schemaVersion": 1},

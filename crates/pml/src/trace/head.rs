@@ -32,6 +32,15 @@ pub struct TraceHead {
 impl TraceHead {
     /// The trace of an execution whose process has died.
     pub fn interrupted(self) -> Trace {
+        self.unfinished("pml ended before this execution did; the audit log has the calls it made")
+    }
+
+    /// The trace of an execution whose own trace was too large, or one too many, to be stored.
+    pub fn without_trace(self) -> Trace {
+        self.unfinished("this execution ended, but its trace could not be stored; the audit log has the calls it made")
+    }
+
+    fn unfinished(self, why: &str) -> Trace {
         Trace {
             trace_id: self.trace_id,
             parent_trace_id: self.parent_trace_id,
@@ -41,7 +50,7 @@ impl TraceHead {
             caller: self.caller,
             client: self.client,
             success: false,
-            error_message: Some("pml ended before this execution did; the audit log has the calls it made".to_owned()),
+            error_message: Some(why.to_owned()),
             error_code: Some(ErrorCode::Interrupted.as_str().to_owned()),
             duration_ms: 0.0,
             timestamp: self.timestamp,

@@ -21,7 +21,7 @@ impl SanitizedTrace {
         SanitizedTrace(trace)
     }
 
-    pub fn get(&self) -> &Trace {
+    pub fn trace(&self) -> &Trace {
         &self.0
     }
 

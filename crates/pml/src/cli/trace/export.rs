@@ -71,7 +71,7 @@ pub(super) async fn run(args: &Args, config: &Config, data_dir: &Path) -> Result
 fn line(args: &Args, trace: &SanitizedTrace) -> io::Result<String> {
     let payloads = if args.payloads { Payloads::Include } else { Payloads::Omit };
     Ok(match args.format {
-        Format::Jsonl => serde_json::to_string(trace.get())?,
+        Format::Jsonl => serde_json::to_string(trace.trace())?,
         Format::OtlpJson => export::request(trace, payloads).to_string(),
     })
 }

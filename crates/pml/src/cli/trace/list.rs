@@ -96,7 +96,10 @@ pub(super) async fn run(args: &Args, config: &Config, data_dir: &Path) -> Result
         }
         return Ok(());
     }
-    while args.follow {
+    if !args.follow {
+        return Ok(());
+    }
+    loop {
         tokio::time::sleep(POLL).await;
         if store.is_none() {
             store = open(config, data_dir).await;
@@ -109,7 +112,6 @@ pub(super) async fn run(args: &Args, config: &Config, data_dir: &Path) -> Result
             false => rows(&mut io::stdout().lock(), page.traces.iter())?,
         }
     }
-    Ok(())
 }
 
 fn table<'a>(running: &[TraceHead], traces: impl ExactSizeIterator<Item = &'a Summary>) -> io::Result<()> {

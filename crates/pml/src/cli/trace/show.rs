@@ -49,8 +49,8 @@ pub(super) async fn run(args: &Args, config: &Config, data_dir: &Path) -> Result
     // Deleted between the two questions, otherwise.
     let Some(trace) = trace else { return Err(Stop::Closed) };
     match args.json {
-        true => print::json(trace.get())?,
-        false => text(&mut io::stdout().lock(), trace.get(), args.code)?,
+        true => print::json(trace.trace())?,
+        false => text(&mut io::stdout().lock(), trace.trace(), args.code)?,
     }
     Ok(())
 }

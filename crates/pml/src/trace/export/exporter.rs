@@ -107,7 +107,7 @@ impl Exporter {
         let spans = resource_spans(trace, self.payloads).to_string();
         let bytes = spans.len();
         let waiting = self.shared.waiting_bytes.fetch_add(bytes, Ordering::AcqRel);
-        let queued = Queued { spans, trace: outline(trace.get()) };
+        let queued = Queued { spans, trace: outline(trace.trace()) };
         if waiting + bytes > QUEUE_BYTES || self.queue.try_send(queued).is_err() {
             self.shared.waiting_bytes.fetch_sub(bytes, Ordering::AcqRel);
             if self.shared.dropped.fetch_add(1, Ordering::Relaxed) == 0 {

@@ -37,7 +37,7 @@ pub fn request(trace: &SanitizedTrace, payloads: Payloads) -> Value {
 
 /// The spans of a trace, as one element of a request.
 pub(super) fn resource_spans(trace: &SanitizedTrace, payloads: Payloads) -> Value {
-    let trace = trace.get();
+    let trace = trace.trace();
     let ids = Ids::of(trace);
     let mut spans = vec![execution(trace, &ids, payloads)];
     let tasks = trace.task_results.iter().zip(0..);

@@ -109,7 +109,11 @@ impl Database {
     }
 
     pub(super) fn submit(&self, trace: Trace) -> Receipt {
-        let dropped = || Receipt::new(None, Arc::clone(&self.shared));
+        let id = trace.trace_id;
+        let dropped = || {
+            self.shared.note_dropped(id);
+            Receipt::new(None, Arc::clone(&self.shared))
+        };
         let weight = row::weight(&trace);
         if weight > MAX_BYTES {
             self.shared.too_large.fetch_add(1, Ordering::Relaxed);

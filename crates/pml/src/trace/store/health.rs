@@ -9,6 +9,8 @@ use std::{
     },
 };
 
+use pml_wire::ExecutionId;
+
 use super::schema;
 
 /// Can traces be stored?
@@ -134,9 +136,25 @@ pub(super) struct Shared {
     pub(super) queue_full: AtomicU64,
     pub(super) too_large: AtomicU64,
     pub(super) refused: AtomicU64,
+    /// Executions whose traces were dropped. What says that they run must go too.
+    dropped: Mutex<Vec<ExecutionId>>,
 }
 
+/// Dropped executions that are remembered.
+const MAX_DROPPED: usize = 10_000;
+
 impl Shared {
+    pub(super) fn note_dropped(&self, id: ExecutionId) {
+        let mut dropped = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
+        if dropped.len() < MAX_DROPPED {
+            dropped.push(id);
+        }
+    }
+
+    pub(super) fn take_dropped(&self) -> Vec<ExecutionId> {
+        std::mem::take(&mut *self.dropped.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     pub(super) fn state(&self) -> State {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -26,6 +26,7 @@ mod schema;
 mod sqlite;
 #[cfg(test)]
 mod tests;
+mod unfinished;
 mod writer;
 
 pub use self::api::{

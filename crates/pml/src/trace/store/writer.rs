@@ -24,10 +24,10 @@ use super::{
     change::{self, CARE, Change, Job, Progress},
     connection::{Checkpointer, Db, Trouble},
     health::Shared,
-    owner::{Dead, Owner},
+    owner::Owner,
     place::Place,
     row::{Row, millis},
-    schema,
+    schema, unfinished,
 };
 use crate::{clock::now_millis, trace::TraceHead};
 
@@ -121,6 +121,7 @@ impl Writer {
         self.note(opened);
         while self.take() {
             self.write();
+            self.settle_dropped();
             self.advance();
             self.care();
         }
@@ -160,11 +161,16 @@ impl Writer {
             Command::Finish { trace, weight, ack } => {
                 self.shared.queued.fetch_sub(1, Ordering::Relaxed);
                 self.shared.queued_bytes.fetch_sub(weight, Ordering::Relaxed);
+                let id = trace.trace_id;
                 match Row::new(*trace, &mut self.encoder) {
                     Ok(Some(row)) => self.batch.push(Entry { what: What::Trace(Box::new(row)), ack }),
-                    Ok(None) => drop(self.shared.too_large.fetch_add(1, Ordering::Relaxed)),
+                    Ok(None) => {
+                        self.shared.too_large.fetch_add(1, Ordering::Relaxed);
+                        self.shared.note_dropped(id);
+                    }
                     Err(err) => {
                         self.shared.refused.fetch_add(1, Ordering::Relaxed);
+                        self.shared.note_dropped(id);
                         tracing::warn!(error = %err, "a trace has no form to be stored in, and is dropped");
                     }
                 }
@@ -200,7 +206,9 @@ impl Writer {
                 }
                 Err((Trouble::Refused(why), Some(index))) => {
                     // The others of the batch are written without it.
-                    self.batch.remove(index);
+                    if let What::Trace(row) = self.batch.remove(index).what {
+                        self.shared.note_dropped(row.id);
+                    }
                     self.shared.refused.fetch_add(1, Ordering::Relaxed);
                     tracing::warn!(error = why, "a trace is refused by the trace store, and dropped");
                 }
@@ -401,48 +409,21 @@ impl Writer {
         }
     }
 
-    /// Makes interrupted traces of executions whose process has died; at the end also of those of this process.
     fn recover(&mut self, is_over: bool) -> rusqlite::Result<u64> {
         let own = self.owner.as_ref().map(|owner| owner.id);
-        let Some(db) = &mut self.db else { return Ok(0) };
-        let mut owners: Vec<i64> = db
-            .connection
-            .prepare_cached("SELECT DISTINCT owner FROM running")?
-            .query_map([], |row| row.get(0))?
-            .collect::<rusqlite::Result<_>>()?;
-        owners.extend(self.place.owners());
-        owners.sort_unstable();
-        owners.dedup();
-        let mut found = 0;
-        for id in owners {
-            let dead = match Some(id) == own {
-                true if is_over => None,
-                true => continue,
-                false => match Dead::find(&self.place, id) {
-                    Some(dead) => Some(dead),
-                    None => continue,
-                },
-            };
-            let transaction = db.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let heads: Vec<String> = transaction
-                .prepare_cached("SELECT head FROM running WHERE owner = ?1")?
-                .query_map([id], |row| row.get(0))?
-                .collect::<rusqlite::Result<_>>()?;
-            let mut known = Default::default();
-            for head in &heads {
-                let Ok(head) = serde_json::from_str::<TraceHead>(head) else { continue };
-                if let Ok(Some(row)) = Row::new(head.interrupted(), &mut self.encoder) {
-                    row.insert(&transaction, &mut known, now_millis())?;
-                    found += 1;
-                }
-            }
-            transaction.execute("DELETE FROM running WHERE owner = ?1", [id])?;
-            transaction.commit()?;
-            if let Some(dead) = dead {
-                dead.forget();
-            }
+        match &mut self.db {
+            Some(db) => unfinished::recover(&mut db.connection, &self.place, &mut self.encoder, own, is_over),
+            None => Ok(0),
         }
-        Ok(found)
+    }
+
+    fn settle_dropped(&mut self) {
+        let dropped = self.shared.take_dropped();
+        let (Some(db), false) = (&mut self.db, dropped.is_empty()) else { return };
+        if unfinished::settle(&mut db.connection, &mut self.encoder, &dropped).is_err() {
+            // The next time; until then they are shown as running.
+            dropped.into_iter().for_each(|id| self.shared.note_dropped(id));
+        }
     }
 
     fn close(mut self) {

@@ -24,7 +24,7 @@ async fn a_trace_comes_back_as_it_was_and_its_code_is_kept_once() {
     let store = open(&folder);
     for trace in &traces {
         let found = store.by_id(trace.trace_id).await.unwrap().unwrap();
-        assert_eq!(value(found.get()), value(trace));
+        assert_eq!(value(found.trace()), value(trace));
     }
     assert!(store.by_id(ExecutionId::mint()).await.unwrap().is_none());
     let programs = || {
@@ -51,7 +51,7 @@ async fn the_same_trace_twice_is_one_and_another_of_its_id_is_told() {
     put(&store, std::slice::from_ref(&first)).await;
     assert_eq!(commit(&store, &first).await, Some(Commit::Duplicate));
     assert_eq!(commit(&store, &other).await, Some(Commit::Conflict));
-    assert_eq!(value(store.by_id(first.trace_id).await.unwrap().unwrap().get()), value(&first));
+    assert_eq!(value(store.by_id(first.trace_id).await.unwrap().unwrap().trace()), value(&first));
     let Counts { stored, duplicates, conflicts, .. } = store.health().counts;
     assert_eq!((stored, duplicates, conflicts), (1, 1, 1));
 }
@@ -161,7 +161,7 @@ async fn numbers_are_right() {
     let mut traces: Vec<_> = (0..100).map(trace).collect();
     for (number, trace) in traces.iter_mut().enumerate() {
         trace.task_results[0].duration_ms = (number + 1) as f64;
-        trace.success = number % 10 != 0;
+        trace.success = !number.is_multiple_of(10);
     }
     // One whose result was cut before it was stored.
     traces[0]
@@ -249,7 +249,7 @@ async fn the_outbox_knows_what_a_hub_has() {
     put(&store, &traces).await;
     let unsent = async || {
         let outgoing = store.unsent(3).await.unwrap();
-        outgoing.iter().map(|out| (out.trace.get().timestamp.0 - BEGAN, out.attempts)).collect::<Vec<_>>()
+        outgoing.iter().map(|out| (out.trace.trace().timestamp.0 - BEGAN, out.attempts)).collect::<Vec<_>>()
     };
     let id = |began: usize| traces[4 - began].trace_id;
     assert_eq!(unsent().await, [(0, 0), (1, 0), (2, 0)]);
@@ -277,7 +277,7 @@ async fn traces_are_drawn_by_their_priority() {
     let mut drawn = [0; 3];
     for seed in 0..600 {
         let sample = store.sample(1, 1.0, seed).await.unwrap();
-        let at = traces.iter().position(|trace| trace.trace_id == sample[0].trace.get().trace_id).unwrap();
+        let at = traces.iter().position(|trace| trace.trace_id == sample[0].trace.trace().trace_id).unwrap();
         drawn[at] += 1;
         let expected = [0.1, 0.9, 0.5][at];
         assert!((sample[0].priority - expected).abs() < 1e-9 && (sample[0].probability - expected / 1.5).abs() < 1e-9);
@@ -286,7 +286,7 @@ async fn traces_are_drawn_by_their_priority() {
     assert!((15..80).contains(&drawn[0]) && (300..420).contains(&drawn[1]), "{drawn:?}");
     let ids = async |seed| {
         let sample = store.sample(2, 0.6, seed).await.unwrap();
-        sample.iter().map(|sampled| sampled.trace.get().trace_id).collect::<Vec<_>>()
+        sample.iter().map(|sampled| sampled.trace.trace().trace_id).collect::<Vec<_>>()
     };
     let two = ids(7).await;
     assert_eq!(two, ids(7).await);
@@ -312,7 +312,7 @@ async fn hostile_traces_are_stored_or_counted_and_break_nothing() {
     put(&store, &traces).await;
     for trace in &traces {
         let found = store.by_id(trace.trace_id).await.unwrap().unwrap();
-        assert_eq!(serde_json::to_string(found.get()).unwrap(), serde_json::to_string(trace).unwrap());
+        assert_eq!(serde_json::to_string(found.trace()).unwrap(), serde_json::to_string(trace).unwrap());
     }
     let mut huge = trace(9);
     huge.result = raw(json!("z".repeat(20_000_000)).to_string());

@@ -10,6 +10,7 @@ use std::{
 
 use pml_wire::trace::Trace;
 use rusqlite::Connection;
+use serde_json::{json, value::RawValue};
 
 use super::{
     super::{Options, *},
@@ -64,8 +65,23 @@ async fn an_execution_that_has_not_ended_is_running_or_interrupted() {
     assert!(two.running().await.unwrap().is_empty());
     // If its end becomes known after all, that counts.
     put(&two, std::slice::from_ref(&lost)).await;
-    assert_eq!(value(two.by_id(lost.trace_id).await.unwrap().unwrap().get()), value(&lost));
+    assert_eq!(value(two.by_id(lost.trace_id).await.unwrap().unwrap().trace()), value(&lost));
     assert_eq!(ids(&two, Filter::default()).await.len(), 2);
+}
+
+#[tokio::test]
+async fn an_execution_whose_trace_is_dropped_does_not_run_for_ever() {
+    let folder = folder();
+    let store = open(&folder);
+    let mut huge = trace(0);
+    assert_eq!(store.begin(head(&huge)).outcome().await, Some(Commit::Stored));
+    huge.result = Some(RawValue::from_string(json!("z".repeat(20_000_000)).to_string()).unwrap());
+    assert_eq!(commit(&store, &huge).await, None);
+    put(&store, &[trace(1)]).await;
+    store.opened().await;
+    assert!(store.running().await.unwrap().is_empty());
+    let found = store.by_id(huge.trace_id).await.unwrap().unwrap().into_inner();
+    assert!(found.metadata.interrupted && found.error_message.unwrap().contains("could not be stored"));
 }
 
 /// This test program again, in the role of one of the children here.
@@ -162,7 +178,7 @@ async fn what_is_committed_survives_kill_9() {
         let found = store.by_id(*id).await.unwrap().unwrap_or_else(|| panic!("{id} is missing"));
         // The last word may not have been heard; what was heard must be so.
         if ended.contains(id) {
-            assert!(!found.get().metadata.interrupted, "{id} had ended");
+            assert!(!found.trace().metadata.interrupted, "{id} had ended");
         }
     }
     let interrupted = store.stats(Filter::default()).await.unwrap().interrupted;
