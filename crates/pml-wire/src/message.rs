@@ -80,13 +80,16 @@ pub struct CallError {
     /// What else the tool said, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<serde_json::Value>,
+    /// The code of the JSON-RPC error that the server answered with, if it was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rpc_code: Option<i64>,
 }
 
 impl CallError {
     pub fn new(code: ErrorCode, message: impl Into<String>) -> CallError {
         let outcome = code.delivery();
         let retryable = code.is_retryable() && outcome != Delivery::Unknown;
-        CallError { code, message: message.into(), retryable, outcome, data: None }
+        CallError { code, message: message.into(), retryable, outcome, data: None, rpc_code: None }
     }
 }
 

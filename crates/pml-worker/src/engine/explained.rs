@@ -19,7 +19,10 @@ pub(super) struct Explained(RefCell<HashMap<String, Option<String>>>);
 
 /// Gives an error of the engine a message that says what failed. Leaves all others as they are.
 pub(super) fn explain<'js>(error: &Value<'js>, state: &State<'js>, helpers: &Helpers<'js>) {
-    let Some(object) = error.as_object().filter(|object| object.is_error()) else { return };
+    let Some(object) = error.as_object() else { return };
+    if !object.is_error() {
+        return show_stack(object, state, helpers);
+    }
     let Some(message) = own_text(object, "message").filter(|message| is_explained(message)) else { return };
     let Some(explanation) = explanation(object, &message, state, helpers) else { return };
     let Ok(text) = rquickjs::String::from_str(object.ctx().clone(), &explanation) else {
@@ -51,6 +54,24 @@ fn explanation<'js>(error: &Object<'js>, message: &str, state: &State<'js>, help
         known.insert(key.clone(), text);
     }
     known.get(&key).cloned().flatten()
+}
+
+/// The exceptions of the web's interfaces have the engine's stack as a property: gives it the form of other errors' stacks.
+fn show_stack<'js>(object: &Object<'js>, state: &State<'js>, helpers: &Helpers<'js>) {
+    if object.is_proxy() || !helpers.is_dom_exception.call((object.clone(),)).unwrap_or(false) {
+        return;
+    }
+    let Some(stack) = own_text(object, "stack").filter(|stack| stack.trim_start().starts_with("at ")) else { return };
+    let Some(source) = state.source.borrow().clone() else { return };
+    let (Ok(name), Ok(message)) = (object.get::<_, String>("name"), object.get::<_, String>("message")) else {
+        object.ctx().catch();
+        return;
+    };
+    let places = source.remap_stack(&stack).0.unwrap_or_default();
+    let places: String = places.lines().map(|line| format!("\n    {line}")).collect();
+    if object.prop("stack", Property::from(format!("{name}: {message}{places}")).writable().configurable()).is_err() {
+        object.ctx().catch();
+    }
 }
 
 fn own_text<'js>(object: &Object<'js>, name: &str) -> Option<String> {

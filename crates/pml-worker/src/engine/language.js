@@ -4,7 +4,7 @@
 export default function language(native, prelude) {
   "use strict";
 
-  const { DOMException, Error, Function, Object, Reflect, String } = globalThis;
+  const { DOMException, Error, Function, Object, Promise, Reflect, String } = globalThis;
   const { apply, defineProperty, getOwnPropertyDescriptor } = Reflect;
   const uncurry = (method) => (self, ...args) => apply(method, self, args);
   const hide = (target, name, value) =>
@@ -42,6 +42,22 @@ export default function language(native, prelude) {
       hide(target, "stack", typeof frames === "string" && !isPrepared() ? shown(target, frames) : frames);
     },
   }.captureStackTrace);
+
+  // ── Promises ───────────────────────────────────────────────────────────────────────────────
+
+  // Reasons that a program reads in results, where no `catch` is.
+  const { allSettled } = Promise;
+  const then = uncurry(Promise.prototype.then);
+  const explainAll = (outcomes) => {
+    for (let i = 0; i < outcomes.length; i++) if (outcomes[i].status === "rejected") native.explain(outcomes[i].reason);
+    return outcomes;
+  };
+  hide(Promise, "allSettled", {
+    allSettled(values) {
+      const settled = apply(allSettled, this, [values]);
+      return this === Promise ? then(settled, explainAll) : settled;
+    },
+  }.allSettled);
 
   // ── Functions ──────────────────────────────────────────────────────────────────────────────
 

@@ -1,14 +1,27 @@
-//! What `language.js` builds on: stacks and the text of functions, in terms of what the agent wrote.
+//! What `language.js` builds on: stacks, messages of errors and the text of functions, in terms of what the agent wrote.
 
 use std::rc::Rc;
 
 use rquickjs::{Ctx, Function, Object, Result, Value};
 
-use super::{State, raw};
+use super::{
+    State, explained,
+    natives::{Late, given},
+    raw,
+};
 use crate::transpile::import_refusal;
 
 /// Adds the functions to `native`.
-pub(super) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>) -> Result<()> {
+pub(super) fn install<'js>(
+    ctx: &Ctx<'js>,
+    native: &Object<'js>,
+    state: &Rc<State<'js>>,
+    late: &Late<'js>,
+) -> Result<()> {
+    let (shared, prelude) = (Rc::clone(state), Rc::clone(late));
+    let explain = move |error: Value<'js>| explained::explain(&error, &shared, &given(&prelude).helpers);
+    native.set("explain", Function::new(ctx.clone(), explain)?)?;
+
     let shared = Rc::clone(state);
     let remap = move |frames: Value<'js>| {
         let (frames, _) = raw::text(&frames).unwrap_or_default();

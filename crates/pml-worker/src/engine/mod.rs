@@ -148,6 +148,8 @@ struct Prelude<'js> {
     imports: Object<'js>,
     /// What branch probes call.
     probe: Function<'js>,
+    /// Gives the names of all tools by server, which the host is asked for once.
+    names: Function<'js>,
     make_tool_error: Function<'js>,
     make_success: Function<'js>,
     make_failure: Function<'js>,
@@ -485,7 +487,7 @@ impl<'js> Session<'js> {
             last_words::fail("the host answered a call that was not made");
         };
         let is_json_text = frame.kind == Kind::RpcJsonText;
-        let looks_like_json = results::is_json_text(&frame.body);
+        let text = results::text_of(&frame.body);
         let value = match frame.kind {
             Kind::RpcResult if call.form == Form::Text => handles::text(&self.ctx, parse(&frame)),
             Kind::RpcResult => exact::parse(&self.ctx, &self.state, &self.prelude, frame.body, &call.target),
@@ -503,7 +505,7 @@ impl<'js> Session<'js> {
             CallError::new(ErrorCode::MemoryLimit, message)
         });
         if let Ok(value) = &outcome {
-            self.state.results.note(&call.target, call.stack.as_ref(), value, looks_like_json);
+            self.state.results.note(&call.target, call.stack.as_ref(), value, text);
         }
         self.settle(&call, outcome);
     }

@@ -13,7 +13,10 @@ use pml_wire::{
     id::{MAX_NAME_BYTES, RESERVED_NAMES},
     message::{CallError, Decision, Log, LogLevel, Progress, log_cost},
 };
-use rquickjs::{Array, Ctx, Function, JsLifetime, Module, Object, Result, Runtime, Value, function::Opt};
+use rquickjs::{
+    Array, Ctx, Function, JsLifetime, Module, Object, Result, Runtime, Value,
+    function::{Args, Opt},
+};
 
 use super::{
     Form, PendingCall, Prelude, State, explained, handles, hashing,
@@ -74,7 +77,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     questions::install(ctx, &native, state, &late)?;
     web::install(ctx, &native, state)?;
     native.set("reserved", RESERVED_NAMES.to_vec())?;
-    language::install(ctx, &native, state)?;
+    language::install(ctx, &native, state, &late)?;
     hashing::install(ctx, &native)?;
 
     let object: Object<'js> = script(ctx, PRELUDE)?.call((native.clone(),))?;
@@ -104,6 +107,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     let prelude = Prelude {
         imports: object.get("imports")?,
         probe: probe(ctx, state, &late)?,
+        names: object.get("names")?,
         make_tool_error: object.get("makeToolError")?,
         make_success: object.get("makeSuccess")?,
         make_failure: object.get("makeFailure")?,
@@ -146,7 +150,8 @@ fn bridge<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>, lat
 
     let shared = Rc::clone(state);
     let names = move |ctx: Ctx<'js>| -> Result<Value<'js>> {
-        if shared.deadline.is_over() {
+        // The report may ask, too.
+        if shared.deadline.passed().is_some() {
             return ctx.json_parse("{}");
         }
         let mut channel = shared.channel.borrow_mut();
@@ -308,17 +313,20 @@ fn settlement<'js>(
         None => Value::new_undefined(ctx.clone()),
     };
     let (code, tool, outcome) = (error.code.as_str(), call.target.as_str(), error.outcome.as_str());
+    let CallError { message, retryable, rpc_code, .. } = error;
     Ok(match &call.stack {
-        None => Ok(prelude.make_failure.call((code, error.message, tool, error.retryable, outcome, data))?),
-        Some(stack) => Err(prelude.make_tool_error.call((
-            code,
-            error.message,
-            tool,
-            error.retryable,
-            outcome,
-            data,
-            stack.clone(),
-        ))?),
+        None => Ok(prelude.make_failure.call((code, message, tool, retryable, outcome, data, rpc_code))?),
+        Some(stack) => {
+            // More than fit a tuple.
+            let mut args = Args::new(ctx.clone(), 8);
+            args.push_args([code, &message, tool])?;
+            args.push_arg(retryable)?;
+            args.push_arg(outcome)?;
+            args.push_arg(data)?;
+            args.push_arg(rpc_code)?;
+            args.push_arg(stack.clone())?;
+            Err(prelude.make_tool_error.call_arg(args)?)
+        }
     })
 }
 

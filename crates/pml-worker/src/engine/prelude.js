@@ -78,6 +78,7 @@ export default function prelude(native) {
       put(this, "retryable", details.retryable === true);
       if (details.outcome !== undefined) put(this, "outcome", details.outcome);
       if (details.data !== undefined) put(this, "data", details.data);
+      if (details.rpcCode !== undefined) put(this, "rpcCode", details.rpcCode);
     }
   }
   hide(ToolError.prototype, "name", "ToolError");
@@ -88,15 +89,16 @@ export default function prelude(native) {
   // The errors that the host really sent, with what it said. A program can make or change a
   // ToolError, but not this record, so reports tell the truth.
   const genuine = new WeakMap();
-  const makeToolError = (code, message, tool, retryable, outcome, data, stack) => {
-    const error = new ToolError(message, { code, tool, retryable, outcome, data });
+  const makeToolError = (code, message, tool, retryable, outcome, data, rpcCode, stack) => {
+    const error = new ToolError(message, { code, tool, retryable, outcome, data, rpcCode });
     weakSet(genuine, error, freeze({ __proto__: null, code, tool, stack }));
     return error;
   };
   const makeSuccess = (result) => ({ success: true, result });
-  const makeFailure = (code, message, tool, retryable, outcome, data) => {
+  const makeFailure = (code, message, tool, retryable, outcome, data, rpcCode) => {
     const error = { code, message, tool, retryable, outcome };
     if (data !== undefined) error.data = data;
+    if (rpcCode !== undefined) error.rpcCode = rpcCode;
     return { success: false, error };
   };
 
@@ -773,6 +775,7 @@ export default function prelude(native) {
 
   return {
     imports,
+    names,
     makeToolError,
     makeSuccess,
     makeFailure,

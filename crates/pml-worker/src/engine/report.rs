@@ -11,7 +11,7 @@ use rquickjs::{Object, Value};
 use super::{Session, deadline::Limit, inspect, raw, to_json::Failure};
 use crate::{
     last_words, memory,
-    transpile::{Blame, MODULE_EXPORTS, Source, function_of, is_explained, undefined_name},
+    transpile::{Blame, MODULE_EXPORTS, Source, function_of, is_assigned, is_explained, undefined_name},
 };
 
 /// Longest message that is passed on.
@@ -109,8 +109,29 @@ impl<'a, 'js> Reporter<'a, 'js> {
         // A program that has no variable `result` seldom means the function of that name.
         let name = message.strip_suffix(" is not defined")?.trim_matches('\'');
         let name = Some(name).filter(|name| *name != "result")?;
-        let near = undefined_name(self.source, name)?;
+        if is_assigned(self.source, name) {
+            return Some(format!("declare it first: `let {name}`"));
+        }
+        let near = undefined_name(self.source, name).or_else(|| self.tool_called(name))?;
         Some(format!("did you mean `{near}`?"))
+    }
+
+    /// A server or a tool of that name.
+    fn tool_called(&self, name: &str) -> Option<String> {
+        let Ok(servers) = self.session.prelude.names.call::<_, Object<'js>>(()) else {
+            self.session.ctx.catch();
+            return None;
+        };
+        let has_tool = |tools: &Value<'js>| {
+            let tools = tools.as_array();
+            tools.is_some_and(|tools| tools.iter::<String>().flatten().any(|tool| tool == name))
+        };
+        let servers: Vec<(String, Value<'js>)> = servers.props().flatten().collect();
+        if servers.iter().any(|(server, _)| server == name) {
+            return Some(format!("mcp.{name}"));
+        }
+        let (server, _) = servers.iter().find(|(_, tools)| has_tool(tools))?;
+        Some(format!("mcp.{server}.{name}"))
     }
 
     /// The engine refused what the compiler accepted: a bad regular expression, or more brackets than it can count.
@@ -279,7 +300,8 @@ impl<'a, 'js> Reporter<'a, 'js> {
         let object = exception.as_object().filter(|object| self.is_error(object))?;
         let name = rquickjs::String::from_str(self.session.ctx.clone(), "stack").ok()?;
         let stack = raw::own_data(object, name.as_value()).filter(Value::is_string)?;
-        raw::text(&stack).map(|(stack, _)| stack)
+        // One that was caught has the program's own lines by now.
+        raw::text(&stack).map(|(stack, _)| stack).filter(|stack| stack.trim_start().starts_with("at "))
     }
 
     /// What the host said, if this is an error that it sent.

@@ -5,7 +5,7 @@ use std::{cell::RefCell, collections::VecDeque};
 use rquickjs::{Atom, Object, Value, object::Filter};
 
 use super::raw;
-use crate::transpile::{Given, Shape, innermost};
+use crate::transpile::{Given, Shape, Text, innermost};
 
 /// Results that are remembered.
 const MAX_RESULTS: usize = 100;
@@ -20,12 +20,12 @@ const MAX_LOOK_BYTES: usize = 64 * 1024;
 pub(super) struct Results(RefCell<VecDeque<Given>>);
 
 impl Results {
-    /// Remembers a result of a call that was made where `stack` says; `is_json` if it is a text that looks like JSON. Nothing of
+    /// Remembers a result of a call that was made where `stack` says; `text` is what is in it if it is a text. Nothing of
     /// the program runs for it.
-    pub(super) fn note(&self, tool: &str, stack: Option<&Value<'_>>, value: &Value<'_>, is_json: bool) {
+    pub(super) fn note(&self, tool: &str, stack: Option<&Value<'_>>, value: &Value<'_>, text: Text) {
         let stack = stack.filter(|stack| stack.is_string()).and_then(raw::text);
         let place = stack.and_then(|(stack, _)| innermost(&stack));
-        let shape = if value.is_string() { Shape::Text { is_json } } else { shape(value, 0) };
+        let shape = if value.is_string() { Shape::Text(text) } else { shape(value, 0) };
         let mut results = self.0.borrow_mut();
         if let Some(given) = results.iter_mut().find(|given| given.tool == tool && given.place == place) {
             given.shape = given.shape.take().and_then(|before| before.common(shape));
@@ -42,20 +42,27 @@ impl Results {
     }
 }
 
-/// Is this the JSON of a text that is JSON itself: what a tool with an output schema returned, or a call with `raw`? Other such
-/// texts are values. Longer texts are not looked at.
-pub(super) fn is_json_text(json: &[u8]) -> bool {
-    let begins = |text: &[u8]| matches!(text.trim_ascii_start().first(), Some(b'{' | b'['));
-    if json.len() > MAX_LOOK_BYTES || !json.trim_ascii_start().strip_prefix(b"\"").is_some_and(begins) {
-        return false;
+/// What is in the text that this is the JSON of, if it is one. Texts that are JSON are what a tool with an output schema
+/// returned, or a call with `raw`; others of the kind are values. Longer texts are not looked at.
+pub(super) fn text_of(json: &[u8]) -> Text {
+    if json.len() > MAX_LOOK_BYTES || json.trim_ascii_start().first() != Some(&b'"') {
+        return Text::Plain;
     }
     let text = serde_json::from_slice::<String>(json).unwrap_or_default();
-    serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok()
+    let is_json = |text: &str| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+    let Some((start, bracket)) = text.char_indices().find(|(_, it)| matches!(it, '{' | '[')) else {
+        return Text::Plain;
+    };
+    match text[..start].trim().is_empty() {
+        _ if !is_json(&text[start..]) => Text::Plain,
+        true => Text::Json,
+        false => Text::Prefixed(bracket),
+    }
 }
 
 fn shape<'js>(value: &Value<'js>, depth: usize) -> Shape {
     if value.is_string() {
-        return Shape::Text { is_json: false };
+        return Shape::Text(Text::Plain);
     }
     if value.is_number() || value.is_big_int() {
         return Shape::Number;

@@ -44,7 +44,7 @@ use pml_wire::{
 };
 
 pub(crate) use self::{
-    blame::{Blame, Given, Shape, is_explained, undefined_name},
+    blame::{Blame, Given, Shape, Text, is_assigned, is_explained, undefined_name},
     probe::Branch,
     source::{Source, function_of, innermost, nearest},
     wrap::import_refusal,

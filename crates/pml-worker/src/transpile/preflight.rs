@@ -33,7 +33,7 @@ pub(super) fn find<'a>(program: &oxc::ast::ast::Program<'a>, scoping: &Scoping, 
     let uses = globals.get("mcp");
     let is_replaced = uses.into_iter().flatten().any(|id| scoping.get_reference(*id).is_write());
     let call_tool = imported_call_tool(program);
-    if is_replaced || (uses.is_none() && call_tool.is_none()) {
+    if is_replaced || (uses.is_none() && call_tool.is_none() && !globals.contains_key("pml")) {
         return Vec::new();
     }
     let mut finder = Finder {
@@ -51,15 +51,33 @@ pub(super) fn find<'a>(program: &oxc::ast::ast::Program<'a>, scoping: &Scoping, 
     finder.calls
 }
 
-/// What `callTool` of the module "pml" is called in the program.
+/// What `callTool` of the module "pml" is called in the program: an import, or taken out of the global `pml`.
 fn imported_call_tool(program: &oxc::ast::ast::Program<'_>) -> Option<SymbolId> {
     let imports = program.body.iter().filter_map(|statement| match statement {
         Statement::ImportDeclaration(import) if import.source.value == "pml" => import.specifiers.as_ref(),
         _ => None,
     });
-    imports.flatten().find_map(|specifier| match specifier {
+    let imported = imports.flatten().find_map(|specifier| match specifier {
         ImportDeclarationSpecifier::ImportSpecifier(it) if it.imported.name() == "callTool" => it.local.symbol_id.get(),
         _ => None,
+    });
+    let declarators = || {
+        let declarations = program.body.iter().filter_map(|statement| match statement {
+            Statement::VariableDeclaration(it) if it.kind.is_const() => Some(&it.declarations),
+            _ => None,
+        });
+        declarations.flatten()
+    };
+    imported.or_else(|| {
+        let taken = declarators().filter(|it| it.init.as_ref().is_some_and(|init| init.is_specific_id("pml")));
+        let mut patterns = taken.filter_map(|it| match &it.id {
+            BindingPattern::ObjectPattern(pattern) => Some(&pattern.properties),
+            _ => None,
+        });
+        patterns.find_map(|properties| {
+            let property = properties.iter().find(|it| it.key.is_specific_static_name("callTool"))?;
+            property.value.get_binding_identifier()?.symbol_id.get()
+        })
     })
 }
 
@@ -116,7 +134,9 @@ impl<'a> Finder<'_> {
         if self.calls.len() == MAX_PREFLIGHT_CALLS {
             return;
         }
-        let is_call_tool = self.call_tool.is_some() && self.symbol(&call.callee) == self.call_tool;
+        let is_method =
+            member(&call.callee).is_some_and(|(pml, name)| name == "callTool" && self.is_global(pml, "pml"));
+        let is_call_tool = is_method || self.call_tool.is_some() && self.symbol(&call.callee) == self.call_tool;
         let (target, arguments) = match is_call_tool {
             true => (call.arguments.first().and_then(text), call.arguments.get(1)),
             false => (self.tool(&call.callee), call.arguments.first()),
@@ -138,9 +158,12 @@ impl<'a> Finder<'_> {
         });
     }
 
-    /// The target of `mcp.server.tool`.
+    /// The target of `mcp.server.tool`; of `mcp.tool`, which is none, the name.
     fn tool(&self, callee: &Expression<'a>) -> Option<String> {
         let (server_object, tool) = member(callee)?;
+        if self.is_global(server_object, "mcp") {
+            return (!RESERVED_NAMES.contains(&tool)).then(|| tool.to_owned());
+        }
         let (mcp, server) = member(server_object)?;
         let is_tool = self.is_global(mcp, "mcp") && ![server, tool].iter().any(|name| RESERVED_NAMES.contains(name));
         is_tool.then(|| format!("{server}:{tool}"))

@@ -4,8 +4,9 @@
 //! `if ($on) $probe(0, k)`. `$on` is a variable of the program's function that is set to false when enough was
 //! recorded, so that a loop pays for the reading of one variable. A condition that is long, or has functions or
 //! conditions in it, is not written twice. `throw x` becomes `throw $probe(0, x)`, since a thrown value that is no `Error`
-//! does not know where it came from. `catch (e) {` is followed by `$probe(0, e)`, so that a bare `not a function` can be
-//! explained before the program reads it. A probe returns its second argument, so the program cannot
+//! does not know where it came from; so does what `Promise.reject` and the second parameter of an executor are called with.
+//! `catch (e) {` is followed by `$probe(0, e)`, so that a bare `not a function` can be
+//! explained before the program reads it; handlers that are written out in `.catch(…)` and `.then(…, …)` begin so, too. A probe returns its second argument, so the program cannot
 //! tell the difference. In front of each loop and each destructuring stands a bare `NaN;`:
 //! when one is interrupted or fails, the engine places that at whatever it did just before, and only
 //! some operations, such as reading a global, carry a place. What a probe reports is what the program says of itself: good for
@@ -49,7 +50,8 @@ pub(super) fn insert<'a>(
     on: &'a str,
 ) -> Vec<Branch> {
     let builder = AstBuilder::new(allocator);
-    let mut inserter = Inserter { builder, allocator, text, name, on, is_guarded: false, branches: Vec::new() };
+    let mut inserter =
+        Inserter { builder, allocator, text, name, on, is_guarded: false, rejecting: Vec::new(), branches: Vec::new() };
     inserter.visit_program(program);
     if inserter.is_guarded {
         let declaration = inserter.switchboard();
@@ -78,6 +80,8 @@ struct Inserter<'a> {
     on: &'a str,
     /// Does any probe ask whether it is on?
     is_guarded: bool,
+    /// Functions around that reject a promise.
+    rejecting: Vec<&'a str>,
     branches: Vec<Branch>,
 }
 
@@ -131,6 +135,37 @@ impl<'a> Inserter<'a> {
         let plain = test.take_in(&self.allocator);
         let on = self.on();
         *test = Expression::new_conditional_expression(SPAN, on, probed, plain, &self.builder);
+    }
+
+    /// Has the first parameter of a function, which gets an error, told before the rest of the function runs.
+    fn tell_handler(&mut self, handler: &mut Expression<'a>) {
+        let parameters = match handler {
+            Expression::ArrowFunctionExpression(it) => &it.params,
+            Expression::FunctionExpression(it) => &it.params,
+            _ => return,
+        };
+        let Some(name) = parameters.items.first().and_then(|it| it.pattern.get_identifier_name()) else { return };
+        let branch = self.add(Branch::Caught);
+        let told = self.call(branch, Expression::new_identifier(SPAN, name, &self.builder));
+        let statement = |told| Statement::new_expression_statement(SPAN, told, &self.builder);
+        match handler {
+            Expression::FunctionExpression(it) => {
+                if let Some(body) = &mut it.body {
+                    body.statements.insert(0, statement(told));
+                }
+            }
+            Expression::ArrowFunctionExpression(it) => match &mut it.body {
+                ArrowFunctionBody::FunctionBody(body) => body.statements.insert(0, statement(told)),
+                body => {
+                    if let Some(value) = body.as_expression_mut() {
+                        let both = [told, value.take_in(&self.allocator)];
+                        let both = ArenaVec::from_array_in(both, &self.allocator);
+                        *value = Expression::new_sequence_expression(SPAN, both, &self.builder);
+                    }
+                }
+            },
+            _ => {}
+        }
     }
 
     fn on(&mut self) -> Expression<'a> {
@@ -207,6 +242,47 @@ impl<'a> VisitMut<'a> for Inserter<'a> {
             self.wrap(&mut it.argument, Branch::Throw(span.start));
         }
         walk_mut::walk_throw_statement(self, it);
+    }
+
+    fn visit_call_expression(&mut self, it: &mut CallExpression<'a>) {
+        let method = it.callee.as_member_expression().and_then(|member| member.static_property_name());
+        let is_rejection = match it.callee.get_inner_expression() {
+            Expression::Identifier(name) => self.rejecting.contains(&name.name.as_str()),
+            callee => callee.is_specific_member_access("Promise", "reject"),
+        };
+        let handler = match method {
+            Some("catch") => Some(0),
+            Some("then") => Some(1),
+            _ => None,
+        };
+        walk_mut::walk_call_expression(self, it);
+        if let Some(reason) = it.arguments.first_mut().filter(|_| is_rejection).and_then(Argument::as_expression_mut)
+            && !reason.span().is_empty()
+        {
+            let place = reason.span().start;
+            self.wrap(reason, Branch::Throw(place));
+        }
+        if let Some(handler) =
+            handler.and_then(|index| it.arguments.get_mut(index)).and_then(Argument::as_expression_mut)
+        {
+            self.tell_handler(handler);
+        }
+    }
+
+    /// `new Promise((resolve, reject) => …)`: within it, `reject` is a way to throw.
+    fn visit_new_expression(&mut self, it: &mut NewExpression<'a>) {
+        let parameters = match it.arguments.first().and_then(Argument::as_expression) {
+            Some(Expression::ArrowFunctionExpression(executor)) => Some(&executor.params),
+            Some(Expression::FunctionExpression(executor)) => Some(&executor.params),
+            _ => None,
+        };
+        let reject = parameters.filter(|_| it.callee.is_specific_id("Promise")).and_then(|it| it.items.get(1));
+        let reject = reject.and_then(|it| it.pattern.get_identifier_name()).map(|name| name.as_str());
+        self.rejecting.extend(reject);
+        walk_mut::walk_new_expression(self, it);
+        if reject.is_some() {
+            self.rejecting.pop();
+        }
     }
 
     fn visit_catch_clause(&mut self, it: &mut CatchClause<'a>) {

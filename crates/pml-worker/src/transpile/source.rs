@@ -125,7 +125,8 @@ impl Source {
         let first = stack.lines().next()?.trim();
         let native = first.strip_prefix("at ").and_then(|first| first.strip_suffix(" (native)"));
         let place = match native {
-            Some(_) => stack.lines().nth(1)?,
+            // Ours may stand between the engine's function and the program.
+            Some(_) => stack.lines().skip(1).find(|line| StackFrame::parse(line).is_some())?,
             None => first,
         };
         let frame = StackFrame::parse(place)?;

@@ -21,6 +21,7 @@ use super::{
     offers::Lists,
     policy::{OnChange, Policy},
     record::{Record, Sinks},
+    search::meant,
     sharing::{Key, Sharing},
 };
 use crate::{
@@ -316,6 +317,11 @@ impl CallHandler for Broker {
             Ask::Search(search) => Box::pin(self.recorded_search((context, id), search)),
             ask => Box::pin(self.answer_about(context, id, ask)),
         }
+    }
+
+    fn meant(&self, target: &str) -> Vec<ToolId> {
+        let (rules, pins) = (self.rules(), &self.pins);
+        meant(&self.snapshot(), target, |tool| rules.policy.allows_as_it_is(&tool.id, pins))
     }
 
     fn canonical(&self, tool: ToolId) -> ToolId {

@@ -37,6 +37,11 @@ pub trait CallHandler: Send + Sync {
         tool
     }
 
+    /// Tools that a target which is no tool id may have been meant for.
+    fn meant(&self, _target: &str) -> Vec<ToolId> {
+        Vec::new()
+    }
+
     /// Checks calls before the program that makes them runs. Warnings, or why it must not run.
     fn preflight(
         &self,

@@ -36,6 +36,6 @@ pub use self::{
     passthrough::Passthrough,
     policy::{OnChange, Policy, matches},
     record::SEARCH,
-    search::{Findings, Question, rounded, whole},
+    search::{Findings, Question, did_you_mean, rounded, whole},
     subject::{Subject, SubjectKind, SubjectRequest},
 };

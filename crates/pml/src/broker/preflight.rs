@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{
     door::{Broker, Rules},
-    search::explain_missing,
+    search::{did_you_mean, explain_missing, meant},
 };
 use crate::{
     catalog::{Pace, Pins, Searchable, Snapshot, Source, TooSlow, Tool, nearest},
@@ -30,6 +30,8 @@ const AT_ONCE_CALLS: usize = 8;
 enum Mistake {
     /// There is no such tool.
     Missing(ToolId),
+    /// No tool can be called so. In words.
+    NoTool(String),
     /// The tool does not take these arguments.
     Arguments(Arc<Tool>, Vec<Wrong>),
     Denied(String),
@@ -49,7 +51,7 @@ impl Mistake {
     /// What is wrong, and if `suggests`, what may have been meant.
     fn tell(&self, suggests: bool, known: &Known) -> String {
         match self {
-            Mistake::Denied(text) => text.clone(),
+            Mistake::Denied(text) | Mistake::NoTool(text) => text.clone(),
             Mistake::Missing(id) if suggests => {
                 explain_missing(&known.snapshot, id, (&known.rules, &known.pins), known.index.as_ref())
             }
@@ -64,7 +66,7 @@ impl Mistake {
     fn tool(&self) -> Option<&Arc<Tool>> {
         match self {
             Mistake::Arguments(tool, _) => Some(tool),
-            Mistake::Missing(_) | Mistake::Denied(_) => None,
+            Mistake::Missing(_) | Mistake::NoTool(_) | Mistake::Denied(_) => None,
         }
     }
 }
@@ -211,7 +213,13 @@ impl Known {
 
     fn mistake(&self, call: &PreflightCall, pace: Pace) -> Result<Option<Mistake>, TooSlow> {
         let Known { snapshot, rules, pins, .. } = self;
-        let Ok(id) = call.target.parse::<ToolId>() else { return Ok(None) };
+        let id = match call.target.parse::<ToolId>() {
+            Ok(id) => id,
+            Err(err) => {
+                let meant = meant(snapshot, &call.target, |tool| rules.policy.allows_as_it_is(&tool.id, pins));
+                return Ok(Some(Mistake::NoTool(format!("{err}{}", did_you_mean(&meant)))));
+            }
+        };
         let Some(tool) = snapshot.tool(&id) else {
             // A server that has never been reached may have any tool.
             let is_known = snapshot.server_name(id.server()).is_none_or(|server| snapshot.listing(server).is_some());

@@ -170,7 +170,7 @@ fn refusal(error: RpcError) -> CallError {
     } else {
         ErrorCode::ToolError
     };
-    CallError { data: error.data, ..CallError::new(code, visible(&error.message)) }
+    CallError { data: error.data, rpc_code: Some(error.code), ..CallError::new(code, visible(&error.message)) }
 }
 
 fn asks_for_input(result: &RawValue) -> bool {

@@ -42,6 +42,8 @@ const MAX_SCHEMA: usize = 64 * 1024;
 const LEARN: Duration = Duration::from_secs(10);
 /// The same if something is known by then.
 const LEARN_MORE: Duration = Duration::from_secs(3);
+/// Most tools that a name is taken for.
+const MAX_MEANT: usize = 3;
 /// How long a suggestion may take.
 const SUGGEST: Duration = Duration::from_millis(500);
 /// What is looked for.
@@ -250,6 +252,31 @@ pub(super) fn explain_missing(
     snapshot.explain_missing(id, is_shown, |server| {
         index.map(|index| index.suggest(snapshot, id.tool(), server, is_shown)).unwrap_or_default()
     })
+}
+
+/// Tools that a name without a colon may have been meant for: `server.tool`, `mcp__server__tool`, or the tool alone.
+pub(super) fn meant(snapshot: &Snapshot, target: &str, is_shown: impl Fn(&Tool) -> bool) -> Vec<ToolId> {
+    let fold = |text: &str| {
+        let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        words.map(str::to_lowercase).collect::<Vec<_>>().join("_")
+    };
+    let wanted = fold(target);
+    let has_ending = |full: &str| wanted.strip_suffix(full).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'));
+    let shown = || snapshot.tools().filter(|tool| is_shown(tool));
+    // Whose server is named too goes first; the longer a name, the more of what was written it explains.
+    let named = shown().filter(|tool| has_ending(&fold(tool.id.as_str()))).max_by_key(|tool| tool.id.as_str().len());
+    match named {
+        Some(tool) => vec![tool.id.clone()],
+        None => shown().filter(|tool| fold(tool.id.tool()) == wanted).take(MAX_MEANT).map(|it| it.id.clone()).collect(),
+    }
+}
+
+/// Names what may have been meant, behind a message.
+pub fn did_you_mean(meant: &[ToolId]) -> String {
+    match meant {
+        [] => String::new(),
+        meant => format!("; did you mean {}?", meant.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ")),
+    }
 }
 
 /// A whole number within bounds. Models write `10.0` as well as `10`.

@@ -18,7 +18,7 @@ use super::{
     vault::{Limits, Told, Vault, Weighed, weigh},
 };
 use crate::{
-    broker::{Answer, CallHandler, HandlerFuture, Notices, SEARCH, ToolCall},
+    broker::{Answer, CallHandler, HandlerFuture, Notices, SEARCH, ToolCall, did_you_mean},
     rate::Bucket,
     room::Room,
     trace::{Context, Recording},
@@ -364,7 +364,7 @@ impl<'a> Calls<'a> {
         let Written { args, texts, is_raw } = written;
         let checked = match refusal {
             Some(refusal) => Err(refusal),
-            None => check(&target, &args).and_then(|tool| Ok((tool, self.vault.arguments(args, texts)?))),
+            None => self.check(&target, &args).and_then(|tool| Ok((tool, self.vault.arguments(args, texts)?))),
         };
         let bytes = checked.as_ref().map_or(0, |(_, args)| args.bytes());
         let work: HandlerFuture<'a, Result<Answer, CallError>> = match checked {
@@ -394,6 +394,20 @@ impl<'a> Calls<'a> {
             };
             Finished::Call { id, target, duration: started.elapsed(), outcome }
         }));
+    }
+
+    /// Checks what needs no catalogue: the name of the tool, and that the arguments are an object.
+    fn check(&self, target: &str, args: &RawValue) -> Result<ToolId, CallError> {
+        let tool: ToolId = target.parse().map_err(|err| {
+            let meant = if self.unknown < SUGGESTIONS { self.handler.meant(target) } else { Vec::new() };
+            CallError::new(ErrorCode::ToolNotFound, format!("{err}{}", did_you_mean(&meant)))
+        })?;
+        if !args.get().starts_with('{') {
+            let start: String = args.get().chars().take(40).collect();
+            let message = format!("the arguments must be one object, such as {{ name: value }}, not {start}");
+            return Err(CallError::new(ErrorCode::InvalidArguments, message));
+        }
+        Ok(tool)
     }
 
     fn start_read(&mut self, id: u32, read: Read, refusal: Option<CallError>) {
@@ -552,17 +566,3 @@ fn to_json(value: &impl serde::Serialize) -> Box<str> {
 }
 
 const BUDGET_HINT: &str = "make one call that returns more, or raise limits.calls";
-
-/// What can be said of a call without knowing any tool.
-fn check(target: &str, args: &RawValue) -> Result<ToolId, CallError> {
-    let tool: ToolId = target.parse().map_err(|err| {
-        let message = format!("{err}");
-        CallError::new(ErrorCode::ToolNotFound, message)
-    })?;
-    if !args.get().starts_with('{') {
-        let start: String = args.get().chars().take(40).collect();
-        let message = format!("the arguments must be one object, such as {{ name: value }}, not {start}");
-        return Err(CallError::new(ErrorCode::InvalidArguments, message));
-    }
-    Ok(tool)
-}

@@ -61,6 +61,10 @@ impl CallHandler for ClientHandler<'_> {
         self.broker.ask(context, id, ask)
     }
 
+    fn meant(&self, target: &str) -> Vec<ToolId> {
+        self.broker.meant(target)
+    }
+
     fn canonical(&self, tool: ToolId) -> ToolId {
         self.broker.canonical(tool)
     }

@@ -1,6 +1,7 @@
 //! Why a server could not do what it was asked, and whether the request may have had an effect all the same.
 
 use pml_wire::{Delivery, ErrorCode, message::CallError};
+use serde_json::Value;
 
 use crate::room::Full;
 
@@ -102,7 +103,14 @@ impl Failure {
             Delivery::NotSent if is_open => noted(message, "the call was not sent"),
             _ => message,
         };
-        CallError { code, message, retryable, outcome, data }
+        // The data of a JSON-RPC error is kept beside its code.
+        let (rpc_code, data) = match data {
+            Some(mut data) if data["rpc_code"].is_i64() => {
+                (data["rpc_code"].as_i64(), data.get_mut("data").map(Value::take))
+            }
+            data => (None, data),
+        };
+        CallError { code, message, retryable, outcome, data, rpc_code }
     }
 }
 

@@ -11,7 +11,7 @@ use oxc::{
 use super::{
     known::{Knowledge, Known},
     operations::{self, Kind, Operation},
-    shape::{Given, Shape},
+    shape::{Given, Shape, Text},
 };
 use crate::transpile::{Probes, Source, nearest, parse, source::Position, translate};
 
@@ -59,6 +59,10 @@ impl Failure<'_> {
                     None => (message.strip_prefix("cannot set property '")?, false),
                 };
                 let (end, value) = property(rest)?;
+                // Not one that was explained already.
+                if !matches!(&rest[value..], "undefined" | "null") {
+                    return None;
+                }
                 match (&rest[value..], &rest[..end], is_read) {
                     (value, name, true) => Failure::Read(value, name),
                     (value, name, false) => Failure::Set(value, name),
@@ -198,6 +202,13 @@ impl<'a> Teller<'_, 'a> {
                 }
                 message
             }
+            Failure::Nothing if operation.is_nested => {
+                let parts = "a part of it that the pattern takes apart too is undefined or null";
+                match self.knowledge.of(subject) {
+                    Some(known) => format!("cannot take {text} apart: {parts}; {text} is {}", self.describe(&known)),
+                    None => format!("cannot take {text} apart: {parts}"),
+                }
+            }
             Failure::Nothing => {
                 hint = self.missing(subject);
                 format!("cannot take {text} apart: {text} is undefined or null{}", self.came_from(subject))
@@ -278,7 +289,16 @@ impl<'a> Teller<'_, 'a> {
     /// Where a value that is not there would have come from: the nearest part of the expression that is known.
     fn came_from(&self, value: &Expression<'a>) -> String {
         let Some(member) = value.get_inner_expression().as_member_expression() else {
-            return String::new();
+            return match self.knowledge.whole_of(value) {
+                Some((whole, part)) if part || matches!(whole.shape, Shape::Null | Shape::Undefined) => {
+                    let taken = if part { "taken out of what is " } else { "" };
+                    format!(
+                        ", {taken}{}",
+                        self.describe(&whole).trim_start_matches("null, ").trim_start_matches("undefined, ")
+                    )
+                }
+                _ => String::new(),
+            };
         };
         match self.knowledge.of(member.object()) {
             Some(known) => format!(", and {} is {}", self.text(member.object()), self.describe(&known)),
@@ -288,7 +308,14 @@ impl<'a> Teller<'_, 'a> {
 
     /// What to read instead of a property that is not there.
     fn missing(&self, value: &Expression<'a>) -> Option<String> {
-        let member = value.get_inner_expression().as_member_expression()?;
+        let Some(member) = value.get_inner_expression().as_member_expression() else {
+            return match self.knowledge.whole_of(value)? {
+                (Known { shape: Shape::Array(..), is_promise: false, .. }, true) => {
+                    Some("it is an array: take the whole of it, without braces".to_owned())
+                }
+                _ => None,
+            };
+        };
         let object = self.knowledge.of(member.object())?;
         self.advice(&object, &self.text(member.object()), member.static_property_name())
     }
@@ -302,11 +329,18 @@ impl<'a> Teller<'_, 'a> {
             ));
         }
         match (&object.shape, property) {
-            (Shape::Text { is_json: true }, _) => Some(format!("parse it first: `JSON.parse({text})`")),
-            (Shape::Text { .. }, Some("map" | "filter" | "forEach" | "find" | "reduce" | "some" | "every")) => {
+            (Shape::Text(Text::Json), _) => Some(format!("parse it first: `JSON.parse({text})`")),
+            (Shape::Text(Text::Prefixed(bracket)), Some(property)) if is_list_method(property) => Some(format!(
+                "the JSON in it begins after some text: `JSON.parse({text}.slice({text}.indexOf(\"{bracket}\"))).{property}`"
+            )),
+            (Shape::Text(_), Some("map" | "filter" | "forEach" | "find" | "reduce" | "some" | "every")) => {
                 Some(format!("take it apart first: `{text}.split(\"\\n\")`"))
             }
             (shape @ Shape::Object(_), Some(property)) => {
+                if shape.keys().any(|key| key == property) {
+                    // It is there, and null or of another type.
+                    return None;
+                }
                 if let Some(near) = nearest(property, shape.keys()) {
                     return Some(format!("did you mean `{text}.{near}`?"));
                 }
@@ -392,4 +426,15 @@ pub(crate) fn undefined_name(source: &Source, name: &str) -> Option<String> {
     let semantic = SemanticBuilder::new().build(&parsed.program).semantic;
     let names = semantic.scoping().symbol_names().filter(|other| !other.starts_with('$') && *other != name);
     nearest(name, names).map(str::to_owned)
+}
+
+/// Does the program assign to a name that it does not declare?
+pub(crate) fn is_assigned(source: &Source, name: &str) -> bool {
+    let allocator = Allocator::default();
+    let Ok(output) = translate(source, Probes::Omit, CodegenOptions::default()) else { return false };
+    let parsed = parse(&allocator, &output.javascript, SourceType::mjs());
+    let semantic = SemanticBuilder::new().build(&parsed.program).semantic;
+    let scoping = semantic.scoping();
+    let uses = scoping.root_unresolved_references().iter().find(|(other, _)| other.as_str() == name);
+    uses.is_some_and(|(_, uses)| uses.iter().any(|id| scoping.get_reference(*id).is_write()))
 }

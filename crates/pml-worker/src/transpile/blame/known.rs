@@ -7,7 +7,7 @@ use oxc::{
     span::{GetSpan, Span},
 };
 
-use super::shape::{Given, Shape};
+use super::shape::{Given, Shape, Text};
 
 /// Steps that are followed from a name to its value.
 const MAX_STEPS: usize = 20;
@@ -58,11 +58,27 @@ impl<'a> Knowledge<'_, 'a> {
         self.value(value, MAX_STEPS)
     }
 
+    /// Of a variable that has no value: the result of a tool that it was declared with, and whether it was taken out of that by a
+    /// pattern: `const { items } = await …`.
+    pub(super) fn whole_of(&self, value: &Expression<'a>) -> Option<(Known, bool)> {
+        let Expression::Identifier(name) = value.get_inner_expression() else { return None };
+        let scoping = self.semantic.scoping();
+        let symbol = scoping.get_reference(name.reference_id.get()?).symbol_id()?;
+        if scoping.symbol_is_mutated(symbol) {
+            return None;
+        }
+        let AstKind::VariableDeclarator(it) = self.semantic.nodes().kind(scoping.symbol_declaration(symbol)) else {
+            return None;
+        };
+        let known = self.of(it.init.as_ref()?).filter(|known| known.origin.is_some())?;
+        Some((known, it.id.is_destructuring_pattern()))
+    }
+
     fn value(&self, value: &Expression<'a>, steps: usize) -> Option<Known> {
         let steps = steps.checked_sub(1)?;
         match value.get_inner_expression() {
             Expression::StringLiteral(_) | Expression::TemplateLiteral(_) => {
-                Some(Known::plain(Shape::Text { is_json: false }))
+                Some(Known::plain(Shape::Text(Text::Plain)))
             }
             Expression::NumericLiteral(_) => Some(Known::plain(Shape::Number)),
             Expression::BooleanLiteral(_) => Some(Known::plain(Shape::Boolean)),
@@ -109,7 +125,7 @@ impl<'a> Knowledge<'_, 'a> {
             return Some(Known { is_promise: true, ..Known::plain(Shape::Unknown) });
         }
         if call.callee.is_specific_member_access("JSON", "stringify") {
-            return Some(Known::plain(Shape::Text { is_json: true }));
+            return Some(Known::plain(Shape::Text(Text::Json)));
         }
         let member = call.callee.as_member_expression()?;
         if member.object().is_specific_id("pml") && member.static_property_name() == Some("callTool") {
@@ -120,7 +136,7 @@ impl<'a> Knowledge<'_, 'a> {
         }
         let method = member.static_property_name()?;
         if method == "join" || method == "toString" || method == "toISOString" {
-            return Some(Known::plain(Shape::Text { is_json: false }));
+            return Some(Known::plain(Shape::Text(Text::Plain)));
         }
         let object = self.value(member.object(), steps).filter(|object| matches!(object.shape, Shape::Array(..)))?;
         if SAME.contains(&method) {

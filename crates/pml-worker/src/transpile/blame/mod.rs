@@ -10,6 +10,6 @@ mod shape;
 
 pub(super) use self::failure::explain;
 pub(crate) use self::{
-    failure::{Blame, is_explained, undefined_name},
-    shape::{Given, Shape},
+    failure::{Blame, is_assigned, is_explained, undefined_name},
+    shape::{Given, Shape, Text},
 };

@@ -34,6 +34,8 @@ pub(super) struct Operation<'a> {
     /// The property that is read or set, if it is written out.
     pub(super) property: Option<&'a str>,
     pub(super) arguments: &'a [Argument<'a>],
+    /// A pattern with patterns in it: what has to be of the right kind may be a part of the subject.
+    pub(super) is_nested: bool,
 }
 
 pub(super) fn find<'a>(program: &oxc::ast::ast::Program<'a>) -> Vec<Operation<'a>> {
@@ -51,12 +53,26 @@ struct Finder<'a> {
 
 impl<'a> Finder<'a> {
     fn add(&mut self, kind: Kind, start: u32, subject: Option<&'a Expression<'a>>, property: Option<&'a str>) {
-        self.operations.push(Operation { kind, place: self.place, start, subject, property, arguments: &[] });
+        self.operations.push(Operation {
+            kind,
+            place: self.place,
+            start,
+            subject,
+            property,
+            arguments: &[],
+            is_nested: false,
+        });
     }
 
     fn add_pattern(&mut self, pattern: &BindingPattern<'a>, value: Option<&'a Expression<'a>>) {
         match pattern {
-            BindingPattern::ObjectPattern(it) => self.add(Kind::TakeApart, it.span.start, value, None),
+            BindingPattern::ObjectPattern(it) => {
+                self.add(Kind::TakeApart, it.span.start, value, None);
+                let is_nested = it.properties.iter().any(|property| property.value.is_destructuring_pattern());
+                if let Some(last) = self.operations.last_mut() {
+                    last.is_nested = is_nested;
+                }
+            }
             BindingPattern::ArrayPattern(it) => self.add(Kind::Iterate, it.span.start, value, None),
             _ => {}
         }

@@ -7,9 +7,7 @@ const SHOWN_KEYS: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    Text {
-        is_json: bool,
-    },
+    Text(Text),
     Number,
     Boolean,
     Null,
@@ -22,6 +20,16 @@ pub(crate) enum Shape {
     Other,
     /// What a promise will give, which has not come yet.
     Unknown,
+}
+
+/// What is in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Text {
+    Plain,
+    /// Nothing but JSON.
+    Json,
+    /// JSON that begins with this bracket, after other text.
+    Prefixed(char),
 }
 
 /// What a tool gave.
@@ -62,7 +70,7 @@ impl Shape {
                 Some(found.unwrap_or(Shape::Undefined))
             }
             Shape::Array(..) if name == "length" => Some(Shape::Number),
-            Shape::Text { .. } if name == "length" => Some(Shape::Number),
+            Shape::Text(_) if name == "length" => Some(Shape::Number),
             _ => None,
         }
     }
@@ -94,7 +102,7 @@ impl Shape {
     /// `a string`, `an object with …`.
     pub(super) fn describe(&self) -> String {
         match self {
-            Shape::Text { .. } => "a string".to_owned(),
+            Shape::Text(_) => "a string".to_owned(),
             Shape::Number => "a number".to_owned(),
             Shape::Boolean => "a boolean".to_owned(),
             Shape::Null => "null".to_owned(),

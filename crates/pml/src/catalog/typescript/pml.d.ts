@@ -17,7 +17,7 @@ declare module "pml" {
   /** How a call went. */
   export type CallAnswer =
     | { success: true; result: any }
-    | { success: false; error: { code: string; message: string; tool: string; retryable: boolean; outcome: CallOutcome; data?: any } };
+    | { success: false; error: { code: string; message: string; tool: string; retryable: boolean; outcome: CallOutcome; data?: any; rpcCode?: number } };
 
   /** A tool that was found. */
   export interface FoundTool {
@@ -100,6 +100,8 @@ declare module "pml" {
     readonly outcome: CallOutcome;
     /** What the tool sent along, if anything. */
     readonly data?: any;
+    /** The code of the JSON-RPC error, if the server answered with one. */
+    readonly rpcCode?: number;
   }
 
   /** A result that is too large to be handed over at once. */
