@@ -107,22 +107,19 @@ async fn functions_of_ours_cannot_be_taken_from_a_stack() {
     sandbox.stop().await;
 }
 
+/// The program has failed, and that is said. What it throws may not use up the rest of its time.
 #[tokio::test]
-async fn a_deadline_inside_what_we_ask_of_a_program_is_still_a_timeout() {
+async fn what_is_thrown_cannot_hold_up_the_report_about_it() {
     let mut sandbox = Sandbox::start();
-    sandbox.budget.timeout = Duration::from_millis(200);
+    sandbox.budget.timeout = Duration::from_secs(60);
     for program in [
         "const e = new Error('x'); Object.defineProperty(e, 'message', { get() { for (;;) {} } }); throw e",
         "throw { get message() { for (;;) {} }, toString() { for (;;) {} }, then: 1, get name() { for (;;) {} } }",
     ] {
         let outcome = sandbox.run(program).await;
-        assert!(matches!(code(&outcome), Some(ErrorCode::Timeout | ErrorCode::Exception)), "{program}: {outcome:?}");
-        assert!(outcome.duration < Duration::from_secs(5), "{program}");
+        assert_eq!(code(&outcome), Some(ErrorCode::Exception), "{program}: {outcome:?}");
+        assert!(outcome.duration < Duration::from_secs(30), "{program}: {:?}", outcome.duration);
     }
-    let outcome = sandbox
-        .run("const e = new Error('x'); Object.defineProperty(e, 'message', { get() { for (;;) {} } }); throw e")
-        .await;
-    assert_eq!(code(&outcome), Some(ErrorCode::Timeout));
     sandbox.stop().await;
 }
 
