@@ -137,7 +137,7 @@ fn broken(message: String) -> RpcError {
 }
 
 impl RpcError {
-    fn parse(raw: &RawValue) -> RpcError {
+    pub(super) fn parse(raw: &RawValue) -> RpcError {
         let value: serde_json::Value = serde_json::from_str(raw.get()).unwrap_or_default();
         let message = match (&value["message"], &value) {
             (serde_json::Value::String(message), _) | (_, serde_json::Value::String(message)) => message,

@@ -22,6 +22,9 @@ use crate::{
     work::{self, AT_ONCE_BYTES},
 };
 
+/// The capabilities of a client that can cope with tasks.
+const TASKS: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+
 /// A request to be made.
 #[derive(Debug)]
 pub(super) struct Request<'a> {
@@ -107,6 +110,12 @@ impl Passing {
         }
         let (params, meta, modern_meta) = (fields(params), fields(&general), fields(&modern));
         Passing { params, meta, modern_meta, capabilities, relay, owner }
+    }
+
+    /// Nothing of a client's, but capabilities of pml's own.
+    fn declaring(capabilities: &str) -> Passing {
+        let (params, meta, modern_meta) = (String::new(), String::new(), String::new());
+        Passing { params, meta, modern_meta, capabilities: Some(capabilities.to_owned()), relay: None, owner: None }
     }
 }
 
@@ -279,11 +288,12 @@ pub(super) fn client_info() -> String {
 }
 
 fn request_body(version: Version, id: u64, request: &Request<'_>) -> Line {
-    let Request { method, params, arguments, traceparent, passing, .. } = request;
+    let Request { method, params, arguments, traceparent, passing, is_task, .. } = request;
     let arguments = arguments.as_ref().map(|arguments| ("arguments", Cow::Borrowed(arguments.get())));
     let borrowed = params.iter().map(|(key, value)| (*key, Cow::Borrowed(&**value)));
     let params: Vec<_> = borrowed.chain(arguments).collect();
-    body(version, Some(id), method, &params, traceparent.as_deref(), passing.as_deref())
+    let declaring = is_task.then(|| Passing::declaring(TASKS));
+    body(version, Some(id), method, &params, traceparent.as_deref(), passing.as_deref().or(declaring.as_ref()))
 }
 
 /// The text of a message. Parameters are not parsed, since they may be large, and may be text of another server.

@@ -32,7 +32,7 @@ use super::{
     starts::Urgency,
     state::{self, Course, State},
     subscriber::Wanted,
-    tasks::{self, Cancelling},
+    tasks::{self, Cancelling, Support},
 };
 use crate::{
     catalog::Declared,
@@ -249,12 +249,14 @@ impl Upstream {
         let arguments = Some(Arc::clone(&invocation.args));
         let request =
             Request { arguments, ..request.with("name", serde_json::Value::from(invocation.tool).to_string()) };
-        // The server must have been reached to know whether it takes tasks.
-        let takes_task =
-            invocation.needs_task && self.ready(total).await?.declared.as_deref().is_some_and(tasks::are_taken);
-        let request = match takes_task {
-            true => Request { is_task: true, ..request.with("task", format!(r#"{{"ttl":{}}}"#, total.as_millis())) },
-            false => request,
+        // The server must have been reached to know how it does tasks.
+        let declared = self.ready(total).await?.declared;
+        let request = match declared.as_deref().and_then(|declared| tasks::support(declared, invocation.needs_task)) {
+            None => request,
+            Some(Support::AsAsked) => {
+                Request { is_task: true, ..request.with("task", format!(r#"{{"ttl":{}}}"#, total.as_millis())) }
+            }
+            Some(Support::AsItLikes) => Request { is_task: true, ..request },
         };
         let payload = self.perform(&request, Some(invocation.tool)).await?.map_err(from_rpc)?;
         let bytes = payload.bytes();

@@ -133,6 +133,13 @@ impl Payload {
         }
     }
 
+    /// A field that is a result itself, with the room that all of it takes.
+    pub(super) fn into_result(mut self, name: &str) -> Option<Payload> {
+        let result = self.take_raw(name)?;
+        // It is JSON, and any JSON is a payload.
+        Some(Payload { held: self.held, ..serde_json::from_str(result.get()).unwrap_or_default() })
+    }
+
     fn take(&mut self, name: &str) -> Option<Field> {
         let index = self.fields.iter().position(|(key, _)| key == name)?;
         Some(self.fields.swap_remove(index).1)

@@ -1,7 +1,9 @@
 //! Calls that a server answers with a task, and the result later.
 //!
-//! A tool may require that it is called as a task: the server answers at once with the task's id, is asked how it is until
-//! it has ended, and is then asked for the result. Whoever makes the call notices nothing of it.
+//! Until 2025-11-25 a tool may require that it is called as a task: the server answers at once with the task's id, is asked how
+//! it is until it has ended, and is then asked for the result. Since 2026-07-28 tasks are an extension: a server that has it may
+//! answer any call with a task, and the answer to the question how it is has the result in it. Whoever makes the call notices
+//! nothing of it.
 //!
 //! **Invariant:** a task that nobody waits for any more is cancelled at its server, if the connection is shared; one with a
 //! process of its own ends with the process.
@@ -14,6 +16,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::task::TaskTracker;
 
 use super::{
+    codec::RpcError,
     connection::Connection,
     exchange::{Request, from_rpc},
     failure::{Failure, Retry},
@@ -30,9 +33,25 @@ const USUAL: Duration = Duration::from_millis(500);
 /// What a cancellation may take.
 const CANCEL: Duration = Duration::from_secs(5);
 
-/// Does a server take calls of tools as tasks?
-pub(super) fn are_taken(declared: &Declared) -> bool {
-    declared.capabilities.pointer("/tasks/requests/tools/call").is_some_and(|it| !it.is_null())
+/// The extension, as servers declare it.
+const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+/// How a server does calls as tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Support {
+    /// If it is asked to, in a parameter of the call.
+    AsAsked,
+    /// With any call, as it likes.
+    AsItLikes,
+}
+
+/// How a server may do a call as a task, if it may. `is_needed` if the tool is called in no other way.
+pub(super) fn support(declared: &Declared, is_needed: bool) -> Option<Support> {
+    let has = |place: &str| declared.capabilities.pointer(place).is_some_and(|it| !it.is_null());
+    if declared.capabilities["extensions"][EXTENSION].is_object() {
+        return Some(Support::AsItLikes);
+    }
+    (is_needed && has("/tasks/requests/tools/call")).then_some(Support::AsAsked)
 }
 
 /// How a task is, as far as it matters here.
@@ -44,7 +63,7 @@ struct Task {
     #[serde(default)]
     status_message: Option<String>,
     /// In milliseconds.
-    #[serde(default)]
+    #[serde(default, alias = "pollIntervalMs")]
     poll_interval: Option<f64>,
 }
 
@@ -54,7 +73,7 @@ impl Task {
             task_id: payload.get("taskId")?,
             status: payload.get("status")?,
             status_message: payload.get("statusMessage"),
-            poll_interval: payload.get("pollInterval"),
+            poll_interval: payload.get("pollInterval").or_else(|| payload.get("pollIntervalMs")),
         })
     }
 
@@ -91,7 +110,8 @@ impl Drop for Guard {
 }
 
 fn about<'a>(method: &'a str, task_id: &str, bound: Duration) -> Request<'a> {
-    Request::new(method, bound).with("taskId", serde_json::Value::from(task_id).to_string())
+    let request = Request::new(method, bound).with("taskId", serde_json::Value::from(task_id).to_string());
+    Request { is_task: true, ..request }
 }
 
 /// Makes a call as a task and waits for its result. The answer is that of a call.
@@ -102,18 +122,24 @@ pub(super) async fn run(connection: &Connection, request: &Request<'_>, cancelli
         Err(error) => return Ok(Err(error)),
     };
     // Some answer at once.
-    let Some(mut task) = payload.get::<Task>("task") else { return Ok(Ok(payload)) };
+    let (mut task, support) = match payload.get::<String>("resultType").as_deref() {
+        Some("task") => (Task::of(&payload).ok_or_else(silent)?, Support::AsItLikes),
+        _ => match payload.get::<Task>("task") {
+            Some(task) => (task, Support::AsAsked),
+            None => return Ok(Ok(payload)),
+        },
+    };
     let mut guard = Guard { cancelling, task_id: task.task_id.clone() };
     loop {
-        match task.status.as_str() {
-            "completed" | "failed" => break,
-            "cancelled" => {
+        match (task.status.as_str(), support) {
+            ("completed" | "failed", Support::AsAsked) => break,
+            ("cancelled", _) => {
                 guard.cancelling = None;
                 let why = task.status_message.map(|why| format!(": {why}")).unwrap_or_default();
                 let message = format!("the server cancelled the task{why}");
                 return Err(Failure::new(ErrorCode::ToolError, message, Retry::Never));
             }
-            "input_required" => {
+            ("input_required", _) => {
                 let message = "the task asks the user something, and nobody can be asked";
                 return Err(Failure::new(ErrorCode::InputRequired, message, Retry::Later));
             }
@@ -130,12 +156,23 @@ pub(super) async fn run(connection: &Connection, request: &Request<'_>, cancelli
         // Whatever became of this question, the task itself was begun.
         let asked = asked.map_err(Failure::uncertain)?;
         let payload = asked.map_err(from_rpc)?;
-        task = Task::of(&payload).ok_or_else(|| {
-            let message = "the server does not say how its task is";
-            Failure::new(ErrorCode::ProviderProtocol, message, Retry::Later)
-        })?;
+        task = Task::of(&payload).ok_or_else(silent)?;
+        let ended = match (task.status.as_str(), support) {
+            ("completed", Support::AsItLikes) => payload.into_result("result").map(Ok),
+            ("failed", Support::AsItLikes) => payload.raw("error").map(RpcError::parse).map(Err),
+            _ => continue,
+        };
+        guard.cancelling = None;
+        return ended.map(Ok).unwrap_or_else(|| {
+            let message = "the task has ended, and the server does not say with what";
+            Err(Failure::new(ErrorCode::ProviderProtocol, message, Retry::Later))
+        });
     }
     let answer = connection.exchange(&about(method::TASKS_RESULT, &guard.task_id, request.idle)).await;
     guard.cancelling = None;
     answer.map_err(Failure::uncertain)
+}
+
+fn silent() -> Failure {
+    Failure::new(ErrorCode::ProviderProtocol, "the server does not say how its task is", Retry::Later)
 }
