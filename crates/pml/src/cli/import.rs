@@ -62,7 +62,7 @@ pub(super) struct Args {
     #[arg(long, conflicts_with_all = ["file", "project", "only", "dry_run", "json"])]
     undo: bool,
 
-    /// Take it back also if the file has changed since
+    /// Take back also what has changed since, and keep a copy of it
     #[arg(long, requires = "undo")]
     force: bool,
 }

@@ -196,7 +196,7 @@ pub fn main() -> ExitCode {
             Command::Search(args) => search::run(args, config).await,
             Command::Tools(args) => tools::list(args, config).await,
             Command::Types(args) => tools::types(args, config).await,
-            Command::Server { what } => server::run(what, config).await,
+            Command::Server { what } => Box::pin(server::run(what, config)).await,
             Command::Trace { what } => trace::run(what, &config).await,
             Command::Doctor(args) => doctor::run(args, config, &project, &sources).await,
             // Done before there was a runtime.

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeSet,
-    fs,
     io::{self, Write},
     path::PathBuf,
     process::ExitCode,
@@ -21,6 +20,7 @@ use super::{
 use crate::{
     broker::Policy,
     catalog::{Snapshot, nearest, typescript},
+    clients,
     config::Config,
     error::Error,
     serve::Services,
@@ -108,9 +108,14 @@ pub(super) async fn types(args: TypesArgs, config: Config) -> ExitCode {
     let tools = known.snapshot.tools().filter(|tool| config.policy.allows(&tool.id));
     let text = typescript::declarations(tools.map(|tool| tool.declared()));
     let written = match &args.output {
-        Some(path) => fs::write(path, &text).map_err(|err| {
-            Error::new(ErrorCode::ConfigInvalid, format!("`{}` cannot be written: {err}", path.display()))
-        }),
+        // What is there may know the tools of a server that is down now.
+        Some(path) if !known.failures.is_empty() && path.exists() => {
+            complain(&known.failures);
+            let message = format!("`{}` is left as it is: not all servers could be asked", path.display());
+            let hint = "`pml doctor servers` says why; remove the file to have it written all the same";
+            return fail(&Error::new(ErrorCode::ConfigInvalid, message).with_hint(hint), 1);
+        }
+        Some(path) => clients::write(path, &text, 0o644, false).map(drop),
         None => io::stdout()
             .write_all(text.as_bytes())
             .map_err(|err| Error::new(ErrorCode::ConfigInvalid, format!("standard output cannot be written: {err}"))),

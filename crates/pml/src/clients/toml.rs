@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use toml_edit::{Array, DocumentMut, InlineTable, Item};
 
 use super::Mistake;
-use crate::config::toml_text::{Statement, members, newline_at, statements};
+use crate::config::toml_text::{Member, Statement, members, newline_at, statements};
 
 /// A text that is TOML.
 #[derive(Debug)]
@@ -234,8 +234,8 @@ impl Text {
         let mut ranges = Vec::new();
         for (index, member) in all.iter().enumerate() {
             if member.path.starts_with(rest) {
-                let is_gone = |other: &&crate::config::toml_text::Member| !other.path.starts_with(rest);
-                let before = all[..index].iter().rfind(is_gone);
+                let stays = |other: &&Member| !other.path.starts_with(rest);
+                let before = all[..index].iter().rfind(stays);
                 ranges.push(match (all.get(index + 1), before) {
                     (Some(next), _) => member.whole.start..next.whole.start,
                     (None, Some(before)) => before.whole.end..member.whole.end,

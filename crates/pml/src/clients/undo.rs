@@ -7,7 +7,7 @@
 //! was given up for it. Otherwise the server stays, and the duty to remove it passes to the record of that other client.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs, io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -86,13 +86,17 @@ pub fn undo(folder: &Path, command: &str, client: Option<&str>, is_forced: bool)
     let _alone = alone(folder).ok(); // where nothing can be kept there is nothing to take back
     let mut records: Vec<Kept> = backups(folder).into_iter().rev().filter_map(load).collect();
     let mut refused = None;
+    let mut blocked = BTreeSet::new();
     for index in 0..records.len() {
         let (backup, record) = &records[index];
-        if record.command != command || client.is_some_and(|client| record.client != client) {
+        let is_meant = record.command == command && client.is_none_or(|client| record.client == client);
+        if !is_meant || blocked.contains(&record.client) {
             continue;
         }
         let plans = plan(&records, index, is_forced)?;
         let is_stuck = plans.iter().all(|plan| plan.taken == 0 && plan.passed.is_empty());
+        // What the client has given up it has through pml, which an older record may take away from it.
+        let gives_up = plans.iter().flat_map(|plan| &plan.left).any(|edit| edit.after.is_none());
         if is_stuck && plans.iter().any(|plan| !plan.left.is_empty()) {
             let notes: Vec<_> = plans.into_iter().flat_map(|plan| plan.notes).collect();
             let message = format!("nothing is taken back: {}", notes.join("; "));
@@ -101,6 +105,9 @@ pub fn undo(folder: &Path, command: &str, client: Option<&str>, is_forced: bool)
                 backup.display()
             );
             refused.get_or_insert(failed(message).with_hint(hint));
+            if gives_up {
+                blocked.insert(record.client.clone());
+            }
             continue;
         }
         return carry_out(&mut records, index, plans);
@@ -232,16 +239,17 @@ fn carry_out(records: &mut [Kept], index: usize, plans: Vec<FilePlan>) -> Result
         undone.kept = Some(backup.clone());
     }
     let written: Vec<_> = records[index].1.files.clone();
-    let mut left = Vec::new();
+    let (mut left, mut changed) = (Vec::new(), BTreeSet::new());
     for (file, plan) in written.into_iter().zip(plans) {
         if plan.text != plan.current {
             write_back(&file, plan.text.as_deref(), plan.how == Restored::Whole)?;
         }
         if plan.how == Restored::Entries && file.copy.is_none() {
-            pass_creation(records, index, &file);
+            changed.extend(pass_creation(records, index, &file));
         }
         for (other, edit) in plan.passed {
             pass(&mut records[other].1, &file, edit);
+            changed.insert(other);
         }
         undone.notes.extend(plan.notes);
         undone.files.push(UndoneFile {
@@ -256,10 +264,10 @@ fn carry_out(records: &mut [Kept], index: usize, plans: Vec<FilePlan>) -> Result
     }
     let is_spent = left.is_empty();
     records[index].1.files = left;
-    for (number, (backup, record)) in records.iter().enumerate() {
-        if number != index || !is_spent {
-            save(backup, record)?;
-        }
+    changed.extend((!is_spent).then_some(index));
+    for number in changed {
+        let (backup, record) = &records[number];
+        save(backup, record)?;
     }
     // Without its record it is no way back any more.
     match (is_spent, &undone.kept) {
@@ -285,14 +293,15 @@ fn pass(record: &mut Record, file: &RecordFile, edit: Edit) {
     }
 }
 
-/// The file stays, because of others: the oldest of their records removes it when it is empty.
-fn pass_creation(records: &mut [Kept], index: usize, file: &RecordFile) {
-    let others = records.iter_mut().enumerate().rev().filter(|(other, _)| *other != index);
-    let mut others = others.flat_map(|(_, (_, record))| &mut record.files);
-    if let Some(other) = others.find(|other| other.path == file.path) {
-        other.copy = None;
-        other.folders.extend(file.folders.iter().cloned());
+/// The file stays, because of others: the oldest of their records removes it when it is empty. Which one that is.
+fn pass_creation(records: &mut [Kept], index: usize, file: &RecordFile) -> Option<usize> {
+    let has_it = |(_, record): &Kept| record.files.iter().any(|other| other.path == file.path);
+    let other = (0..records.len()).rev().find(|other| *other != index && has_it(&records[*other]))?;
+    for same in records[other].1.files.iter_mut().filter(|other| other.path == file.path) {
+        same.copy = None;
+        same.folders.extend(file.folders.iter().cloned());
     }
+    Some(other)
 }
 
 fn save(backup: &Path, record: &Record) -> Result<(), Error> {

@@ -36,16 +36,17 @@ fn look(text: &str, offset: usize, depth: usize, found: &mut Vec<Range<usize>>) 
             }
         };
         let is_flag = |word: &str| word.starts_with('-') && is_named_secret(word) && !word.contains('=');
-        if let Some((name, _)) = shown.split_once('=').filter(|(name, _)| is_named_secret(name) && is_name(name)) {
-            add(content.start + name.len() + 1..content.end);
-        } else if (is_flag(before) && !shown.starts_with("--")) || matches!(before, "Bearer" | "bearer" | "Basic") {
+        if (is_flag(before) && !shown.starts_with("--")) || matches!(before, "Bearer" | "bearer" | "Basic") {
             add(content.clone());
         } else if matches!(before, "-H" | "--header" | "-e" | "--env" | "-u" | "--user")
             && let Some(at) = shown.find([':', '='])
         {
             add(content.start + at + 1..content.end);
-        } else if depth < MAX_DEPTH && content != (0..text.len()) && shown.contains(char::is_whitespace) {
+        } else if depth < MAX_DEPTH && content != word && shown.contains(char::is_whitespace) {
             look(shown, offset + content.start, depth + 1, found);
+        } else if let Some((name, _)) = shown.split_once('=').filter(|(name, _)| is_named_secret(name) && is_name(name))
+        {
+            add(content.start + name.len() + 1..content.end);
         } else if let Some(at) = shown.find("://") {
             let rest = &shown[at + 3..];
             let host = rest.find(['/', '?', '#']).unwrap_or(rest.len());

@@ -446,7 +446,6 @@ fn variable(name: &str) -> Option<String> {
 }
 
 /// The names of all variables that can be passed on.
-#[expect(clippy::disallowed_methods, reason = "this is config")]
 fn variable_names() -> Vec<String> {
     std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect()
 }

@@ -360,7 +360,10 @@ impl ServerFile {
             let is_named = name.starts_with('-') && is_secret_name(name);
             texts.extend(value.filter(|_| is_named).map(str::to_owned));
             texts.extend(secrets_in_address(&arg));
-            texts.extend(command_line::secrets(&arg).into_iter().map(|range| arg[range].to_owned()));
+            // Of an address alone, only what is secret in it.
+            if arg.contains(char::is_whitespace) || !arg.contains("://") {
+                texts.extend(command_line::secrets(&arg).into_iter().map(|range| arg[range].to_owned()));
+            }
             texts.extend(follows_name.then(|| arg.clone()));
             follows_name = is_named && value.is_none();
         }

@@ -160,8 +160,12 @@ impl Config {
                 }
             }
         }
-        let checked = Config::check(file, &variable);
-        let mut config = checked.map_err(|message| Error::new(ErrorCode::ConfigInvalid, message))?;
+        let mut config = Config::check(file, &variable).map_err(|message| {
+            // Each of them is fine by itself.
+            let files = Config::files(sources).into_iter().filter(|path| path.exists());
+            let files: Vec<_> = files.map(|path| format!("`{}`", path.display())).collect();
+            Error::new(ErrorCode::ConfigInvalid, format!("in {} together: {message}", files.join(" and ")))
+        })?;
         config.data_dir = data_folder(sources.data_dir.as_deref());
         if let (Some(Ok(model_dir)), Some(base)) = (&mut config.search.model_dir, model_base) {
             *model_dir = base.join(&*model_dir);

@@ -327,7 +327,7 @@ impl Actor {
                 Ok((connection, seen))
             };
             // Each step has its own bound; this is for all of them together, and for what has none.
-            let opened = timeout(settings.start_timeout * 2, opened);
+            let opened = Box::pin(timeout(settings.start_timeout * 2, opened));
             let opened = match settings.target {
                 // A start costs this machine something; waiting for its turn is not part of the server's time.
                 Ok(Target::Stdio { .. }) => starts.run(&urgency, opened).await,

@@ -300,7 +300,7 @@ fn what_pml_has_stays_and_another_of_the_name_gets_a_number() {
     assert!(stderr(&refused).contains("has changed since") && stderr(&refused).contains("--force"), "{refused:?}");
     assert_eq!(user.read(".config/pml/pml.toml"), changed);
     let forced = user.expect(0, &["import", "--undo", "--force"]);
-    assert_eq!(user.read(".config/pml/pml.toml"), format!("{own}# later\n"));
+    assert_eq!(user.read(".config/pml/pml.toml"), format!("{own}\n# later\n"));
     assert_eq!(fs::metadata(user.path(".config/pml/pml.toml")).unwrap().mode() & 0o777, 0o644);
     let said = stderr(&forced);
     let kept = said.lines().find_map(|line| line.strip_prefix("what was in the way is kept in ")).unwrap();

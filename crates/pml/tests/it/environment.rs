@@ -95,8 +95,14 @@ impl Helper {
     /// Ends it. What it said.
     fn end(mut self) -> Vec<String> {
         self.child.kill().unwrap();
-        self.child.wait().unwrap();
-        self.lines.map_while(Result::ok).collect()
+        self.lines.by_ref().map_while(Result::ok).collect()
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

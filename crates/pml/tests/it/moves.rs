@@ -211,7 +211,7 @@ impl World {
 #[test]
 fn nothing_that_was_configured_is_ever_gone_and_everything_can_be_taken_back_in_any_order() {
     for seed in 1..=8 {
-        let mut random = Random(seed * 0x9E37_79B9_7F4A_7C15);
+        let mut random = Random(0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(seed));
         let mut world = World::new();
         let mut log = vec![format!("seed {seed}")];
         for _ in 0..14 {
@@ -243,7 +243,7 @@ fn nothing_that_was_configured_is_ever_gone_and_everything_can_be_taken_back_in_
         }
         let own: toml::Table = world.read(OWN).parse().unwrap();
         let left = own.get("servers").and_then(|servers| servers.as_table()).map_or(0, toml::Table::len);
-        assert_eq!(left, world.by_hand.len(), "{log}\n{own}");
+        assert_eq!(left, world.by_hand.len(), "{log}\n{own:?}");
         assert!(!world.user.path(PROJECTS).exists(), "{log}");
         let trusted = stdout(&world.user.expect(0, &["trust", "--list", "--json"]));
         assert!(!trusted.contains("pml.toml"), "{trusted}");
@@ -274,7 +274,7 @@ fn an_undo_takes_back_its_own_entries_and_no_others() {
     );
     let own = user.read(OWN);
     assert!(own.contains("--more") && !own.contains("\"the-same\"") && own.contains("\"mine\""), "{own}");
-    assert!(!user.read(".config/zed/settings.json").contains("serve"));
+    assert!(!user.read(".config/zed/settings.json").contains("\"serve\""));
     let refused = undo("zed", &[]);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     assert!(stderr(&refused).contains("nothing is taken back") && stderr(&refused).contains("--force"), "{refused:?}");
@@ -282,6 +282,22 @@ fn an_undo_takes_back_its_own_entries_and_no_others() {
     assert!(stderr(&forced).contains("what was in the way is kept in"), "{forced:?}");
     assert!(!user.read(OWN).contains("--more") && user.read(OWN).contains("\"mine\""), "{}", user.read(OWN));
 
+    // Where a server cannot go back, since another has its name now, the client keeps pml.
+    let path = ".config/Code/User/mcp.json";
+    user.expect(0, &["install", "--client", "vscode", "--yes"]);
+    user.expect(0, &["install", "--client", "vscode", "--move", "--yes"]);
+    let others = ["everywhere", "git", "own-vscode-user"].map(|name| format!("\"{name}\": {{\"command\": \"other\"}}"));
+    let text = user.read(path).replacen("\"pml\":", &format!("{},\n    \"pml\":", others.join(", ")), 1);
+    user.write(path, &text);
+    for _ in 0..2 {
+        let refused = undo("vscode", &[]);
+        assert!(
+            stderr(&refused).contains("`git` is in") && stderr(&refused).contains("again, and stays"),
+            "{refused:?}"
+        );
+        assert_eq!(user.read(path), text);
+        assert!(user.read(OWN).contains("own-vscode-user"), "{}", user.read(OWN));
+    }
     // A server that no client has any more is not removed, whatever is said.
     user.expect(0, &["import", "--from", "windsurf", "--yes"]);
     let path = ".codeium/windsurf/mcp_config.json";
@@ -397,6 +413,6 @@ fn in_the_home_folder_a_file_counts_once() {
     let user = &world.user;
     user.expect(0, &["import", "--from", "cursor", "--yes"]);
     let output = user.command().current_dir(user.path("")).args(["doctor", "clients"]).output().unwrap();
-    let cursor = format!("in {}/.cursor/mcp.json and in pml", user.path("").display());
+    let cursor = format!("in {}/.cursor/mcp.json and in pml", user.0.path().display());
     assert_eq!(stdout(&output).matches(&cursor).count(), 1, "{output:?}");
 }

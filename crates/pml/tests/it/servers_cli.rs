@@ -51,6 +51,12 @@ fn tools_and_types_are_listed() {
     assert!(output.status.success(), "{output:?}");
     let types = fs::read_to_string(home.path().join("pml.d.ts")).unwrap();
     assert!(types.contains("declare const mcp") && types.contains("add("), "{types}");
+    // A file that is good is not replaced by what is known without a server.
+    home.configure("[servers.fix]\ncommand = \"no-such-thing\"\n");
+    let output = home.pml(&["types", "-o", "pml.d.ts"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(stderr(&output).contains("is left as it is"), "{output:?}");
+    assert_eq!(fs::read_to_string(home.path().join("pml.d.ts")).unwrap(), types);
     let output = home.pml(&["tools", "fxi"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("did you mean `fix`?"), "{output:?}");
@@ -80,7 +86,9 @@ fn servers_are_added_listed_and_removed() {
     assert_eq!(stdout(&output).trim(), "hunter2hunter2");
 
     #[rustfmt::skip]
-    let mistakes: [(&[&str], &str); 7] = [
+    let mistakes: [(&[&str], &str); 9] = [
+        (&["server", "add", "new", "example.org/mcp"], "hint: write https://example.org/mcp"),
+        (&["server", "add", "new", "localhost:8080"], "looks like an address"),
         (&["server", "add", "fix", "--", "x"], "`fix` is there already"),
         (&["server", "add", "a:b", "--", "x"], "cannot be the name of a server"),
         (&["server", "add", "pml", "--", "x"], "pml itself uses it"),

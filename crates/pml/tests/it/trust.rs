@@ -454,3 +454,17 @@ fn the_folder_of_the_users_own_file_is_no_project() {
     assert_eq!(json_of(&output)["servers"][0]["name"], "own");
     assert!(stderr(&output).is_empty(), "{output:?}");
 }
+
+#[test]
+fn a_mistake_that_only_two_files_make_together_names_both() {
+    let home = Home::new("[limits]\nmax_timeout_ms = 40000\n");
+    write_config(&project(&home), "[limits]\ntimeout_ms = 50000\n");
+    succeeds(home.pml(&["trust", "--yes"]));
+    let output = home.pml(&["server", "list"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = stderr(&output);
+    assert!(
+        said.contains(&format!("`{}`", project(&home).display())) && said.contains(".config/pml/pml.toml` and"),
+        "{said}"
+    );
+}
