@@ -9,6 +9,7 @@
 mod child;
 pub mod conformance;
 pub mod fixture;
+pub mod promises;
 
 use std::{env, path::PathBuf};
 

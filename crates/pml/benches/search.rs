@@ -4,61 +4,42 @@
 //! Budgets are in SPECIFICATION.md; `--check` fails if one is broken. Run: `scripts/bench search [--json] [--check]`.
 
 #![expect(clippy::disallowed_types, reason = "measures real time")]
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for people")]
 
-use std::{collections::BTreeMap, env, fs, hint::black_box, process::ExitCode, sync::Arc, time::Instant};
+use std::{env, fs, hint::black_box, process::ExitCode, sync::Arc, time::Instant};
 
 use pml::{
     broker::Policy,
     catalog::{Catalog, Finder, Listing, Source, Wish},
 };
 use pml_search::{Index, Mode, Snapshot, ToolText};
+use pml_testkit::promises::{Promise, Results, report};
 use serde_json::{Value, json, value::to_raw_value};
 
 const QUERIES: usize = 2000;
 const SERVERS: u64 = 40;
 
-/// A promise: key, most, what it says.
-const PROMISES: [(&str, f64, &str); 8] = [
-    ("load_ms", 15.0, "the table is ready"),
-    ("index_1000_ms", 200.0, "indexing 1 000 tools"),
-    ("search_1000_p95_us", 1000.0, "a search among 1 000 tools, 95th percentile"),
-    ("search_10000_p95_us", 2000.0, "a search among 10 000 tools, 95th percentile"),
-    ("call_1000_p95_us", 1000.0, "the same in the host, with the signatures of ten tools"),
-    ("call_10000_p95_us", 2000.0, "the same in the host, with the signatures of ten tools"),
-    ("memory_10000_mb", 40.0, "table, index and snapshot of 10 000 tools"),
-    ("table_mb", 8.0, "the table in the binary"),
+const PROMISES: [Promise; 8] = [
+    Promise::at_most("load_ms", 15.0, "the table is ready"),
+    Promise::at_most("index_1000_ms", 200.0, "indexing 1 000 tools"),
+    Promise::at_most("search_1000_p95_us", 1000.0, "a search among 1 000 tools, 95th percentile"),
+    Promise::at_most("search_10000_p95_us", 2000.0, "a search among 10 000 tools, 95th percentile"),
+    Promise::at_most("call_1000_p95_us", 1000.0, "the same in the host, with the signatures of ten tools"),
+    Promise::at_most("call_10000_p95_us", 2000.0, "the same in the host, with the signatures of ten tools"),
+    Promise::at_most("memory_10000_mb", 40.0, "table, index and snapshot of 10 000 tools"),
+    Promise::at_most("table_mb", 8.0, "the table in the binary"),
 ];
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
-    let has = |flag: &str| args.iter().any(|arg| arg == flag);
     let mut results = measure();
     for (key, count) in [("call_1000_p95_us", 1000), ("call_10000_p95_us", 10_000)] {
         results.insert(key, calls(count));
     }
-    if has("--json") {
-        println!("{}", json!(results));
-    } else {
-        for (key, value) in &results {
-            println!("{key:<24} {value:>12.3}");
-        }
-    }
-    let mut is_kept = true;
-    for (key, most, what) in PROMISES {
-        let Some(value) = results.get(key) else { continue };
-        let verdict = if *value <= most { "kept" } else { "BROKEN" };
-        is_kept &= *value <= most;
-        eprintln!("{verdict}: {what}: {value:.2} of {most}");
-    }
-    match is_kept || !has("--check") {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    }
+    report(&results, &PROMISES, &args)
 }
 
-fn measure() -> BTreeMap<&'static str, f64> {
-    let mut results = BTreeMap::new();
+fn measure() -> Results {
+    let mut results = Results::new();
     let texts: Vec<ToolText> = (0..10_000).map(text).collect();
     let before = resident_bytes();
     let started = Instant::now();

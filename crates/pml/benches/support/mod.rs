@@ -1,43 +1,11 @@
-//! What several benches need: the official client, numbers, and promises.
+//! What several benches need: the official client, and numbers.
 
 use std::{
-    collections::BTreeMap,
     env,
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
-
-use serde_json::json;
-
-/// A promise: key, most, what it says.
-pub(crate) type Promise = (&'static str, f64, &'static str);
-
-/// Everything that was measured, by key.
-pub(crate) type Results = BTreeMap<&'static str, f64>;
-
-/// Prints what was measured, and which promises are kept. With `--check`, a broken one is a failure.
-pub(crate) fn report(results: &Results, promises: &[Promise], args: &[String]) -> ExitCode {
-    let has = |flag: &str| args.iter().any(|arg| arg == flag);
-    if has("--json") {
-        println!("{}", json!(results));
-    } else {
-        for (key, value) in results {
-            println!("{key:<24} {value:>12.3}");
-        }
-    }
-    let mut is_kept = true;
-    for (key, most, what) in promises {
-        let Some(value) = results.get(key) else { continue };
-        let verdict = if value <= most { "kept" } else { "BROKEN" };
-        is_kept &= value <= most;
-        eprintln!("{verdict}: {what}: {value:.2} of {most}");
-    }
-    match is_kept || !has("--check") {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    }
-}
 
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the workspace").to_owned()
