@@ -21,7 +21,6 @@ use super::{USAGE, fail, with_services};
 use crate::{
     config::{self, Config, Gateway, Loaded, Project, Sources},
     error::Error,
-    execution::Budget,
     frontend::{Access, Expose, Frontend, Parts, Settings},
     serve::{self, Services},
     shown::visible,
@@ -186,7 +185,7 @@ async fn follow(
         }
         project = now;
         config.servers.iter_mut().for_each(|server| server.relays = relays);
-        keep_within(&mut config.limits, &first.limits);
+        serve::keep_within(&mut config.limits, &first.limits);
         if config == current {
             frontend.set_settings(settings(&config, &project));
             continue;
@@ -196,29 +195,16 @@ async fn follow(
         if unchanged(&config) != unchanged(&current) {
             tracing::warn!("[sandbox], [search], and [gateway] but for output_tokens, count when pml is started again");
         }
-        match services.reload(config.servers.clone(), config.policy.clone()) {
+        let (servers, policy) = (config.servers.clone(), config.policy.clone());
+        match services.take_over(frontend, servers, policy, settings(&config, &project)) {
             Ok(changes) => tracing::info!(?changes, "the configuration has changed"),
             Err(err) => {
                 tracing::warn!("the configuration stays as it was: {err}");
                 continue;
             }
         }
-        frontend.set_settings(settings(&config, &project));
-        frontend.learn_unknown();
         reloaded.notify_one();
         current = config;
-    }
-}
-
-/// The processes that wait for programs were made for these limits; higher ones need new processes.
-fn keep_within(limits: &mut Budget, first: &Budget) {
-    let wanted = *limits;
-    limits.timeout = limits.timeout.min(first.max_timeout);
-    limits.max_timeout = limits.max_timeout.min(first.max_timeout);
-    limits.memory_bytes = limits.memory_bytes.min(first.memory_bytes);
-    limits.result_bytes = limits.result_bytes.min(first.result_bytes);
-    if *limits != wanted {
-        tracing::warn!("limits.max_timeout_ms, memory_mb and result_bytes can be raised only by starting pml again");
     }
 }
 

@@ -8,8 +8,7 @@ use std::{
 
 use pml_wire::ErrorCode;
 
-use super::gateway::Frontend;
-use crate::upstream::HealthState;
+use crate::upstream::{Fleet, HealthState};
 
 /// Upper bounds of the durations that are counted, in seconds.
 const BOUNDS: [f64; 9] = [0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0];
@@ -53,20 +52,9 @@ impl Metrics {
     pub(super) fn request(&self, is_let_in: bool) {
         add(if is_let_in { &self.requests } else { &self.refused }, 1);
     }
-}
 
-fn add(counter: &AtomicU64, count: usize) {
-    counter.fetch_add(count as u64, Ordering::Relaxed);
-}
-
-fn read(counter: &AtomicU64) -> u64 {
-    counter.load(Ordering::Relaxed)
-}
-
-impl Frontend {
-    /// Everything that is counted, as text.
-    pub(super) fn exposition(&self) -> String {
-        let metrics = &self.metrics;
+    /// Everything that is counted, as text, and what there is now: runs, servers and tools.
+    pub(super) fn exposition(&self, runs_in_flight: usize, servers: &Fleet, tools: usize) -> String {
         let mut text = String::new();
         // Writing to a String cannot fail.
         let mut family = |name: &str, kind: &str, help: &str, samples: &[(String, String)]| {
@@ -85,24 +73,22 @@ impl Frontend {
             "The version that runs.",
             &[(format!("{{version=\"{}\"}}", env!("CARGO_PKG_VERSION")), "1".to_owned())],
         );
-        let (succeeded, failed, cancelled) =
-            (read(&metrics.succeeded), read(&metrics.failed), read(&metrics.cancelled));
+        let (succeeded, failed, cancelled) = (read(&self.succeeded), read(&self.failed), read(&self.cancelled));
         let runs = by("status", &[("success", succeeded), ("error", failed), ("cancelled", cancelled)]);
         family("pml_runs_total", "counter", "Programs that were run.", &runs);
         family(
             "pml_runs_in_flight",
             "gauge",
             "Programs that run now, or wait for their turn.",
-            &one(self.runs.count() as u64),
+            &one(runs_in_flight as u64),
         );
-        let calls = read(&metrics.calls);
-        let calls_failed = read(&metrics.calls_failed);
+        let calls = read(&self.calls);
+        let calls_failed = read(&self.calls_failed);
         let calls = by("status", &[("success", calls.saturating_sub(calls_failed)), ("error", calls_failed)]);
         family("pml_tool_calls_total", "counter", "Tool calls that programs made.", &calls);
-        let requests = by("verdict", &[("accepted", read(&metrics.requests)), ("refused", read(&metrics.refused))]);
+        let requests = by("verdict", &[("accepted", read(&self.requests)), ("refused", read(&self.refused))]);
         family("pml_http_requests_total", "counter", "HTTP requests, let in or not.", &requests);
-        let servers: Vec<_> = self
-            .servers
+        let servers: Vec<_> = servers
             .all()
             .iter()
             .map(|server| {
@@ -111,19 +97,18 @@ impl Frontend {
             })
             .collect();
         family("pml_server_up", "gauge", "Is the MCP server connected?", &servers);
-        let tools = self.catalog.snapshot().tools().count();
         family("pml_tools", "gauge", "Tools in the catalogue.", &one(tools as u64));
 
         let name = "pml_run_duration_seconds";
         let _ = writeln!(text, "# HELP {name} How long programs ran.\n# TYPE {name} histogram");
         let mut sum = 0;
-        for (bound, count) in BOUNDS.iter().zip(&metrics.durations) {
+        for (bound, count) in BOUNDS.iter().zip(&self.durations) {
             sum += read(count);
             let _ = writeln!(text, "{name}_bucket{{le=\"{bound}\"}} {sum}");
         }
         let all = succeeded + failed + cancelled;
         let _ = writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {all}");
-        let _ = writeln!(text, "{name}_sum {}", read(&metrics.duration_micros) as f64 / 1e6);
+        let _ = writeln!(text, "{name}_sum {}", read(&self.duration_micros) as f64 / 1e6);
         let _ = writeln!(text, "{name}_count {all}");
         text
     }
@@ -132,4 +117,12 @@ impl Frontend {
 /// A text inside a label.
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+fn add(counter: &AtomicU64, count: usize) {
+    counter.fetch_add(count as u64, Ordering::Relaxed);
+}
+
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
 }

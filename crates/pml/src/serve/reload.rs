@@ -4,17 +4,18 @@ use std::{
     fs,
     os::unix::fs::MetadataExt as _,
     path::PathBuf,
-    sync::PoisonError,
     time::{Duration, SystemTime},
 };
 
 use tokio::time::sleep;
 
-use super::{Services, remote_for};
+use super::services::{Services, remote_for};
 use crate::{
     broker::Policy,
     error::Error,
     events::Body,
+    execution::Budget,
+    frontend::{self, Frontend},
     upstream::{self, Settings, Upstream},
 };
 
@@ -38,10 +39,24 @@ impl Changes {
 }
 
 impl Services {
+    /// Everything that a new configuration may change while pml serves: servers, policy, and what new runs are held to.
+    pub fn take_over(
+        &self,
+        frontend: &Frontend,
+        servers: Vec<Settings>,
+        policy: Policy,
+        settings: frontend::Settings,
+    ) -> Result<Changes, Error> {
+        let changes = self.reload(servers, policy)?;
+        frontend.set_settings(settings);
+        frontend.learn_unknown();
+        Ok(changes)
+    }
+
     /// From now on there are these servers and this policy. Servers that are the same go on; calls to those that are
     /// not any more may finish.
     pub fn reload(&self, servers: Vec<Settings>, policy: Policy) -> Result<Changes, Error> {
-        let mut context = self.context.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut context = self.context();
         if context.remote.is_none() {
             context.remote = remote_for(&servers, self.logins.as_ref(), &self.network)?;
         }
@@ -84,6 +99,19 @@ impl Services {
             self.bus.publish("config", Body::ServersChanged { added, removed, changed });
         }
         Ok(changes)
+    }
+}
+
+/// Keeps new limits within the `first` ones: the processes that wait for programs were made for those, and higher ones
+/// need new processes.
+pub fn keep_within(limits: &mut Budget, first: &Budget) {
+    let wanted = *limits;
+    limits.timeout = limits.timeout.min(first.max_timeout);
+    limits.max_timeout = limits.max_timeout.min(first.max_timeout);
+    limits.memory_bytes = limits.memory_bytes.min(first.memory_bytes);
+    limits.result_bytes = limits.result_bytes.min(first.result_bytes);
+    if *limits != wanted {
+        tracing::warn!("limits.max_timeout_ms, memory_mb and result_bytes can be raised only by starting pml again");
     }
 }
 

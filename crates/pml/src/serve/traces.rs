@@ -6,7 +6,7 @@ use pml_wire::ErrorCode;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::Network;
+use super::network::Network;
 use crate::{
     error::Error,
     trace::{

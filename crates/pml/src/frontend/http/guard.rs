@@ -1,7 +1,6 @@
-//! Who is let in.
+//! Who is let in: the host that was asked for, the page that asks, the token, the rate, in this order.
 //!
-//! In this order: the size of the head, the host that was asked for, the page that asks, the token, the rate. A browser that was
-//! lured to a page of somebody else sends a foreign `Origin`, or (if its resolver was lured too) a foreign
+//! A browser that was lured to a page of somebody else sends a foreign `Origin`, or (if its resolver was lured too) a foreign
 //! `Host`; neither gets further. There is no CORS grant.
 
 use std::{
@@ -12,22 +11,13 @@ use std::{
     time::Duration,
 };
 
-use axum::{
-    Extension,
-    extract::{ConnectInfo, Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
-    middleware::Next,
-    response::Response,
-};
+use axum::http::{HeaderMap, header};
 
-use super::{
-    super::results::Caller,
-    responses::plain,
-    visitors::Visitor,
-    web::{HEAD_BYTES, OPEN, Web},
-};
+use super::super::results::Caller;
 use crate::{digest::sha256, rate::Bucket};
 
+/// Paths that need no token, because they tell nothing: whether pml lives, and an empty page.
+pub(super) const OPEN: [&str; 4] = ["/", "/healthz", "/live.css", "/live.js"];
 /// Requests without the right token that one address may make in a minute.
 const FAILURES: NonZeroU32 = NonZeroU32::new(60).expect("not zero");
 /// Addresses that are remembered.
@@ -67,7 +57,7 @@ struct Rates {
 
 /// Why a request is not let in.
 #[derive(Debug, PartialEq, Eq)]
-enum Refusal {
+pub(super) enum Refusal {
     /// It has too long a head.
     Head,
     /// It names no host, or several: HTTP wants one.
@@ -79,63 +69,12 @@ enum Refusal {
     Rate(Duration),
 }
 
-pub(super) async fn check(
-    State(web): State<Arc<Web>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    Extension(visitor): Extension<Arc<Visitor>>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    // A whole address in the place of a path names a host too.
-    let is_elsewhere = request.uri().host().is_some_and(|host| !web.guard.is_own_host(host));
-    let verdict = match () {
-        () if head_bytes(&request) > HEAD_BYTES => Err(Refusal::Head),
-        () if is_elsewhere => Err(Refusal::Host),
-        () => web.guard.judge(request.headers(), request.uri().path(), peer.ip()),
-    };
-    web.frontend.metrics.request(verdict.is_ok());
-    match verdict {
-        Ok(caller) => {
-            if !OPEN.contains(&request.uri().path()) {
-                visitor.let_in();
-            }
-            request.extensions_mut().insert(caller);
-            let busy = visitor.begin();
-            busy.until_answered(next.run(request).await)
-        }
-        Err(refusal) => refuse(&refusal),
-    }
-}
-
-fn refuse(refusal: &Refusal) -> Response {
-    let (status, text) = match refusal {
-        Refusal::Head => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of a request may have 64 KiB"),
-        Refusal::NotOneHost => (StatusCode::BAD_REQUEST, "a request must have one header Host"),
-        Refusal::Host => (StatusCode::FORBIDDEN, "this Host is not served here; name it in gateway.allowed_hosts"),
-        Refusal::Origin => (StatusCode::FORBIDDEN, "this Origin may not use pml; name it in gateway.allowed_origins"),
-        Refusal::Token => (StatusCode::UNAUTHORIZED, "send `Authorization: Bearer …` with the token of this pml"),
-        Refusal::Rate(_) => (StatusCode::TOO_MANY_REQUESTS, "too many requests"),
-    };
-    let mut response = plain(status, text);
-    let extra: Option<(HeaderName, String)> = match refusal {
-        Refusal::Token => Some((header::WWW_AUTHENTICATE, "Bearer realm=\"pml\"".to_owned())),
-        Refusal::Rate(wait) => Some((header::RETRY_AFTER, wait.as_secs().max(1).to_string())),
-        Refusal::Head | Refusal::NotOneHost | Refusal::Host | Refusal::Origin => None,
-    };
-    if let Some((name, value)) = extra
-        && let Ok(value) = value.parse()
-    {
-        response.headers_mut().insert(name, value);
-    }
-    response
-}
-
 impl Guard {
     pub(super) fn new(access: Access, address: SocketAddr) -> Guard {
         Guard { access, address, rates: Mutex::default() }
     }
 
-    fn judge(&self, headers: &HeaderMap, path: &str, peer: IpAddr) -> Result<Caller, Refusal> {
+    pub(super) fn judge(&self, headers: &HeaderMap, path: &str, peer: IpAddr) -> Result<Caller, Refusal> {
         let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("\u{0}"));
         let host = text(header::HOST).unwrap_or_default();
         let count = |name| headers.get_all(name).iter().count();
@@ -178,7 +117,7 @@ impl Guard {
     }
 
     /// Is this how pml is reached?
-    fn is_own_host(&self, host: &str) -> bool {
+    pub(super) fn is_own_host(&self, host: &str) -> bool {
         let (name, port) = split_port(host);
         let is_listed =
             self.access.hosts.iter().any(|own| own.eq_ignore_ascii_case(host) || own.eq_ignore_ascii_case(name));
@@ -211,17 +150,6 @@ impl Guard {
     }
 }
 
-/// The bytes of a request before its body, as it is usually written. hyper bounds what it buffers, which is twice as much
-/// where a head arrives in large pieces.
-fn head_bytes(request: &Request) -> usize {
-    let uri = request.uri();
-    let path = uri.path_and_query().map_or(0, |path| path.as_str().len());
-    let host = uri.authority().map_or(0, |host| "http://".len() + host.as_str().len());
-    let line = request.method().as_str().len() + host + path + "  HTTP/1.1\r\n".len();
-    let header = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + ": \r\n".len();
-    line + request.headers().iter().map(header).sum::<usize>() + "\r\n".len()
-}
-
 /// A host without its port, and the port. Brackets around an address are taken off.
 fn split_port(host: &str) -> (&str, Option<&str>) {
     if let Some(rest) = host.strip_prefix('[') {
@@ -239,6 +167,8 @@ fn split_port(host: &str) -> (&str, Option<&str>) {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderName;
+
     use super::*;
 
     fn guard(token: Option<&str>) -> Guard {

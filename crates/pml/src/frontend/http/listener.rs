@@ -17,10 +17,12 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     super::gateway::Frontend,
+    entrance::HEAD_BYTES,
     guard::{Access, Guard},
+    routes::routes,
     sessions::Sessions,
     visitors::{MAX_CONNECTIONS, Streams, Visitor, Visitors},
-    web::{HEAD_BYTES, Web, routes},
+    web::Web,
 };
 
 /// What the head of a request may take to arrive.

@@ -5,11 +5,13 @@
 mod batch;
 mod bodies;
 mod endpoint;
+mod entrance;
 mod events;
 mod guard;
 mod headers;
 mod listener;
 mod responses;
+mod routes;
 mod sessions;
 mod visitors;
 mod web;

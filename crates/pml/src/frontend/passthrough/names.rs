@@ -2,18 +2,17 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    sync::{Arc, PoisonError},
+    sync::Arc,
 };
 
 use serde_json::{Map, Value};
 
-use super::super::{gateway::Frontend, tools};
+use super::super::tools;
 use crate::{
     broker::Broker,
     catalog::{Snapshot, Tool},
     digest::sha256,
     shown::clean_listed,
-    work,
 };
 
 /// Between the name of a server and that of its tool.
@@ -79,16 +78,16 @@ pub(super) fn distinct(ids: &[(&str, &str)], wants_plain: bool) -> Vec<String> {
 /// The tools of all servers by the names that clients see, as of one catalogue and one set of rules.
 #[derive(Debug)]
 pub(in super::super) struct Names {
-    snapshot: Arc<Snapshot>,
-    revision: u64,
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) revision: u64,
     /// Those that the policy allows by their names.
-    visible: BTreeMap<String, Arc<Tool>>,
+    pub(super) visible: BTreeMap<String, Arc<Tool>>,
     /// All, by their long forms; `None` if several have the same.
-    long: HashMap<String, Option<Arc<Tool>>>,
+    pub(super) long: HashMap<String, Option<Arc<Tool>>>,
 }
 
 impl Names {
-    fn new(snapshot: Arc<Snapshot>, revision: u64, broker: &Broker, wants_plain: bool) -> Names {
+    pub(super) fn new(snapshot: Arc<Snapshot>, revision: u64, broker: &Broker, wants_plain: bool) -> Names {
         let permitted: Vec<_> = snapshot.tools().filter(|tool| broker.permits(&tool.id)).collect();
         let ids: Vec<_> = permitted.iter().map(|tool| (tool.id.server(), tool.id.tool())).collect();
         let visible = distinct(&ids, wants_plain).into_iter().zip(permitted.into_iter().cloned()).collect();
@@ -102,7 +101,7 @@ impl Names {
     }
 
     /// The tools that may be called, as their servers describe them. Takes time in proportion to the catalogue.
-    fn describe(&self, broker: &Broker) -> Vec<Value> {
+    pub(super) fn describe(&self, broker: &Broker) -> Vec<Value> {
         let describe = |(name, tool): (&String, &Arc<Tool>)| {
             let mut described: Map<String, Value> = serde_json::from_str(tool.raw().get()).ok()?;
             clean_listed(&mut described);
@@ -119,46 +118,6 @@ impl Names {
             Some(described.into())
         };
         self.visible.iter().filter(|(_, tool)| broker.allows(&tool.id)).filter_map(describe).collect()
-    }
-}
-
-impl Frontend {
-    /// The names of now. Each call needs them, so they are found once for each catalogue and set of rules.
-    fn names(&self) -> Arc<Names> {
-        let (snapshot, revision) = (self.catalog.snapshot(), self.broker.revision());
-        let mut known = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_current = |names: &&Arc<Names>| names.revision == revision && Arc::ptr_eq(&names.snapshot, &snapshot);
-        match known.as_ref().filter(is_current) {
-            Some(names) => Arc::clone(names),
-            None => {
-                let names = Arc::new(Names::new(snapshot, revision, &self.broker, self.plain_names));
-                Arc::clone(known.insert(names))
-            }
-        }
-    }
-
-    /// The names of tools that clients see, of servers.
-    pub(in super::super) fn passed_names(&self) -> Vec<String> {
-        match self.passes_through() {
-            true => self.names().visible.keys().cloned().collect(),
-            false => Vec::new(),
-        }
-    }
-
-    /// The tools of all servers as they describe them, under the names that clients see.
-    pub(in super::super) async fn passed_tools(&self) -> Vec<Value> {
-        let (names, broker) = (self.names(), Arc::clone(&self.broker));
-        work::elsewhere(move |_| names.describe(&broker)).await
-    }
-
-    /// The tool that clients see under a name. The long form is understood as well, also of a tool that may not be
-    /// called: the broker says so, and writes it down.
-    pub(in super::super) fn passed_tool(&self, name: &str) -> Option<Arc<Tool>> {
-        if !self.passes_through() {
-            return None;
-        }
-        let names = self.names();
-        names.visible.get(name).or_else(|| names.long.get(name)?.as_ref()).cloned()
     }
 }
 

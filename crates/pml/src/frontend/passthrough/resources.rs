@@ -12,7 +12,7 @@ use super::{
         session::Scope,
         watches::{MAX_WATCHED, Watches},
     },
-    refused,
+    forward::{refused, text},
 };
 use crate::{
     broker::{NoHolder, Resource, Subject},
@@ -34,7 +34,7 @@ impl Frontend {
         mut params: Map<String, Value>,
         scope: &Scope,
     ) -> Result<Reply, RpcError> {
-        let resource = self.find_resource(&super::text(&params, "uri")?, scope.era).await?;
+        let resource = self.find_resource(&text(&params, "uri")?, scope.era).await?;
         params.insert("uri".to_owned(), resource.uri.as_str().into());
         let answer = self.pass_to(&resource.server, "resources/read", params, resource.subject(), scope).await;
         // Both eras have a code of their own for a resource that is not there.

@@ -6,30 +6,20 @@
 //! it asks the client and repeats the request, or it answers the client that something is needed and keeps
 //! the server's request open until the client comes back.
 
-use std::{
-    collections::HashMap,
-    future::Future,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{future::Future, sync::Arc};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use pml_wire::{ErrorCode, message::CallError};
 use serde_json::{Map, Value, json};
-use tokio::{
-    sync::{mpsc, oneshot},
-    time::{Instant, sleep},
-};
+use tokio::{sync::mpsc, time::sleep};
 
 use super::{
     super::{
         gateway::Frontend,
-        results::{Caller, random_id},
         rpc::{self, Era, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY, Reply},
         session::{Scope, level},
-        shares::{Client, Share, Shares},
     },
-    Passing, begin,
+    parked::{About, Conversation, MAX_WAIT, Question, STATE, begin},
     questions::present,
 };
 use crate::{
@@ -39,14 +29,6 @@ use crate::{
 
 /// How often one request may be repeated with more answers.
 const MAX_ROUNDS: usize = 10;
-/// Requests that are kept open for clients that were asked something: at one server, where each takes one of the calls
-/// that the server may have at the same time, and in all.
-const MAX_PARKED_AT_SERVER: usize = 16;
-const MAX_PARKED: usize = 128;
-/// How long each is kept open.
-const MAX_WAIT: Duration = Duration::from_secs(5 * 60);
-/// What the names of requests that are kept open begin with.
-const STATE: &str = "pml-";
 
 /// How a request that was passed on ended.
 pub(super) enum Ended {
@@ -54,114 +36,6 @@ pub(super) enum Ended {
     Answer(Result<Reply, RpcError>),
     /// The server never heard of it, or said nothing.
     Refused(CallError),
-}
-
-/// What a request is about.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct About<'a> {
-    /// The server that it is passed on to.
-    pub(super) server: &'a str,
-    /// Everything that tells it from other requests.
-    pub(super) what: &'a str,
-}
-
-/// A request that goes on at a server.
-pub(in super::super) struct Conversation {
-    server: String,
-    /// What it is about: only a request for the same goes on with it.
-    about: String,
-    passing: Passing,
-    said: mpsc::Receiver<Said>,
-    /// What the server waits for, by the names that the client was given.
-    open: Vec<Question>,
-    asked: usize,
-}
-
-struct Question {
-    name: String,
-    method: String,
-    params: Value,
-    reply: oneshot::Sender<Result<Value, RpcError>>,
-}
-
-impl Conversation {
-    pub(super) fn new(about: About<'_>, passing: Passing, said: mpsc::Receiver<Said>) -> Conversation {
-        let (server, about) = (about.server.to_owned(), about.what.to_owned());
-        Conversation { server, about, passing, said, open: Vec::new(), asked: 0 }
-    }
-
-    /// What the client is told: that the server needs to know something.
-    fn needs(&self) -> Value {
-        let requests: Map<_, _> = self
-            .open
-            .iter()
-            .map(|question| (question.name.clone(), json!({ "method": question.method, "params": question.params })))
-            .collect();
-        json!({ "resultType": "input_required", "inputRequests": requests })
-    }
-}
-
-impl std::fmt::Debug for Conversation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Conversation").field("open", &self.open.len()).finish_non_exhaustive()
-    }
-}
-
-/// Requests that are kept open until their clients come back.
-///
-/// **Invariant:** each is named by a random text and given to nobody but the caller it is kept for; there are
-/// only so many, of which each client has its share, and each only for so long.
-#[derive(Debug)]
-pub(in super::super) struct Parked {
-    waiting: Mutex<HashMap<String, ParkedRequest>>,
-    all: Arc<Shares>,
-    /// By the names of servers.
-    at_servers: Mutex<HashMap<String, Arc<Shares>>>,
-}
-
-#[derive(Debug)]
-struct ParkedRequest {
-    owner: Caller,
-    since: Instant,
-    conversation: Conversation,
-    _shares: [Share; 2],
-}
-
-impl Default for Parked {
-    fn default() -> Parked {
-        Parked { waiting: Mutex::default(), all: Shares::new(MAX_PARKED, 0), at_servers: Mutex::default() }
-    }
-}
-
-impl Parked {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, ParkedRequest>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Keeps a request open. Its name; `None` if the client has its share already.
-    fn keep(&self, owner: &Caller, client: &Client, conversation: Conversation) -> Option<String> {
-        let state = format!("{STATE}{}", random_id()?);
-        let at_server = {
-            let mut at_servers = self.at_servers.lock().unwrap_or_else(PoisonError::into_inner);
-            let shares = at_servers.entry(conversation.server.clone());
-            Arc::clone(shares.or_insert_with(|| Shares::new(MAX_PARKED_AT_SERVER, 0)))
-        };
-        let shares = [self.all.take_now(client)?, at_server.take_now(client)?];
-        let parked = ParkedRequest { owner: owner.clone(), since: Instant::now(), conversation, _shares: shares };
-        self.lock().insert(state.clone(), parked);
-        Some(state)
-    }
-
-    fn take(&self, caller: &Caller, state: &str, about: &str) -> Option<Conversation> {
-        let mut waiting = self.lock();
-        waiting.get(state).filter(|parked| parked.owner == *caller && parked.conversation.about == about)?;
-        waiting.remove(state).map(|parked| parked.conversation)
-    }
-
-    /// Gives up those whose clients have not come back.
-    fn drop_old(&self) {
-        self.lock().retain(|_, parked| parked.since.elapsed() < MAX_WAIT);
-    }
 }
 
 impl Frontend {
@@ -364,52 +238,4 @@ async fn ask_all(requests: &Value, scope: &Scope) -> Result<Value, RpcError> {
     });
     let answers = futures_util::future::try_join_all(asks).await?;
     Ok(Value::Object(answers.into_iter().collect()))
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio_util::task::AbortOnDropHandle;
-
-    use super::*;
-
-    fn conversation(server: &str) -> Conversation {
-        let passing = AbortOnDropHandle::new(tokio::spawn(std::future::pending()));
-        Conversation::new(About { server, what: "a:b" }, passing, mpsc::channel(1).1)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_request_is_kept_for_its_caller_and_not_for_ever() {
-        let parked = Parked::default();
-        let (ann, bob) = (Caller::new("ann"), Caller::new("bob"));
-        let keep = |server: &str| parked.keep(&ann, &Client::only(), conversation(server));
-        let state = keep("a").unwrap();
-        assert!(parked.take(&bob, &state, "a:b").is_none());
-        assert!(parked.take(&ann, &state, "a:other").is_none(), "for what it was asked for");
-        assert!(parked.take(&ann, &state, "a:b").is_some());
-        assert!(parked.take(&ann, &state, "a:b").is_none(), "once");
-        for _ in 0..MAX_PARKED_AT_SERVER {
-            keep("a").unwrap();
-        }
-        assert!(keep("a").is_none() && keep("b").is_some(), "a server has calls left for others");
-        tokio::time::advance(MAX_WAIT).await;
-        parked.drop_old();
-        let kept = (0..1000).filter_map(|server| keep(&server.to_string())).count();
-        assert_eq!(kept, MAX_PARKED, "what was given up is free again, and there are so many in all");
-    }
-
-    #[tokio::test]
-    async fn clients_with_the_same_token_have_each_their_share() {
-        let parked = Parked::default();
-        let caller = Caller::new("http:token");
-        let client = |port: usize| Client::new(&caller, [127, 0, 0, 1].into(), &port.to_string());
-        let grab = |client: &Client| {
-            let kept = || parked.keep(&caller, client, conversation("a"));
-            std::iter::from_fn(kept).take(1000).count()
-        };
-        assert_eq!((grab(&client(1)), grab(&client(2))), (MAX_PARKED_AT_SERVER / 2, MAX_PARKED_AT_SERVER / 4));
-        let others: usize = (3..1000).map(|port| grab(&client(port))).sum();
-        assert!(others > 0 && others < MAX_PARKED_AT_SERVER / 4, "{others}");
-        let elsewhere = Client::new(&caller, [192, 168, 0, 1].into(), "1");
-        assert!(grab(&elsewhere) > 0, "some are left for others");
-    }
 }

@@ -1,0 +1,83 @@
+//! Where every request comes in: it is judged by the [`guard`](super::guard), counted, and served or refused.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use axum::{
+    Extension,
+    extract::{ConnectInfo, Request, State},
+    http::{HeaderName, HeaderValue, StatusCode, header},
+    middleware::Next,
+    response::Response,
+};
+
+use super::{
+    guard::{OPEN, Refusal},
+    responses::plain,
+    visitors::Visitor,
+    web::Web,
+};
+
+/// Longest head of a request: its first line and its headers.
+pub(super) const HEAD_BYTES: usize = 64 * 1024;
+
+pub(super) async fn check(
+    State(web): State<Arc<Web>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    Extension(visitor): Extension<Arc<Visitor>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    // A whole address in the place of a path names a host too.
+    let is_elsewhere = request.uri().host().is_some_and(|host| !web.guard.is_own_host(host));
+    let verdict = match () {
+        () if head_bytes(&request) > HEAD_BYTES => Err(Refusal::Head),
+        () if is_elsewhere => Err(Refusal::Host),
+        () => web.guard.judge(request.headers(), request.uri().path(), peer.ip()),
+    };
+    web.frontend.metrics.request(verdict.is_ok());
+    match verdict {
+        Ok(caller) => {
+            if !OPEN.contains(&request.uri().path()) {
+                visitor.let_in();
+            }
+            request.extensions_mut().insert(caller);
+            let busy = visitor.begin();
+            busy.until_answered(next.run(request).await)
+        }
+        Err(refusal) => refuse(&refusal),
+    }
+}
+
+fn refuse(refusal: &Refusal) -> Response {
+    let (status, text) = match refusal {
+        Refusal::Head => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of a request may have 64 KiB"),
+        Refusal::NotOneHost => (StatusCode::BAD_REQUEST, "a request must have one header Host"),
+        Refusal::Host => (StatusCode::FORBIDDEN, "this Host is not served here; name it in gateway.allowed_hosts"),
+        Refusal::Origin => (StatusCode::FORBIDDEN, "this Origin may not use pml; name it in gateway.allowed_origins"),
+        Refusal::Token => (StatusCode::UNAUTHORIZED, "send `Authorization: Bearer …` with the token of this pml"),
+        Refusal::Rate(_) => (StatusCode::TOO_MANY_REQUESTS, "too many requests"),
+    };
+    let mut response = plain(status, text);
+    let extra: Option<(HeaderName, String)> = match refusal {
+        Refusal::Token => Some((header::WWW_AUTHENTICATE, "Bearer realm=\"pml\"".to_owned())),
+        Refusal::Rate(wait) => Some((header::RETRY_AFTER, wait.as_secs().max(1).to_string())),
+        Refusal::Head | Refusal::NotOneHost | Refusal::Host | Refusal::Origin => None,
+    };
+    if let Some((name, value)) = extra
+        && let Ok(value) = value.parse()
+    {
+        response.headers_mut().insert(name, value);
+    }
+    response
+}
+
+/// The bytes of a request before its body, as it is usually written. hyper bounds what it buffers, which is twice as much
+/// where a head arrives in large pieces.
+fn head_bytes(request: &Request) -> usize {
+    let uri = request.uri();
+    let path = uri.path_and_query().map_or(0, |path| path.as_str().len());
+    let host = uri.authority().map_or(0, |host| "http://".len() + host.as_str().len());
+    let line = request.method().as_str().len() + host + path + "  HTTP/1.1\r\n".len();
+    let header = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + ": \r\n".len();
+    line + request.headers().iter().map(header).sum::<usize>() + "\r\n".len()
+}
