@@ -53,11 +53,13 @@ pub enum Kind {
     Awake = 27,
     /// Worker → host: the program wants a result that was kept for its client.
     Recall = 28,
+    /// Worker → host: branch decisions of the program that were not told yet.
+    Decisions = 29,
 }
 
 impl Kind {
     /// Every kind there is.
-    const ALL: [Kind; 19] = [
+    const ALL: [Kind; 20] = [
         Kind::Init,
         Kind::RpcResult,
         Kind::RpcError,
@@ -77,6 +79,7 @@ impl Kind {
         Kind::Waiting,
         Kind::Awake,
         Kind::Recall,
+        Kind::Decisions,
     ];
 
     fn from_byte(byte: u8) -> Option<Kind> {

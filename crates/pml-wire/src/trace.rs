@@ -68,7 +68,8 @@ pub struct Trace {
     pub warnings: Vec<String>,
     #[serde(default)]
     pub decisions: Vec<Decision>,
-    /// Decisions that were made after the list was full.
+    /// Decisions that were made after the list was full. Of a gateway that counts no further than 10 000, that means so many
+    /// or more.
     #[serde(default)]
     pub decisions_cut: u64,
     #[serde(default)]

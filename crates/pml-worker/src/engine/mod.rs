@@ -90,6 +90,11 @@ struct State<'js> {
     branches: RefCell<Vec<Branch>>,
     /// Branches that were taken, by index, and which way.
     decisions: RefCell<Vec<(usize, usize)>>,
+    /// How many of them the host has been told, and how many were not kept.
+    decisions_told: Cell<usize>,
+    decisions_cut: Cell<u64>,
+    /// Does the host listen? Not while the worker rehearses.
+    is_told: Cell<bool>,
     /// What turns the probes off.
     turn_off_probes: RefCell<Option<Function<'js>>>,
     /// What the program threw last, and where.
@@ -211,6 +216,9 @@ impl<'js> Session<'js> {
             logs_dropped: Cell::new(0),
             branches: RefCell::default(),
             decisions: RefCell::default(),
+            decisions_told: Cell::new(0),
+            decisions_cut: Cell::new(0),
+            is_told: Cell::new(false),
             turn_off_probes: RefCell::default(),
             last_throw: RefCell::default(),
             warnings: RefCell::default(),
@@ -231,6 +239,7 @@ impl<'js> Session<'js> {
         let outcome = self.execute("if (args) { await 0 } return { ok: [1, \"a\"] }", "rehearsal.ts", "null");
         debug_assert!(outcome.is_ok(), "{outcome:?}");
         self.state.decisions.borrow_mut().clear();
+        self.state.decisions_cut.set(0);
         self.state.branches.borrow_mut().clear();
         self.state.turn_off_probes.take();
     }
@@ -250,6 +259,7 @@ impl<'js> Session<'js> {
         let Limits { memory_bytes, log_bytes, .. } = init.limits;
         let started = Moment::now();
         self.state.started.set(started);
+        self.state.is_told.set(true);
         self.state.limits.set(init.limits);
         self.state.log_left.set(log_bytes);
         self.deadline.start(started, init.limits);
@@ -272,7 +282,8 @@ impl<'js> Session<'js> {
         let mut complete = ExecutionComplete {
             error: None,
             warnings: self.state.warnings.take(),
-            decisions: natives::take_decisions(&self.state),
+            decisions: natives::untold_decisions(&self.state),
+            decisions_cut: self.state.decisions_cut.get(),
         };
         let mut channel = self.state.channel.borrow_mut();
         match outcome {

@@ -5,8 +5,8 @@
 use pml_wire::{
     Frame, Kind, json,
     message::{
-        Ask, ExecutionComplete, Log, MAX_PREFLIGHT_CALLS, MAX_QUESTION_BYTES, Preflight, PreflightCall, Progress, Read,
-        Recall, RpcCall,
+        Ask, Decision, Decisions, ExecutionComplete, Log, MAX_PREFLIGHT_CALLS, MAX_QUESTION_BYTES, Preflight,
+        PreflightCall, Progress, Read, Recall, RpcCall,
     },
 };
 use serde_json::value::RawValue;
@@ -43,6 +43,7 @@ pub(super) enum FromWorker {
     Waiting,
     /// A timer was due.
     Awake,
+    Decisions(Vec<Decision>),
 }
 
 /// What a worker did that ours never does.
@@ -88,6 +89,7 @@ impl FromWorker {
             Kind::ExecutionComplete => FromWorker::Complete(parse(frame)?),
             Kind::Waiting => FromWorker::Waiting,
             Kind::Awake => FromWorker::Awake,
+            Kind::Decisions => FromWorker::Decisions(parse::<Decisions>(frame)?.decisions),
             Kind::Init
             | Kind::RpcResult
             | Kind::RpcJsonText

@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use pml::{broker::Passthrough, trace::Context};
-use pml_wire::trace::Entry;
+use pml::{broker::Passthrough, events::Body, trace::Context};
+use pml_wire::{ErrorCode, trace::Entry};
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
@@ -61,11 +61,11 @@ async fn a_trace_has_everything_that_a_program_did() {
     assert_eq!(short, expected);
     assert_eq!(layers(&trace), [1, 2, 3, 3, 3, 4, 5]);
     let first = &tasks(&trace)[0];
-    assert_eq!((&first["args"], &first["result"]), (&json!({"a": 1, "b": 2}), &json!(3)));
+    assert_eq!((&first["args"], first["result"].as_f64()), (&json!({"a": 1, "b": 2}), Some(3.0)));
     assert!(first["acceptedAt"].is_string() && first["durationMs"].as_f64().unwrap() > 0.0, "{first}");
     let calls: Vec<_> = tasks(&trace).iter().map(|task| task["callId"].as_u64().unwrap()).collect();
     assert!(calls.is_sorted() && calls[0] == 1, "{calls:?}");
-    assert_eq!(trace["result"], json!({"sum": 3}));
+    assert_eq!(trace["result"]["sum"].as_f64(), Some(3.0));
     assert_eq!(trace["logs"], json!([{"level": "log", "text": "hello"}, {"level": "error", "text": "careful"}]));
     assert_eq!((&trace["caller"], &trace["entry"], &trace["success"]), (&json!("test"), &json!("run"), &json!(true)));
     assert_eq!(trace["code"], program);
@@ -90,19 +90,48 @@ async fn calls_that_wait_for_their_turn_are_of_the_layer_they_were_made_in() {
 async fn a_run_that_is_dropped_leaves_its_trace_too() {
     let gateway = Gateway::start(vec![fixture(Way::Stdio, "both", &[])]);
     let run = gateway.run("await mcp.fix.echo({ text: 'x' }); await mcp.fix.hang({})");
-    let reached = async {
-        while gateway.event(|_| true).await.body
-            != (pml::events::Body::ToolStarted { tool: "fix:hang".parse().unwrap(), call: 2 })
-        {}
-    };
+    let is_hanging = |body: &Body| matches!(body, Body::ToolStarted { tool, .. } if tool.as_str() == "fix:hang");
     tokio::select! {
         outcome = run => panic!("{outcome:?}"),
-        () = reached => {}
+        _ = gateway.event(is_hanging) => {}
     }
     let trace = only(&gateway);
     assert_eq!((&trace["success"], &trace["errorCode"]), (&json!(false), &json!("CANCELLED")));
     let codes: Vec<_> = tasks(&trace).iter().map(|task| task["error"]["code"].clone()).collect();
     assert_eq!(codes, [Value::Null, json!("CANCELLED")]);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn decisions_are_known_also_of_a_run_that_is_killed() {
+    let mut gateway = Gateway::start(vec![fixture(Way::Stdio, "both", &[])]);
+    let outcomes = |trace: &Value| -> Vec<String> {
+        let decisions = trace["decisions"].as_array().unwrap();
+        decisions
+            .iter()
+            .map(|it| format!("{} {}", it["condition"].as_str().unwrap(), it["outcome"].as_str().unwrap()))
+            .collect()
+    };
+    // The first decisions, and those before a call, are known at once.
+    let run = gateway.run("const n = 3; if (n > 2) { n < 1 ? 1 : 2; n > 1 ? 1 : 2 } await mcp.fix.hang({})");
+    let is_hanging = |body: &Body| matches!(body, Body::ToolStarted { tool, .. } if tool.as_str() == "fix:hang");
+    tokio::select! {
+        outcome = run => panic!("{outcome:?}"),
+        _ = gateway.event(is_hanging) => {}
+    }
+    assert_eq!(outcomes(&only(&gateway)), ["n > 2 true", "n < 1 false", "n > 1 true"]);
+    // A run that ends by a limit.
+    gateway.budget.set_timeout(Duration::from_millis(300));
+    let (code, _) = gateway.error("const n = 3; if (n > 2) { for (;;); }").await;
+    assert_eq!(code, ErrorCode::Timeout);
+    assert_eq!(outcomes(&only(&gateway)), ["n > 2 true"]);
+    // What is beyond the limit is counted.
+    gateway.budget.set_timeout(Duration::from_secs(10));
+    gateway.value("let n = 0; for (let i = 0; i < 700; i++) { if (i % 2) n++ } return n").await;
+    let trace = only(&gateway);
+    assert_eq!((outcomes(&trace).len(), &trace["decisionsCut"]), (200, &json!(500)));
+    gateway.value("let n = 0; for (let i = 0; i < 70000; i++) { if (i % 2) n++ } return n").await;
+    assert_eq!(only(&gateway)["decisionsCut"], 10_000, "so many or more");
     gateway.stop().await;
 }
 
