@@ -55,11 +55,13 @@ pub enum Kind {
     Recall = 28,
     /// Worker → host: branch decisions of the program that were not told yet.
     Decisions = 29,
+    /// Worker → host: before a request, how many answers the program had when it made the request. The id is the number.
+    Answered = 30,
 }
 
 impl Kind {
     /// Every kind there is.
-    const ALL: [Kind; 20] = [
+    const ALL: [Kind; 21] = [
         Kind::Init,
         Kind::RpcResult,
         Kind::RpcError,
@@ -80,6 +82,7 @@ impl Kind {
         Kind::Awake,
         Kind::Recall,
         Kind::Decisions,
+        Kind::Answered,
     ];
 
     fn from_byte(byte: u8) -> Option<Kind> {

@@ -21,8 +21,8 @@
 //! * [`files`]: who may have written what pml reads, and who may read what pml writes.
 //! * [`error`]: an error as it crosses a boundary.
 //! * [`shown`]: text of others, made fit to be shown.
-//! * [`rate`]: so many a minute.
-//! * [`digest`]: SHA-256.
+//! * [`rate`]: limits of so many a minute.
+//! * [`digest`]: hashes of texts, by SHA-256.
 //! * [`clock`]: the time of day.
 
 pub mod audit;

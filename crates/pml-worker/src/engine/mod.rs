@@ -83,6 +83,9 @@ struct State<'js> {
     /// When the run began.
     started: Cell<Moment>,
     last_call: Cell<u32>,
+    /// Answers that the program has got, and how many of them the host knows of.
+    answers: Cell<u32>,
+    answers_told: Cell<u32>,
     pending: RefCell<HashMap<u32, PendingCall<'js>>>,
     timers: RefCell<Timers<'js>>,
     log_left: Cell<usize>,
@@ -210,6 +213,8 @@ impl<'js> Session<'js> {
             limits: Cell::new(REHEARSAL_LIMITS),
             started: Cell::new(Moment::now()),
             last_call: Cell::new(0),
+            answers: Cell::new(0),
+            answers_told: Cell::new(0),
             pending: RefCell::default(),
             timers: RefCell::default(),
             log_left: Cell::new(0),
@@ -493,6 +498,7 @@ impl<'js> Session<'js> {
         let Some(call) = self.state.pending.borrow_mut().remove(&frame.id) else {
             last_words::fail("the host answered a call that was not made");
         };
+        self.state.answers.set(self.state.answers.get() + 1);
         let is_json_text = frame.kind == Kind::RpcJsonText;
         let looks_like_json = results::is_json_text(&frame.body);
         let value = match frame.kind {

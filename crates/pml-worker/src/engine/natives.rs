@@ -258,7 +258,12 @@ pub(super) fn send<'js>(state: &State<'js>, call: PendingCall<'js>, kind: Kind, 
     state.pending.borrow_mut().insert(id, call);
     // What led to the request is known before it.
     tell_decisions(state);
-    state.channel.borrow_mut().send(kind, id, body);
+    let mut channel = state.channel.borrow_mut();
+    let answers = state.answers.get();
+    if state.answers_told.replace(answers) != answers {
+        channel.send(Kind::Answered, answers, b"");
+    }
+    channel.send(kind, id, body);
 }
 
 /// Answers a call that cannot be sent.

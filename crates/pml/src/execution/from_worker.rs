@@ -44,6 +44,8 @@ pub(super) enum FromWorker {
     /// A timer was due.
     Awake,
     Decisions(Vec<Decision>),
+    /// How many answers the program had when it made the requests that follow.
+    Answered(u32),
 }
 
 /// What a worker did that ours never does.
@@ -89,6 +91,7 @@ impl FromWorker {
             Kind::ExecutionComplete => FromWorker::Complete(parse(frame)?),
             Kind::Waiting => FromWorker::Waiting,
             Kind::Awake => FromWorker::Awake,
+            Kind::Answered => FromWorker::Answered(frame.id),
             Kind::Decisions => FromWorker::Decisions(parse::<Decisions>(frame)?.decisions),
             Kind::Init
             | Kind::RpcResult

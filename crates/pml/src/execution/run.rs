@@ -496,6 +496,7 @@ impl Run<'_> {
             }
             FromWorker::Awake => self.wake(),
             FromWorker::Decisions(decisions) => self.decide(decisions, 0),
+            FromWorker::Answered(count) => self.recording.answered(count),
             FromWorker::Waiting => {}
         }
         Ok(None)

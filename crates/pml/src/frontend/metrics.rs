@@ -9,7 +9,7 @@ use std::{
 use pml_wire::ErrorCode;
 
 use super::gateway::Frontend;
-use crate::upstream::HealthState;
+use crate::{audit::Counts, upstream::HealthState};
 
 /// Upper bounds of the durations that are counted, in seconds.
 const BOUNDS: [f64; 9] = [0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0];
@@ -101,6 +101,14 @@ impl Frontend {
         family("pml_tool_calls_total", "counter", "Tool calls that programs made.", &calls);
         let requests = by("verdict", &[("accepted", read(&metrics.requests)), ("refused", read(&metrics.refused))]);
         family("pml_http_requests_total", "counter", "HTTP requests, let in or not.", &requests);
+        let Counts { lost, late } = self.broker.audit_counts();
+        let lines = by("fate", &[("lost", lost), ("late", late)]);
+        family(
+            "pml_audit_lines_total",
+            "counter",
+            "Audit lines that were not written, or after their call went on.",
+            &lines,
+        );
         let servers: Vec<_> = self
             .servers
             .all()

@@ -10,7 +10,7 @@ use std::{
 
 use tokio::time::sleep;
 
-use super::{Services, remote_for};
+use super::services::{Services, remote_for};
 use crate::{
     broker::Policy,
     error::Error,

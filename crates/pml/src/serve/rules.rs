@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, convert::Infallible, ptr, time::Duration};
 
 use tokio::{sync::Notify, time::sleep};
 
-use super::Services;
+use super::services::Services;
 
 /// Between two looks, however often lists change.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -1,0 +1,201 @@
+//! Everything between programs and servers: built, held, ended.
+
+use std::{
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use pml_wire::{ErrorCode, ToolId};
+use reqwest::redirect;
+use tokio_util::task::TaskTracker;
+
+use crate::{
+    audit::{Audit, Retention, ToolLine},
+    broker::{Broker, Parts, Policy},
+    catalog::{Cache, Catalog, Change, Finder, LoadModel, Pins, load_model},
+    clock::now_millis,
+    error::Error,
+    events::Bus,
+    room::Room,
+    trace::{Recorder, Sink},
+    upstream::{
+        self, Context, Fleet, Settings, Target,
+        oauth::{Logins, Remote},
+    },
+};
+
+/// How long a remote server may take to accept a connection.
+const CONNECT: Duration = Duration::from_secs(10);
+const MAX_REDIRECTS: usize = 5;
+
+/// What to build.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// pml itself, which keeps the processes of servers.
+    pub program: PathBuf,
+    pub servers: Vec<Settings>,
+    pub policy: Policy,
+    /// Where lists of tools, logins and the audit log are kept, if anywhere.
+    pub data_dir: Option<PathBuf>,
+    /// A stronger model for the search, or why it cannot be known where it is.
+    pub model_dir: Option<Result<PathBuf, String>>,
+    /// Most memory for large results, of all servers and runs together.
+    pub results_bytes: usize,
+    /// How long the lines of the audit log are kept.
+    pub retention: Retention,
+    /// Where traces go, if anywhere.
+    pub traces: Option<Arc<dyn Sink>>,
+}
+
+/// Everything between programs and servers.
+#[derive(Debug)]
+pub struct Services {
+    pub broker: Arc<Broker>,
+    pub catalog: Catalog,
+    pub servers: Fleet,
+    pub bus: Bus,
+    /// Begins the records of executions.
+    pub recorder: Recorder,
+    pub(super) logins: Option<Logins>,
+    /// What a server that is added needs.
+    pub(super) context: Mutex<Context>,
+    pub(super) tasks: TaskTracker,
+}
+
+impl Services {
+    /// Builds everything. No server is started yet.
+    pub fn start(options: Options) -> Result<Services, Error> {
+        let Options { program, servers: settings, policy, data_dir, model_dir, results_bytes, retention, traces } =
+            options;
+        let room = Room::new(results_bytes);
+        let bus = Bus::default();
+        let logins = data_dir.as_deref().map(Logins::new);
+        let catalog = Catalog::new(settings.iter().map(|server| server.name.clone()));
+        let audit = match &data_dir {
+            Some(folder) => Audit::open(folder, retention).unwrap_or_else(|err| {
+                tracing::warn!(error = %err, "there is no audit log");
+                Audit::default()
+            }),
+            None => Audit::default(),
+        };
+        let audit = Arc::new(audit);
+        let pins = Pins::new(data_dir.as_deref());
+        let context = Context {
+            program,
+            catalog: catalog.clone(),
+            cache: Cache::new(data_dir.as_deref()),
+            pins: pins.clone(),
+            bus: bus.clone(),
+            audit: Arc::clone(&audit),
+            remote: remote_for(&settings, logins.as_ref())?,
+            room: room.clone(),
+        };
+        let tasks = TaskTracker::new();
+        let servers = Fleet::new(settings.into_iter().map(|settings| {
+            let (server, actor) = upstream::start(settings, context.clone());
+            tasks.spawn(actor);
+            server
+        }));
+        let finder = Finder::new(catalog.clone(), data_dir.as_deref(), model_dir.map(loader));
+        let recorder = Recorder::new(bus.clone(), Arc::clone(&audit), traces);
+        let broker = Broker::new(Parts {
+            catalog: catalog.clone(),
+            finder,
+            pins,
+            servers: servers.clone(),
+            policy,
+            bus: bus.clone(),
+            audit,
+            recorder: recorder.clone(),
+            room,
+        });
+        let context = Mutex::new(context);
+        Ok(Services { broker: Arc::new(broker), catalog, servers, bus, recorder, logins, context, tasks })
+    }
+
+    /// Starts, in the background, the servers that a program names: by the time of its first call
+    /// they may be there. Nothing depends on it.
+    pub fn anticipate(&self, code: &str) {
+        for server in self.servers.named_in(code) {
+            self.tasks.spawn(async move {
+                // Why it did not start is said by the call that needs it.
+                let _ = server.init().await;
+            });
+        }
+    }
+
+    /// The tools that differ from what they were when they were first seen.
+    pub fn changes(&self) -> Vec<Change> {
+        self.context().pins.changes()
+    }
+
+    /// Accepts a tool as it is now, and writes that down. What had changed; `None` if nothing had.
+    pub fn accept(&self, tool: &ToolId) -> io::Result<Option<Change>> {
+        let context = self.context();
+        let accepted = context.pins.accept(tool)?;
+        if let Some(Change { parts, before_sha256, after_sha256, .. }) = &accepted {
+            let (ts, event) = (now_millis(), "tool.accepted");
+            context.audit.record_tool(&ToolLine { ts, event, tool: tool.as_str(), parts, before_sha256, after_sha256 });
+        }
+        Ok(accepted)
+    }
+
+    pub(super) fn context(&self) -> MutexGuard<'_, Context> {
+        self.context.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends every server and returns when nothing of them is left, and all is written.
+    pub async fn stop(self) {
+        futures_util::future::join_all(self.servers.all().iter().map(|server| async { server.terminate().await }))
+            .await;
+        self.tasks.close();
+        self.tasks.wait().await;
+        self.broker.stop_search().await;
+        let remote = self.context().remote.clone();
+        if let Some(remote) = remote {
+            remote.finish().await;
+        }
+        // Whoever has the audit log last writes what is waiting.
+        drop(self);
+    }
+}
+
+/// How the stronger model is loaded.
+fn loader(model_dir: Result<PathBuf, String>) -> LoadModel {
+    Box::new(|| load_model(&model_dir.map_err(|why| Error::new(ErrorCode::ConfigInvalid, why))?))
+}
+
+/// The way to remote servers, if any of these is one: making it reads all certificates of the system, so not for
+/// nothing.
+pub(super) fn remote_for(servers: &[Settings], logins: Option<&Logins>) -> Result<Option<Remote>, Error> {
+    match servers.iter().any(|server| matches!(server.target, Ok(Target::Http { .. }))) {
+        true => Ok(Some(Remote::new(client()?, logins.cloned()))),
+        false => Ok(None),
+    }
+}
+
+/// One client for all remote servers.
+pub(crate) fn client() -> Result<reqwest::Client, Error> {
+    // An error says that there is one already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let same_host = redirect::Policy::custom(|attempt| {
+        // Headers with tokens go along, so they go nowhere else.
+        let is_same = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
+        // The others turn a message into a question.
+        let keeps_message = matches!(attempt.status().as_u16(), 307 | 308);
+        match is_same && keeps_message && attempt.previous().len() <= MAX_REDIRECTS {
+            true => attempt.follow(),
+            false => attempt.stop(),
+        }
+    });
+    reqwest::Client::builder()
+        .user_agent(concat!("pml/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT)
+        .redirect(same_host)
+        .build()
+        .map_err(|err| {
+            Error::new(ErrorCode::ConfigInvalid, format!("no HTTP client can be made: {err}")).caused_by(err)
+        })
+}
