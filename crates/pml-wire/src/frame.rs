@@ -53,11 +53,15 @@ pub enum Kind {
     Awake = 27,
     /// Worker → host: the program wants a result that was kept for its client.
     Recall = 28,
+    /// Worker → host: branch decisions of the program that were not told yet.
+    Decisions = 29,
+    /// Worker → host: before a request, how many answers the program had when it made the request. The id is the number.
+    Answered = 30,
 }
 
 impl Kind {
     /// Every kind there is.
-    const ALL: [Kind; 19] = [
+    const ALL: [Kind; 21] = [
         Kind::Init,
         Kind::RpcResult,
         Kind::RpcError,
@@ -77,6 +81,8 @@ impl Kind {
         Kind::Waiting,
         Kind::Awake,
         Kind::Recall,
+        Kind::Decisions,
+        Kind::Answered,
     ];
 
     fn from_byte(byte: u8) -> Option<Kind> {

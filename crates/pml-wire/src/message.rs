@@ -299,8 +299,26 @@ pub struct ExecutionComplete {
     pub error: Option<ErrorReport>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// Those that no [`Decisions`] has told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<Decision>,
+    /// Decisions that were made after as many as [`Limits::decisions`] were recorded, counted up to
+    /// [`MAX_DECISIONS_CUT`].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub decisions_cut: u64,
+}
+
+/// `Decisions`: told while the program runs, so that they are known also if it is killed.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Decisions {
+    pub decisions: Vec<Decision>,
+}
+
+/// Decisions beyond the limit are counted up to this, after which the probes are turned off.
+pub const MAX_DECISIONS_CUT: u64 = 10_000;
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Why a run failed, told in the agent's own lines.

@@ -68,7 +68,8 @@ pub struct Trace {
     pub warnings: Vec<String>,
     #[serde(default)]
     pub decisions: Vec<Decision>,
-    /// Decisions that were made after the list was full.
+    /// Decisions that were made after the list was full. Of a gateway that counts no further than 10 000, that means so many
+    /// or more.
     #[serde(default)]
     pub decisions_cut: u64,
     #[serde(default)]
@@ -132,7 +133,7 @@ pub struct TaskResult {
     /// When the task was started.
     pub timestamp: Timestamp,
     pub duration_ms: f64,
-    /// 1 + the highest layer among the tasks that had ended before this one was issued.
+    /// 1 + the highest layer among the tasks whose answers the program had when it issued this one.
     #[serde(default)]
     pub layer_index: u32,
     /// The line of the program that issued the task, from 1.

@@ -22,6 +22,7 @@ use std::{
 };
 
 use pml::{
+    audit::{Audit, CallEvent, CallLine, Decision, Retention},
     broker::{AnswerBody, Arguments, CallHandler, Notices, Policy, ToolCall},
     execution::{self, Budget, Request},
     sandbox::{Mode, Options, Pool, WorkerLimits},
@@ -79,6 +80,8 @@ async fn measure() -> Results {
     gateway.stop().await;
     let _ = sched_setaffinity(None, &all);
 
+    results.insert("audit_call_us", audit_call().await * 1e6);
+
     let mut plain = Plain::start(&command, &args);
     let gateway = Gateway::start("server", &command, &args).await;
 
@@ -103,6 +106,37 @@ async fn measure() -> Results {
         eprintln!("  the published servers are not there: run scripts/bench");
     }
     results
+}
+
+/// What the two audit lines of a call cost: a part of what the broker adds to it.
+async fn audit_call() -> f64 {
+    let folder = tempfile::tempdir().expect("a folder");
+    let audit = Audit::open(folder.path(), Retention::default()).expect("a log");
+    let line = CallLine {
+        ts: 0,
+        event: CallEvent::Started,
+        who: "bench",
+        execution_id: "01a1d5f0-0000-7000-8000-000000000001",
+        trace_id: "01a1d5f0000070008000000000000001",
+        call: 1,
+        method: None,
+        tool: "server:echo",
+        args_sha256: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        decision: Decision::Allow,
+        rule: "default",
+        success: None,
+        code: None,
+        duration_ms: None,
+    };
+    let ended = CallLine { event: CallEvent::Ended, success: Some(true), duration_ms: Some(1.5), ..line.clone() };
+    let mut samples = Vec::new();
+    for _ in 0..ROUNDS {
+        let started = Instant::now();
+        audit.record_start(&line).await;
+        audit.record(&ended);
+        samples.push(started.elapsed().as_secs_f64());
+    }
+    median(&samples)
 }
 
 /// Keeps this process, and those that it starts from now on, on one processor. Where they could be before.
@@ -201,7 +235,7 @@ impl Gateway {
             data_dir: Some(data_dir.path().to_owned()),
             model_dir: None,
             results_bytes: 512 * MIB,
-            retention: Default::default(),
+            retention: Retention::default(),
             max_starting: 4,
             network: serve::Network::default(),
             traces: serve::Traces::default(),

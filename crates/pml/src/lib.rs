@@ -22,8 +22,8 @@
 //! * [`error`]: an error as it crosses a boundary.
 //! * [`protocol`]: the words of MCP, for both sides.
 //! * [`shown`]: text of others, made fit to be shown.
-//! * [`rate`]: so many a minute.
-//! * [`digest`]: SHA-256.
+//! * [`rate`]: limits of so many a minute.
+//! * [`digest`]: hashes of texts, by SHA-256.
 //! * [`clock`]: the time of day.
 
 pub mod audit;

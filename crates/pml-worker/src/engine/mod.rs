@@ -84,6 +84,9 @@ struct State<'js> {
     /// When the run began.
     started: Cell<Moment>,
     last_call: Cell<u32>,
+    /// Answers that the program has got, and how many of them the host knows of.
+    answers: Cell<u32>,
+    answers_told: Cell<u32>,
     pending: RefCell<HashMap<u32, PendingCall<'js>>>,
     timers: RefCell<Timers<'js>>,
     log_left: Cell<usize>,
@@ -91,6 +94,11 @@ struct State<'js> {
     branches: RefCell<Vec<Branch>>,
     /// Branches that were taken, by index, and which way.
     decisions: RefCell<Vec<(usize, usize)>>,
+    /// How many of them the host has been told, and how many were not kept.
+    decisions_told: Cell<usize>,
+    decisions_cut: Cell<u64>,
+    /// Does the host listen? Not while the worker rehearses.
+    is_told: Cell<bool>,
     /// What turns the probes off.
     turn_off_probes: RefCell<Option<Function<'js>>>,
     /// What the program threw last, and where.
@@ -208,12 +216,17 @@ impl<'js> Session<'js> {
             limits: Cell::new(REHEARSAL_LIMITS),
             started: Cell::new(Moment::now()),
             last_call: Cell::new(0),
+            answers: Cell::new(0),
+            answers_told: Cell::new(0),
             pending: RefCell::default(),
             timers: RefCell::default(),
             log_left: Cell::new(0),
             logs_dropped: Cell::new(0),
             branches: RefCell::default(),
             decisions: RefCell::default(),
+            decisions_told: Cell::new(0),
+            decisions_cut: Cell::new(0),
+            is_told: Cell::new(false),
             turn_off_probes: RefCell::default(),
             last_throw: RefCell::default(),
             warnings: RefCell::default(),
@@ -234,6 +247,7 @@ impl<'js> Session<'js> {
         let outcome = self.execute("if (args) { await 0 } return { ok: [1, \"a\"] }", "rehearsal.ts", "null");
         debug_assert!(outcome.is_ok(), "{outcome:?}");
         self.state.decisions.borrow_mut().clear();
+        self.state.decisions_cut.set(0);
         self.state.branches.borrow_mut().clear();
         self.state.turn_off_probes.take();
     }
@@ -253,6 +267,7 @@ impl<'js> Session<'js> {
         let Limits { memory_bytes, log_bytes, .. } = init.limits;
         let started = Moment::now();
         self.state.started.set(started);
+        self.state.is_told.set(true);
         self.state.limits.set(init.limits);
         self.state.log_left.set(log_bytes);
         self.deadline.start(started, init.limits);
@@ -275,7 +290,8 @@ impl<'js> Session<'js> {
         let mut complete = ExecutionComplete {
             error: None,
             warnings: self.state.warnings.take(),
-            decisions: natives::take_decisions(&self.state),
+            decisions: natives::untold_decisions(&self.state),
+            decisions_cut: self.state.decisions_cut.get(),
         };
         let mut channel = self.state.channel.borrow_mut();
         match outcome {
@@ -486,6 +502,7 @@ impl<'js> Session<'js> {
         let Some(call) = self.state.pending.borrow_mut().remove(&frame.id) else {
             last_words::fail("the host answered a call that was not made");
         };
+        self.state.answers.set(self.state.answers.get() + 1);
         let is_json_text = frame.kind == Kind::RpcJsonText;
         let text = results::text_of(&frame.body);
         let value = match frame.kind {

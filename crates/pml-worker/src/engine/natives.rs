@@ -11,7 +11,7 @@ use std::{
 use pml_wire::{
     ErrorCode, Kind,
     id::{MAX_NAME_BYTES, RESERVED_NAMES},
-    message::{CallError, Decision, Log, LogLevel, Progress, log_cost},
+    message::{CallError, Decision, Decisions, Log, LogLevel, MAX_DECISIONS_CUT, Progress, log_cost},
 };
 use rquickjs::{
     Array, Ctx, Function, JsLifetime, Module, Object, Result, Runtime, Value,
@@ -261,7 +261,14 @@ pub(super) fn send<'js>(state: &State<'js>, call: PendingCall<'js>, kind: Kind, 
     let id = state.last_call.get() + 1;
     state.last_call.set(id);
     state.pending.borrow_mut().insert(id, call);
-    state.channel.borrow_mut().send(kind, id, body);
+    // What led to the request is known before it.
+    tell_decisions(state);
+    let mut channel = state.channel.borrow_mut();
+    let answers = state.answers.get();
+    if state.answers_told.replace(answers) != answers {
+        channel.send(Kind::Answered, answers, b"");
+    }
+    channel.send(kind, id, body);
 }
 
 /// Answers a call that cannot be sent.
@@ -352,20 +359,53 @@ fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>, late: &Late<'js>) -> Resul
             }
             None => return value,
         };
-        let mut decisions = state.decisions.borrow_mut();
-        if decisions.len() < state.limits.get().decisions {
-            decisions.push((branch, outcome));
-        } else if let Some(turn_off) = state.turn_off_probes.take() {
-            // It assigns to a variable; if even that fails, the probes stay on.
-            let _ = turn_off.call::<_, ()>(());
-        }
+        decide(&state, branch, outcome);
         value
     };
     Function::new(ctx.clone(), probe)
 }
 
-/// What the probes noted, in words.
-pub(super) fn take_decisions(state: &State<'_>) -> Vec<Decision> {
+/// Notes which way the program went. The host is told whenever the number of decisions has doubled, so that a program that is
+/// killed takes at most half of them with it, and one that lives costs a few frames.
+fn decide(state: &State<'_>, branch: usize, outcome: usize) {
+    let mut decisions = state.decisions.borrow_mut();
+    let limit = state.limits.get().decisions;
+    if decisions.len() < limit {
+        decisions.push((branch, outcome));
+        let is_time = decisions.len().is_power_of_two() || decisions.len() == limit;
+        drop(decisions);
+        if is_time {
+            tell_decisions(state);
+            // Somebody may be using the channel, who will flush it.
+            let _ = state.channel.try_borrow_mut().map(|mut channel| channel.flush());
+        }
+        return;
+    }
+    let cut = state.decisions_cut.get() + 1;
+    if cut <= MAX_DECISIONS_CUT {
+        state.decisions_cut.set(cut);
+    }
+    if cut >= MAX_DECISIONS_CUT
+        && let Some(turn_off) = state.turn_off_probes.take()
+    {
+        drop(decisions);
+        // It assigns to a variable; if even that fails, the probes stay on.
+        let _ = turn_off.call::<_, ()>(());
+    }
+}
+
+/// Tells the host the decisions that it does not know yet.
+fn tell_decisions(state: &State<'_>) {
+    if !state.is_told.get() || state.decisions.borrow().len() == state.decisions_told.get() {
+        return;
+    }
+    if let Ok(mut channel) = state.channel.try_borrow_mut() {
+        channel.send_json(Kind::Decisions, &Decisions { decisions: untold_decisions(state) });
+    }
+}
+
+/// What the probes noted and the host does not know yet, in words.
+pub(super) fn untold_decisions(state: &State<'_>) -> Vec<Decision> {
     let branches = state.branches.borrow();
     let describe = |(branch, outcome): (usize, usize)| {
         let (condition, outcome) = match branches.get(branch)? {
@@ -375,7 +415,9 @@ pub(super) fn take_decisions(state: &State<'_>) -> Vec<Decision> {
         };
         Some(Decision { node_id: format!("d{}", branch + 1), outcome, condition: condition.clone() })
     };
-    state.decisions.take().into_iter().filter_map(describe).collect()
+    let decisions = state.decisions.borrow();
+    let told = state.decisions_told.replace(decisions.len());
+    decisions[told.min(decisions.len())..].iter().copied().filter_map(describe).collect()
 }
 
 fn is_truthy(value: &Value<'_>) -> bool {

@@ -25,7 +25,7 @@ use super::{
     sharing::{Key, Sharing},
 };
 use crate::{
-    audit::{Audit, Decision},
+    audit::{Audit, Counts, Decision},
     catalog::{Catalog, Finder, Pace, Pins, Snapshot, Source, TooSlow, Tool},
     digest::sha256,
     events::{Body, Bus},
@@ -170,6 +170,11 @@ impl Broker {
             // Why it did not start is said by the call that needs it.
             let _ = upstream.init().await;
         }
+    }
+
+    /// What the audit log could not do until now.
+    pub fn audit_counts(&self) -> Counts {
+        self.sinks.audit.counts()
     }
 
     pub(super) fn sinks(&self) -> &Sinks {

@@ -445,8 +445,9 @@ impl<'a> Calls<'a> {
                 let told = outcome.and_then(|weighed| self.vault.keep(weighed));
                 let error = told.as_ref().err().cloned();
                 let (kind, body) = frame(told);
-                if let Some(task) = task {
-                    self.recording.ended(CallId(id), task, error.as_ref().map_or(Ok(&body), Err));
+                match task {
+                    Some(task) => self.recording.ended(CallId(id), task, error.as_ref().map_or(Ok(&body), Err)),
+                    None => self.recording.answered_read(),
                 }
                 Ended { id, record: None, kind, body }
             }

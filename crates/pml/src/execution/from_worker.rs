@@ -5,8 +5,8 @@
 use pml_wire::{
     Frame, Kind, json,
     message::{
-        Ask, ExecutionComplete, Log, MAX_PREFLIGHT_CALLS, MAX_QUESTION_BYTES, Preflight, PreflightCall, Progress, Read,
-        Recall, RpcCall,
+        Ask, Decision, Decisions, ExecutionComplete, Log, MAX_PREFLIGHT_CALLS, MAX_QUESTION_BYTES, Preflight,
+        PreflightCall, Progress, Read, Recall, RpcCall,
     },
 };
 use serde_json::value::RawValue;
@@ -43,6 +43,9 @@ pub(super) enum FromWorker {
     Waiting,
     /// A timer was due.
     Awake,
+    Decisions(Vec<Decision>),
+    /// How many answers the program had when it made the requests that follow.
+    Answered(u32),
 }
 
 /// What a worker did that ours never does.
@@ -88,6 +91,8 @@ impl FromWorker {
             Kind::ExecutionComplete => FromWorker::Complete(parse(frame)?),
             Kind::Waiting => FromWorker::Waiting,
             Kind::Awake => FromWorker::Awake,
+            Kind::Answered => FromWorker::Answered(frame.id),
+            Kind::Decisions => FromWorker::Decisions(parse::<Decisions>(frame)?.decisions),
             Kind::Init
             | Kind::RpcResult
             | Kind::RpcJsonText

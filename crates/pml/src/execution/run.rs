@@ -11,7 +11,10 @@ use std::{future::Future, num::NonZeroU32, pin::pin, sync::Arc, time::Duration};
 
 use pml_wire::{
     ErrorCode, Frame, Kind,
-    message::{Decision, ErrorReport, ExecutionComplete, Init, Limits, Log, Progress, WAITING_AFTER_MS, log_cost},
+    message::{
+        Decision, ErrorReport, ExecutionComplete, Init, Limits, Log, MAX_DECISIONS_CUT, Progress, WAITING_AFTER_MS,
+        log_cost,
+    },
     trace::Entry,
 };
 use serde_json::value::RawValue;
@@ -49,6 +52,8 @@ const MAX_ATTEMPTS: usize = 5;
 const MAX_NAMES: usize = 20;
 /// How often a run that is busy moving frames lets others have their turn.
 const TURNS: u32 = 8;
+/// Longest text of a branch decision.
+const MAX_DECISION_BYTES: usize = 1024;
 /// Most warnings of one run.
 const MAX_WARNINGS: usize = 100;
 
@@ -490,9 +495,23 @@ impl Run<'_> {
                 (self.listener)(Event::Waiting);
             }
             FromWorker::Awake => self.wake(),
+            FromWorker::Decisions(decisions) => self.decide(decisions, 0),
+            FromWorker::Answered(count) => self.recording.answered(count),
             FromWorker::Waiting => {}
         }
         Ok(None)
+    }
+
+    /// Keeps decisions of the program, as many as are wanted. Ours sends no more and none that is long.
+    fn decide(&mut self, mut decisions: Vec<Decision>, cut: u64) {
+        decisions.truncate(self.budget.decisions - self.decisions.len());
+        for Decision { node_id, outcome, condition } in &mut decisions {
+            for text in [node_id, outcome, condition] {
+                text.truncate(text.floor_char_boundary(MAX_DECISION_BYTES));
+            }
+        }
+        self.recording.decided(decisions.iter().cloned(), cut.min(MAX_DECISIONS_CUT));
+        self.decisions.extend(decisions);
     }
 
     /// Notes that the program goes on.
@@ -504,12 +523,10 @@ impl Run<'_> {
 
     /// Takes what the worker says at its end. Values take the places of handles in the result, elsewhere if they are large.
     async fn finish(&mut self, complete: ExecutionComplete) -> RunResult {
-        let ExecutionComplete { error, warnings, decisions } = complete;
+        let ExecutionComplete { error, warnings, decisions, decisions_cut } = complete;
         self.warnings.extend(warnings);
         self.warnings.truncate(MAX_WARNINGS);
-        self.decisions = decisions;
-        self.decisions.truncate(self.budget.decisions);
-        self.recording.decided(self.decisions.iter().cloned(), 0);
+        self.decide(decisions, decisions_cut);
         let value = match (error, self.value.take()) {
             (Some(error), _) => return Err(Box::new(error)),
             (None, value) => value.unwrap_or_else(|| RawValue::NULL.to_owned()),

@@ -8,7 +8,10 @@ use std::{
 
 use pml_wire::ErrorCode;
 
-use crate::upstream::{Fleet, HealthState};
+use crate::{
+    audit::Counts,
+    upstream::{Fleet, HealthState},
+};
 
 /// Upper bounds of the durations that are counted, in seconds.
 const BOUNDS: [f64; 9] = [0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0];
@@ -54,7 +57,7 @@ impl Metrics {
     }
 
     /// Everything that is counted, as text, and what there is now: runs, servers and tools.
-    pub(super) fn exposition(&self, runs_in_flight: usize, servers: &Fleet, tools: usize) -> String {
+    pub(super) fn exposition(&self, runs_in_flight: usize, servers: &Fleet, tools: usize, audit: Counts) -> String {
         let mut text = String::new();
         // Writing to a String cannot fail.
         let mut family = |name: &str, kind: &str, help: &str, samples: &[(String, String)]| {
@@ -88,6 +91,14 @@ impl Metrics {
         family("pml_tool_calls_total", "counter", "Tool calls that programs made.", &calls);
         let requests = by("verdict", &[("accepted", read(&self.requests)), ("refused", read(&self.refused))]);
         family("pml_http_requests_total", "counter", "HTTP requests, let in or not.", &requests);
+        let Counts { lost, late } = audit;
+        let lines = by("fate", &[("lost", lost), ("late", late)]);
+        family(
+            "pml_audit_lines_total",
+            "counter",
+            "Audit lines that were not written, or after their call went on.",
+            &lines,
+        );
         let servers: Vec<_> = servers
             .all()
             .iter()

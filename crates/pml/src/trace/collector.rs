@@ -33,8 +33,10 @@ pub(super) struct Collector {
     started: Instant,
     tasks: Vec<Task>,
     by_call: HashMap<u32, usize>,
-    /// The highest layer among tasks that have ended.
-    ended_layer: u32,
+    /// The highest layer among the first so many tasks and reads that were answered: at 0 that of none.
+    answered_layers: Vec<u32>,
+    /// How many answers the program had got when it issued what it issues now.
+    answered: usize,
     /// Bytes that values may still take.
     left: usize,
     /// Tasks that there was no room for, and their bytes.
@@ -100,7 +102,8 @@ impl Collector {
             started: Instant::now(),
             tasks: Vec::new(),
             by_call: HashMap::new(),
-            ended_layer: 0,
+            answered_layers: vec![0],
+            answered: 0,
             left: TRACE_BYTES,
             cut_tasks: (0, 0),
             log_bytes_cut: 0,
@@ -159,7 +162,7 @@ impl Collector {
                 accepted_at: Some(now),
                 timestamp: now,
                 duration_ms: 0.0,
-                layer_index: self.ended_layer + 1,
+                layer_index: self.answered_layers[self.answered] + 1,
                 line: None,
                 error: None,
             },
@@ -187,7 +190,7 @@ impl Collector {
 
     pub(super) fn end(&mut self, call: CallId, kind: TaskKind, outcome: Result<&str, &CallError>) {
         self.failed_calls += usize::from(kind == TaskKind::Tool && outcome.is_err());
-        let Some(index) = self.by_call.get(&call.0).copied() else { return };
+        let Some(index) = self.by_call.get(&call.0).copied() else { return self.answered_read() };
         let (value, error) = match outcome {
             Ok(text) => (self.value(&format!("/taskResults/{index}/result"), text), None),
             Err(error) => {
@@ -201,7 +204,24 @@ impl Collector {
         }
         task.result.result = value;
         task.finish(error);
-        self.ended_layer = self.ended_layer.max(self.tasks[index].result.layer_index);
+        let layer = task.result.layer_index;
+        self.answer(layer);
+    }
+
+    /// Something that is no task, or that there was no room for, was answered.
+    pub(super) fn answered_read(&mut self) {
+        self.answer(0);
+    }
+
+    fn answer(&mut self, layer: u32) {
+        let highest = self.answered_layers.last().copied().unwrap_or(0).max(layer);
+        self.answered_layers.push(highest);
+    }
+
+    /// The program had got so many answers when it issued what comes next. When the host reads a request says nothing about
+    /// that: a program issues forty calls at once, and the first may be answered before the last is read.
+    pub(super) fn answered(&mut self, count: u32) {
+        self.answered = usize::try_from(count).unwrap_or(usize::MAX).min(self.answered_layers.len() - 1);
     }
 
     pub(super) fn log(&mut self, level: &str, text: &str) {
@@ -337,7 +357,13 @@ mod tests {
         collector.issue(CallId(call), TaskKind::Tool, "a:b", Some("{}"));
     }
 
+    /// Ends a call, and lets the program know.
     fn end(collector: &mut Collector, call: u32) {
+        end_unnoticed(collector, call);
+        collector.answered(u32::MAX);
+    }
+
+    fn end_unnoticed(collector: &mut Collector, call: u32) {
         collector.start(CallId(call), "a:b");
         collector.end(CallId(call), TaskKind::Tool, Ok("1"));
     }
@@ -353,6 +379,19 @@ mod tests {
         (1..=40).for_each(|call| issue(&mut parallel, call));
         (1..=40).for_each(|call| end(&mut parallel, call));
         assert_eq!(layers(parallel), [1; 40]);
+
+        // The same where the first ones are over before the host has read the last.
+        let mut raced = collector();
+        for call in 1..=40 {
+            issue(&mut raced, call);
+            end_unnoticed(&mut raced, call);
+        }
+        raced.answered_read();
+        raced.answered(7);
+        issue(&mut raced, 41);
+        raced.answered(99);
+        issue(&mut raced, 42);
+        assert_eq!(layers(raced), [vec![1; 40], vec![2; 2]].concat());
 
         let mut sequential = collector();
         for call in 1..=3 {

@@ -164,6 +164,16 @@ impl Recording {
         self.with(|collector| collector.end(call, kind, outcome));
     }
 
+    /// A read of a kept result, which is no task, is over.
+    pub fn answered_read(&self) {
+        self.with(Collector::answered_read);
+    }
+
+    /// What is issued from now on was issued when the program had got so many answers.
+    pub fn answered(&self, count: u32) {
+        self.with(|collector| collector.answered(count));
+    }
+
     pub fn logged(&self, log: &Log) {
         let level = match log.level {
             LogLevel::Debug => "debug",

@@ -30,7 +30,7 @@ use super::{
     news::{Digest, News},
     oauth::Remote,
     refresh::{Pace, Seen, identity, list_tools, target_identity, tell_changes},
-    settings::{Isolation, Settings},
+    settings::{Isolation, Settings, Target},
     starts::{Starts, Urgency},
     state::{self, Effect, Input, State, Topic},
     subscriber::{self, Wanted},

@@ -83,6 +83,11 @@ async fn calls_that_wait_for_their_turn_are_of_the_layer_they_were_made_in() {
     let trace = only(&gateway);
     assert_eq!(layers(&trace)[..40], [1; 40]);
     assert_eq!(layers(&trace)[40..], [2]);
+    // Calls that the host has not read when the first of them are over.
+    gateway.budget.result_bytes = 16 << 20;
+    let code = "const text = 'x'.repeat(400_000); await Promise.all(Array.from({ length: 100 }, () => mcp.fix.echo({ text }).then(() => 1))); return 1";
+    gateway.value(code).await;
+    assert_eq!(layers(&only(&gateway)), [1; 100]);
     gateway.stop().await;
 }
 

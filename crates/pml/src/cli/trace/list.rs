@@ -119,7 +119,7 @@ fn table<'a>(running: &[TraceHead], traces: impl ExactSizeIterator<Item = &'a Su
     if running.is_empty() && traces.len() == 0 {
         return Ok(());
     }
-    let began = format!("BEGAN ({})", moment::offset(Timestamp(crate::events::now_millis())));
+    let began = format!("BEGAN ({})", moment::offset(Timestamp(crate::clock::now_millis())));
     let client = "CLIENT";
     writeln!(stdout, "{:<SHORT_ID$}  {began:<19}  {:>8}  {:<11}  {client:<14}  CALLS  WHAT", "ID", "TOOK", "STATE")?;
     for head in running {

@@ -58,6 +58,7 @@ fn page(kind: &'static str, text: &'static str) -> Response {
 async fn metrics(State(web): State<Arc<Web>>) -> Response {
     let frontend = &web.frontend;
     let tools = frontend.catalog.snapshot().tools().count();
-    let text = frontend.metrics.exposition(frontend.runs.count(), &frontend.servers, tools);
+    let audit = frontend.broker.audit_counts();
+    let text = frontend.metrics.exposition(frontend.runs.count(), &frontend.servers, tools, audit);
     typed(StatusCode::OK, "text/plain; version=0.0.4", text)
 }

@@ -9,7 +9,7 @@ use super::{
     place::Place,
     row::{KnownTools, Row},
 };
-use crate::{events::now_millis, trace::TraceHead};
+use crate::{clock::now_millis, trace::TraceHead};
 
 /// Makes interrupted traces of executions whose process has died; if `is_over`, also of those of this process. How many.
 pub(super) fn recover(
