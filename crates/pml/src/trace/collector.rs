@@ -1,6 +1,7 @@
 //! Makes a trace of what is reported about one execution.
 //!
-//! Values are cut before they are copied: each has at most [`VALUE_BYTES`], all together [`TRACE_BYTES`]. What was cut is in
+//! Values are cut before they are copied: each has at most [`VALUE_BYTES`], all together [`VALUES_BYTES`]. Tasks have room of their
+//! own, [`TASKS_BYTES`], so that large values do not keep later tasks out of the trace. What was cut is in
 //! `metadata.truncated`, with its size before. Cutting is generous here, since the sanitizer must see a text before it is cut for
 //! display.
 
@@ -19,8 +20,9 @@ use crate::{clock::now_millis, digest::sha256};
 
 /// Most bytes of one value.
 const VALUE_BYTES: usize = 64 * 1024;
-/// Most bytes of all values, logs and texts of one trace.
-const TRACE_BYTES: usize = 1024 * 1024;
+/// Most bytes of all values, logs and texts of one trace, and of its tasks without their values.
+const VALUES_BYTES: usize = 512 * 1024;
+const TASKS_BYTES: usize = 512 * 1024;
 /// What a task takes besides its values.
 const TASK_BYTES: usize = 400;
 /// Most cuts that are told one by one.
@@ -37,8 +39,9 @@ pub(super) struct Collector {
     answered_layers: Vec<u32>,
     /// How many answers the program had got when it issued what it issues now.
     answered: usize,
-    /// Bytes that values may still take.
+    /// Bytes that values, and tasks, may still take.
     left: usize,
+    tasks_left: usize,
     /// Tasks that there was no room for, and their bytes.
     cut_tasks: (u64, usize),
     log_bytes_cut: usize,
@@ -104,7 +107,8 @@ impl Collector {
             by_call: HashMap::new(),
             answered_layers: vec![0],
             answered: 0,
-            left: TRACE_BYTES,
+            left: VALUES_BYTES,
+            tasks_left: TASKS_BYTES,
             cut_tasks: (0, 0),
             log_bytes_cut: 0,
             keeps_values,
@@ -141,11 +145,11 @@ impl Collector {
             return;
         }
         let bytes = TASK_BYTES + tool.len();
-        let Some(left) = self.left.checked_sub(bytes) else {
+        let Some(left) = self.tasks_left.checked_sub(bytes) else {
             self.cut_tasks = (self.cut_tasks.0 + 1, self.cut_tasks.1 + bytes + args.map_or(0, str::len));
             return;
         };
-        self.left = left;
+        self.tasks_left = left;
         let index = self.tasks.len();
         let args = args.and_then(|args| self.value(&format!("/taskResults/{index}/args"), args));
         let now = Timestamp(now_millis());
