@@ -25,9 +25,10 @@ use std::{
 };
 
 use pml::trace::store::{Commit, Options, RawStore};
+use pml_testkit::promises::{Promise, Results, report};
 use pml_wire::{ExecutionId, trace::Trace};
 use serde_json::json;
-use support::{Promise, Results, percentile, report};
+use support::percentile;
 
 const BATCH: usize = 100;
 /// Of several tries the best counts, since machines are shared.
@@ -41,10 +42,10 @@ const RATE: usize = 2_000;
 const STORED: usize = 100_000;
 
 const PROMISES: [Promise; 4] = [
-    ("us_per_trace_batched", 100.0, "a trace, written in batches of 100: at least 10 000 in a second"),
-    ("commit_p50_us", 500.0, "from submitting one trace to its commit"),
-    ("by_id_p99_ms", 2.0, "a trace by its id, while 2 000 are written in a second, 99th percentile"),
-    ("kb_per_trace", 3.0, "a trace on the disk"),
+    Promise::at_most("us_per_trace_batched", 100.0, "a trace, written in batches of 100: at least 10 000 in a second"),
+    Promise::at_most("commit_p50_us", 500.0, "from submitting one trace to its commit"),
+    Promise::at_most("by_id_p99_ms", 2.0, "a trace by its id, while 2 000 are written in a second, 99th percentile"),
+    Promise::at_most("kb_per_trace", 3.0, "a trace on the disk"),
 ];
 
 fn main() -> ExitCode {

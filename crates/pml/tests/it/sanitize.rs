@@ -9,6 +9,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+use pml::trace::SanitizedTrace;
 use pml::trace::sanitize::{MAX_STRING_BYTES, MAX_TRACE_BYTES, RuleFile, Rules, SanitizeFile, Sanitizer};
 use pml_wire::{
     ExecutionId,
