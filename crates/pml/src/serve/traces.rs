@@ -2,7 +2,6 @@
 
 use std::{path::Path, sync::Arc};
 
-use pml_wire::ErrorCode;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -56,11 +55,10 @@ impl Traces {
             return Ok(Traces::default());
         }
         let raw = folder.filter(|_| settings.raw).map(|folder| RawStore::open(folder, settings.options.clone()));
-        let keeper = Keeper::start(settings.rules.clone(), store, raw, exporter).map_err(|err| {
-            let message = format!("traces cannot be kept: {err}");
-            Error::new(ErrorCode::TraceStoreFailed, message).caused_by(err)
-        })?;
-        Ok(Traces { sink: Some(Arc::new(keeper)), stop, exporter: task })
+        // Programs run without it, too.
+        let keeper = Keeper::start(settings.rules.clone(), store, raw, exporter)
+            .inspect_err(|err| tracing::warn!(error = %err, "traces are not kept"));
+        Ok(Traces { sink: keeper.ok().map(|keeper| Arc::new(keeper) as Arc<dyn Sink>), stop, exporter: task })
     }
 
     /// Hands all traces to somebody else.

@@ -250,7 +250,7 @@ impl Upstream {
         let request =
             Request { arguments, ..request.with("name", serde_json::Value::from(invocation.tool).to_string()) };
         // The server must have been reached to know how it does tasks.
-        let declared = self.ready(total).await?.declared;
+        let declared = self.ready(total).await.map_err(Failure::unsent)?.declared;
         let request = match declared.as_deref().and_then(|declared| tasks::support(declared, invocation.needs_task)) {
             None => request,
             Some(Support::AsAsked) => {

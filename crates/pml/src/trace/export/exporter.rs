@@ -164,17 +164,18 @@ impl Sender {
                     // More of them in one request.
                     let _ = timeout(GATHER, stop.cancelled()).await;
                     let batch = self.batch(Some(first), &mut traces, &mut metrics);
+                    let is_late = async {
+                        stop.cancelled().await;
+                        sleep(LAST).await;
+                    };
                     tokio::select! {
                         () = self.deliver(&batch) => {}
-                        // Sent once more below, if there is time.
-                        () = stop.cancelled() => {
-                            let _ = timeout(LAST, self.post(&self.settings.traces, batch.body())).await;
-                        }
+                        () = is_late => {}
                     }
                 }
             }
         }
-        // What is left is sent once, without another try.
+        // What is left, for as long as that may take.
         traces.close();
         let last = async {
             loop {
@@ -182,10 +183,7 @@ impl Sender {
                 if batch.traces == 0 {
                     break;
                 }
-                match self.post(&self.settings.traces, batch.body()).await {
-                    Reply::Taken => self.count(batch.traces, &self.shared.sent),
-                    Reply::Later(..) | Reply::Refused(_) => self.count(batch.traces, &self.shared.dropped),
-                }
+                self.deliver(&batch).await;
             }
             self.send_metrics(&metrics).await;
         };

@@ -138,10 +138,12 @@ mod tests {
         let trace = json!({
             "traceId": "0199d5f0-0000-7000-8000-000000000001", "success": true, "durationMs": 40, "timestamp": 1,
             "taskResults": [{
-                "taskId": "t1", "tool": tool, "success": success, "timestamp": 1, "durationMs": duration_ms, "error": error,
+                "taskId": "t1", "tool": tool, "success": success, "timestamp": 1, "durationMs": 1, "error": error,
             }],
         });
-        serde_json::from_str(&trace.to_string()).unwrap()
+        let mut trace: Trace = serde_json::from_str(&trace.to_string()).unwrap();
+        trace.task_results[0].duration_ms = duration_ms;
+        trace
     }
 
     #[test]
