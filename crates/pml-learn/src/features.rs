@@ -130,7 +130,9 @@ impl Scene {
         let best = candidates.iter().map(score).fold(mean, f32::max);
         if best > mean {
             for (features, candidate) in self.table.iter_mut().zip(candidates) {
-                features[Feature::Search.index()] = ((score(candidate) - mean) / (best - mean)).clamp(0.0, 1.0);
+                let share = ((score(candidate) - mean) / (best - mean)).clamp(0.0, 1.0);
+                // Squared: tools that fit half as well as the best are many, and few of them are right.
+                features[Feature::Search.index()] = share * share;
             }
         }
     }
