@@ -6,11 +6,14 @@
 //! have added in time.
 //!
 //! The clock never goes backwards. It goes forward by at most [`LARGEST_STEP_MS`] per trace, so that one wrong timestamp cannot
-//! make everything else old.
+//! make everything else old; and no trace counts as older than [`LARGEST_AGE`], so that a clock that was wrong from the start slows
+//! learning down and does not end it.
 
 pub(crate) const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 /// How far one trace can move the clock.
 const LARGEST_STEP_MS: i64 = 7 * DAY_MS;
+/// How old a trace can be when it arrives, in half-lives.
+const LARGEST_AGE: i64 = 4;
 /// Half-lives after which counts are scaled down, well before a float overflows.
 const RESCALE_AFTER: i32 = 64;
 
@@ -33,7 +36,7 @@ pub(crate) struct Moment {
 
 impl Clock {
     pub(crate) fn new(half_life_ms: i64) -> Clock {
-        Clock { half_life_ms: half_life_ms.max(1), epoch_ms: 0, now_ms: 0, is_started: false }
+        Clock { half_life_ms: half_life_ms.max(DAY_MS), epoch_ms: 0, now_ms: 0, is_started: false }
     }
 
     /// Moves the clock to a trace.
@@ -43,14 +46,20 @@ impl Clock {
         }
         let time_ms = time_ms.min(self.now_ms.saturating_add(LARGEST_STEP_MS));
         self.now_ms = self.now_ms.max(time_ms);
+        let time_ms = time_ms.max(self.now_ms.saturating_sub(self.half_life_ms.saturating_mul(LARGEST_AGE)));
         let mut rescale = None;
-        let span_ms = self.half_life_ms.saturating_mul(i64::from(RESCALE_AFTER));
+        let span_ms = self.span_ms();
         if self.now_ms.saturating_sub(self.epoch_ms) > span_ms {
             self.epoch_ms = self.epoch_ms.saturating_add(span_ms);
             rescale = Some(2_f64.powi(-RESCALE_AFTER)); // exact
         }
         let age = time_ms.saturating_sub(self.epoch_ms) as f64 / self.half_life_ms as f64;
         Moment { weight: age.exp2(), rescale }
+    }
+
+    /// The time between now and the epoch, at most.
+    pub(crate) fn span_ms(&self) -> i64 {
+        self.half_life_ms.saturating_mul(i64::from(RESCALE_AFTER))
     }
 
     /// What counts are multiplied with to get their value now.
@@ -80,7 +89,7 @@ mod tests {
         clock.observe(i64::MAX);
         assert_eq!(clock.now_ms, 1_000 + LARGEST_STEP_MS);
         let ancient = clock.observe(i64::MIN);
-        assert_eq!((ancient.weight, clock.now_ms), (0.0, 1_000 + LARGEST_STEP_MS));
+        assert_eq!((ancient.weight * clock.factor(), clock.now_ms), (1.0 / 16.0, 1_000 + LARGEST_STEP_MS));
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub(crate) const MOST: f64 = 300.0;
 /// Callers that are told apart; all others count as one.
 pub(crate) const CALLERS: usize = 1024;
 /// Pairs of caller and tool that are kept.
-const CAPACITY: usize = 131_072;
+pub(crate) const PAIRS: usize = 131_072;
 
 pub(crate) type CallerId = u32;
 
@@ -41,10 +41,10 @@ impl Evidence {
         let said = self.said.entry((caller, tool)).or_default();
         let share = (1.0 - *said * factor / MOST).clamp(0.0, 1.0);
         *said += share * weight;
-        if self.said.len() > CAPACITY {
+        if self.said.len() > PAIRS {
             let mut order: Vec<(f64, (CallerId, NameId))> = self.said.iter().map(|(key, said)| (*said, *key)).collect();
             order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-            for (_, key) in &order[..CAPACITY / 4] {
+            for (_, key) in &order[..PAIRS / 4] {
                 self.said.remove(key);
             }
         }
@@ -93,9 +93,9 @@ mod tests {
         let mut evidence = Evidence::default();
         let ids: Vec<CallerId> = (0..3000).map(|number| evidence.caller(&number.to_string())).collect();
         assert_eq!((ids[5], ids[CALLERS], ids[2999]), (5, CALLERS as CallerId, CALLERS as CallerId));
-        for tool in 0..CAPACITY as NameId + 10 {
+        for tool in 0..PAIRS as NameId + 10 {
             evidence.admit(0, tool, 1.0, 1.0);
         }
-        assert!(evidence.said.len() <= CAPACITY);
+        assert!(evidence.said.len() <= PAIRS);
     }
 }

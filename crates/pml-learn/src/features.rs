@@ -82,12 +82,7 @@ pub(crate) struct Known<'m> {
 
 impl Scene {
     /// `others` are candidates too, after those that the search has found.
-    pub(crate) fn new(
-        known: Known<'_>,
-        nearness: Nearness,
-        candidates: &[Candidate<'_>],
-        others: &[NameId],
-    ) -> Scene {
+    pub(crate) fn new(known: Known<'_>, nearness: Nearness, candidates: &[Candidate<'_>], others: &[NameId]) -> Scene {
         let Known { graph, memory, factor } = known;
         let mut ids: Vec<Option<NameId>> = candidates.iter().map(|candidate| graph.names.id(candidate.tool)).collect();
         let mut places = vec![NONE; graph.names.len()];
@@ -104,13 +99,7 @@ impl Scene {
         }
         let traces = graph.traces * factor;
         let trust = (traces / (traces + ENOUGH_TRACES)) as f32;
-        let mut scene = Scene {
-            table: vec![[0.0; FEATURES]; ids.len()],
-            ids,
-            places,
-            nearness,
-            trust,
-        };
+        let mut scene = Scene { table: vec![[0.0; FEATURES]; ids.len()], ids, places, nearness, trust };
         scene.set_search(candidates);
         scene.set_popularity(graph, traces, factor);
         scene.set_similar(memory);
@@ -221,8 +210,12 @@ impl Scene {
         let Known { graph, factor, .. } = known;
         let row = || graph.sequences.row(&[last]).map(|(tool, count)| (tool, count.weight * factor));
         let total: f64 = row().map(|(_, weight)| weight).sum();
-        let row_of_two =
-            || before.into_iter().flat_map(|before| graph.pair_sequences.row(&[before, last])).map(|(tool, count)| (tool, count.weight * factor));
+        let row_of_two = || {
+            before
+                .into_iter()
+                .flat_map(|before| graph.pair_sequences.row(&[before, last]))
+                .map(|(tool, count)| (tool, count.weight * factor))
+        };
         let total_of_two: f64 = row_of_two().map(|(_, weight)| weight).sum();
         let left = DOUBT / (total_of_two + DOUBT);
         for (tool, weight) in row() {

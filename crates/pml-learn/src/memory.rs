@@ -74,19 +74,30 @@ impl Memory {
         (self.mean + deviation).clamp(0.0, HIGHEST_FLOOR)
     }
 
+    /// The power of a similarity that a trace votes with. The more traces there are, the nearer the nearest ones are, and the less
+    /// the others have to say.
+    fn sharpness(&self) -> f32 {
+        2.0 + (self.traces.len() as f32 / 30.0).max(1.0).log10()
+    }
+
     /// `factor` gives weights their value now.
     pub(crate) fn nearness(&self, intent: Option<&Direction>, factor: f64) -> Nearness {
         let Some(intent) = intent else { return Nearness::default() };
         let mut nearness = Nearness { floor: self.floor() as f32, ..Nearness::default() };
         self.rows.cosines(intent, &mut nearness.cosines);
         let span = 1.0 - nearness.floor;
+        let sharpness = self.sharpness();
         nearness.votes = nearness
             .cosines
             .iter()
             .zip(&self.traces)
             .map(|(cosine, trace)| {
                 let above = ((cosine - nearness.floor) / span).clamp(0.0, 1.0);
-                if above > 0.0 && trace.has_intent { above * above * above * (trace.weight * factor) as f32 } else { 0.0 }
+                if above > 0.0 && trace.has_intent {
+                    above.powf(sharpness) * (trace.weight * factor) as f32
+                } else {
+                    0.0
+                }
             })
             .collect();
         nearness.total = nearness.votes.iter().sum();

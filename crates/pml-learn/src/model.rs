@@ -215,8 +215,7 @@ impl Model {
             let node = &self.graph.nodes[*tool as usize];
             (node.succeeded * factor + 1.0) / ((node.succeeded + node.failed) * factor + 2.0)
         };
-        let of_tools =
-            if tools.is_empty() { 0.5 } else { tools.iter().map(rate).sum::<f64>() / tools.len() as f64 };
+        let of_tools = if tools.is_empty() { 0.5 } else { tools.iter().map(rate).sum::<f64>() / tools.len() as f64 };
         let total: f64 = votes.iter().map(|vote| f64::from(*vote)).sum();
         let successes = votes.iter().zip(&self.memory.traces).filter(|(_, trace)| trace.success);
         let successes: f64 = successes.map(|(vote, _)| f64::from(*vote)).sum();
@@ -250,7 +249,11 @@ impl Model {
         let scores: Vec<f32> = scene.table.iter().map(|features| score(&weights, features)).collect();
         let rank = |place: &usize| {
             let own = scores[*place];
-            scores.iter().enumerate().filter(|(other, score)| **score > own || (**score == own && other < place)).count()
+            scores
+                .iter()
+                .enumerate()
+                .filter(|(other, score)| **score > own || (**score == own && other < place))
+                .count()
         };
         let (Some(learned), Some(searched)) = (used.iter().map(rank).min(), used.iter().min()) else { return };
         if share >= WHOLE_SHARE {
@@ -259,7 +262,8 @@ impl Model {
 
         let mut features: Vec<Features> = used.iter().map(|place| scene.table[*place]).collect();
         let rivals = best(&scores, RIVALS + used.len());
-        features.extend(rivals.iter().filter(|place| !used.contains(place)).take(RIVALS).map(|place| scene.table[*place]));
+        features
+            .extend(rivals.iter().filter(|place| !used.contains(place)).take(RIVALS).map(|place| scene.table[*place]));
         let example = Example { task, features, used: used.len() };
         let probability = self.ranker.learn(&example, share);
         if let Some((place, importance)) = self.buffer.draw() {
@@ -275,7 +279,9 @@ impl Model {
         let task = if query.prefix.is_empty() { Task::Set } else { Task::Next };
         if self.graph.traces <= 0.0 || !self.gates[task.index()].is_open() {
             let first = query.candidates.iter().take(limit).enumerate();
-            return first.map(|(candidate, found)| Ranked { candidate, score: found.score, reasons: Vec::new() }).collect();
+            return first
+                .map(|(candidate, found)| Ranked { candidate, score: found.score, reasons: Vec::new() })
+                .collect();
         }
         let weights = self.ranker.weights(task);
         let (scene, prefix) = self.scene(query);
@@ -308,13 +314,7 @@ impl Model {
         (scene, prefix)
     }
 
-    fn reasons(
-        &self,
-        scene: &Scene,
-        candidate: usize,
-        prefix: &[Option<NameId>],
-        weights: &Features,
-    ) -> Vec<Reason> {
+    fn reasons(&self, scene: &Scene, candidate: usize, prefix: &[Option<NameId>], weights: &Features) -> Vec<Reason> {
         let Some(tool) = scene.ids[candidate] else { return Vec::new() };
         let share = |features: &[Feature]| -> f32 {
             features.iter().map(|feature| weights[feature.index()] * scene.table[candidate][feature.index()]).sum()

@@ -8,7 +8,7 @@ pub struct TraceId(pub u128);
 #[derive(Clone, Copy, Debug)]
 pub struct Observation<'a> {
     pub trace: TraceId,
-    /// When the execution was accepted, in milliseconds since 1970.
+    /// When the execution was accepted, in milliseconds since 1970. The host puts what lies in the future of its own clock at now.
     pub time_ms: i64,
     /// On whose behalf. What one caller can say for one tool is bounded.
     pub caller: &'a str,

@@ -192,10 +192,14 @@ mod tests {
             let draw = sampler.draw((f64::from(point) + 0.5) / f64::from(draws), 1.0).unwrap();
             expectation[draw.index] = Some(draw);
         }
-        let exact: f64 = expectation.iter().zip(&values).map(|(draw, value)| {
-            let draw = draw.expect("every example is drawn");
-            draw.probability * draw.importance * value
-        }).sum();
+        let exact: f64 = expectation
+            .iter()
+            .zip(&values)
+            .map(|(draw, value)| {
+                let draw = draw.expect("every example is drawn");
+                draw.probability * draw.importance * value
+            })
+            .sum();
         assert!((exact - mean).abs() < 1e-9, "{exact} {mean}");
         assert!((expectation.iter().flatten().map(|draw| draw.probability).sum::<f64>() - 1.0).abs() < 1e-9);
         // And over draws, within five standard errors; without weights it is not.

@@ -8,8 +8,8 @@ use sha2::{Digest, Sha256};
 use crate::{
     clock::Clock,
     codec::{Reader, Writer},
-    evidence::{CALLERS, Evidence},
-    features::FEATURES,
+    evidence::{CALLERS, Evidence, PAIRS},
+    features::{FEATURES, Feature},
     gate::{Gate, WINDOW},
     graph::{Count, Counts, Graph, NAMES, Node},
     memory::{Memory, Remembered},
@@ -107,7 +107,8 @@ impl Model {
             is_started: reader.flag()?,
             ..Clock::new(model.settings.half_life_ms)
         };
-        if model.clock.now_ms < model.clock.epoch_ms {
+        let age_ms = model.clock.now_ms.saturating_sub(model.clock.epoch_ms);
+        if !(0..=model.clock.span_ms()).contains(&age_ms) {
             return Err(SnapshotError::Damaged);
         }
         let mut seen = Seen::default();
@@ -169,12 +170,8 @@ fn read_graph(reader: &mut Reader<'_>) -> Result<Graph, SnapshotError> {
         if graph.intern(reader.text()?) as usize != number {
             return Err(SnapshotError::Damaged); // a name twice
         }
-        graph.nodes[number] = Node {
-            traces: count(reader)?,
-            succeeded: count(reader)?,
-            failed: count(reader)?,
-            last_ms: reader.i64()?,
-        };
+        graph.nodes[number] =
+            Node { traces: count(reader)?, succeeded: count(reader)?, failed: count(reader)?, last_ms: reader.i64()? };
     }
     graph.traces = count(reader)?;
     read_counts(reader, &mut graph.sequences, names)?;
@@ -229,7 +226,7 @@ fn read_evidence(reader: &mut Reader<'_>, names: usize) -> Result<Evidence, Snap
             return Err(SnapshotError::Damaged);
         }
     }
-    for _ in 0..reader.count(16, usize::MAX)? {
+    for _ in 0..reader.count(16, PAIRS)? {
         let key = (reader.index(CALLERS + 1)?, reader.index(names)?);
         evidence.said.insert(key, count(reader)?);
     }
@@ -293,8 +290,11 @@ fn read_memory(reader: &mut Reader<'_>, settings: &Settings, model: &Model) -> R
 
 fn read_ranker(reader: &mut Reader<'_>) -> Result<Ranker, SnapshotError> {
     let mut ranker = Ranker::new();
-    for weight in ranker.weights.iter_mut().flatten() {
-        *weight = reader.within(-LARGEST_WEIGHT, LARGEST_WEIGHT)?;
+    for weights in &mut ranker.weights {
+        for (feature, weight) in weights.iter_mut().enumerate() {
+            let least = if feature == Feature::Used.index() { -LARGEST_WEIGHT } else { 0.0 };
+            *weight = reader.within(least, LARGEST_WEIGHT)?;
+        }
     }
     for square in ranker.squares.iter_mut().flatten() {
         *square = reader.within(1.0, LARGEST_COUNT)?;

@@ -65,7 +65,8 @@ fn the_graph_tells_what_was_counted() {
         capability: Some("local.report"),
         success: true,
     });
-    let edges: Vec<_> = model.edges().map(|edge| (edge.kind, edge.from.to_string(), edge.to.to_string(), edge.count)).collect();
+    let edges: Vec<_> =
+        model.edges().map(|edge| (edge.kind, edge.from.to_string(), edge.to.to_string(), edge.count)).collect();
     let has = |kind, from: &str, to: &str, count| edges.contains(&(kind, from.to_owned(), to.to_owned(), count));
     assert!(has(EdgeKind::Sequence, "g", "h", 60) && has(EdgeKind::Sequence, "f", "e", 60), "{edges:?}");
     assert!(has(EdgeKind::CoOccurs, "g", "h", 60) && has(EdgeKind::Contains, "local.report", "g", 1));

@@ -16,8 +16,13 @@ fn told() -> impl Strategy<Value = Told> {
     let values = prop_oneof![4 => (0..8_usize, 0..8_usize).prop_map(|(topic, variant)| intent(topic, variant)), 1 => Just(Vec::new())];
     let time_ms = prop_oneof![8 => 0..100_000_000_000_i64, 1 => any::<i64>()];
     (0..30_u128, time_ms, 0..3_u8, values, steps, any::<bool>()).prop_map(
-        |(id, time_ms, caller, intent, steps, success)| {
-            Told { id, time_ms, caller: caller.to_string(), intent, steps, success }
+        |(id, time_ms, caller, intent, steps, success)| Told {
+            id,
+            time_ms,
+            caller: caller.to_string(),
+            intent,
+            steps,
+            success,
         },
     )
 }

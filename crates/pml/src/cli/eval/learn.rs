@@ -223,10 +223,20 @@ fn as_json(checkpoint: &Checkpoint, seeds: u64) -> Value {
 }
 
 fn table_json<const M: usize>(metrics: &[&str; M], table: &Table<M>) -> Value {
-    METHODS.iter().zip(table).map(|(method, row)| ((*method).to_owned(), row_json(metrics, row))).collect::<Map<_, _>>().into()
+    METHODS
+        .iter()
+        .zip(table)
+        .map(|(method, row)| ((*method).to_owned(), row_json(metrics, row)))
+        .collect::<Map<_, _>>()
+        .into()
 }
 
 fn row_json<const M: usize>(metrics: &[&str; M], row: &[Interval; M]) -> Value {
     let cell = |Interval { mean, low, high }: &Interval| json!({ "mean": mean, "low": low, "high": high });
-    metrics.iter().zip(row).map(|(metric, interval)| ((*metric).to_owned(), cell(interval))).collect::<Map<_, _>>().into()
+    metrics
+        .iter()
+        .zip(row)
+        .map(|(metric, interval)| ((*metric).to_owned(), cell(interval)))
+        .collect::<Map<_, _>>()
+        .into()
 }

@@ -5,7 +5,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use pml_learn::{Candidate, Feature, Features, Model, Observation, Query, Replay, Settings, Step, StepOutcome, TraceId};
+use pml_learn::{
+    Candidate, Feature, Features, Model, Observation, Query, Replay, Settings, Step, StepOutcome, TraceId,
+};
 use pml_search::{Index, Mode, Snapshot};
 
 use super::judged::{Interval, quality};
@@ -165,7 +167,8 @@ impl Searcher<'_> {
             let relevant: HashSet<&str> = succeeded.iter().copied().collect();
             let query = Query { intent: &found.intent, prefix: &[], candidates: &candidates };
             let judged = rankings(model, &query).map(|ranking| {
-                let is_good: Vec<bool> = ranking.iter().map(|place| relevant.contains(candidates[*place].tool)).collect();
+                let is_good: Vec<bool> =
+                    ranking.iter().map(|place| relevant.contains(candidates[*place].tool)).collect();
                 let quality = quality(&is_good, relevant.len());
                 [quality.recall_1, quality.recall_5, quality.recall_10, quality.ndcg_10, quality.mrr]
             });
