@@ -9,7 +9,7 @@
 use std::{collections::BTreeMap, env, fs, hint::black_box, process::ExitCode, time::Instant};
 
 use pml_learn::{Candidate, Model, Observation, Query, Settings, Step, StepOutcome, TraceId};
-use pml_search::{Index, Mode, Snapshot, ToolText};
+use pml_search::{Hit, Index, Mode, Snapshot, ToolText};
 use serde_json::{Value, json};
 
 const TOOLS: u64 = 2000;
@@ -40,9 +40,15 @@ struct World {
 }
 
 /// What the search says about an intent.
-struct Found<'w> {
+struct Found {
     intent: Vec<f32>,
-    candidates: Vec<Candidate<'w>>,
+    hits: Vec<Hit>,
+}
+
+impl Found {
+    fn candidates(&self) -> Vec<Candidate<'_>> {
+        self.hits.iter().map(|hit| Candidate { tool: &hit.id, score: hit.score }).collect()
+    }
 }
 
 fn main() -> ExitCode {
@@ -105,7 +111,8 @@ fn measure() -> BTreeMap<&'static str, f64> {
         let mut samples = Vec::new();
         for number in 0..RANKINGS {
             let found = world.find(number * 7 + 3);
-            let query = Query { intent: &found.intent, prefix: &prefix, candidates: &found.candidates };
+            let candidates = found.candidates();
+            let query = Query { intent: &found.intent, prefix: &prefix, candidates: &candidates };
             let started = Instant::now();
             black_box(model.rank(black_box(&query), 10));
             samples.push(started.elapsed().as_secs_f64() * 1e6);
@@ -139,20 +146,16 @@ impl World {
         World { ids: index.ids().map(str::to_owned).collect(), snapshot: index.snapshot(), index }
     }
 
-    fn find(&self, number: u64) -> Found<'_> {
+    fn find(&self, number: u64) -> Found {
         let topic = Random(number).next() % TOPICS;
         let intent = format!("{} {}", Random(topic ^ 0xabcd).words(8), Random(number ^ 0xdcba).words(4));
         let hits = self.snapshot.search(&intent, usize::MAX, Mode::Hybrid);
-        let known = hits.iter().filter_map(|hit| {
-            let place = self.ids.binary_search_by(|id| id.as_str().cmp(&hit.id)).ok()?;
-            Some(Candidate { tool: &self.ids[place], score: hit.score })
-        });
-        Found { intent: self.index.embedder().query(&intent), candidates: known.collect() }
+        Found { intent: self.index.embedder().query(&intent), hits }
     }
 
     /// A trace of one to eight steps, with the tools of its topic and some that everybody uses. The search finds neither, so
     /// that what is learned is used.
-    fn learn(&self, model: &mut Model, found: &Found<'_>, number: u64) {
+    fn learn(&self, model: &mut Model, found: &Found, number: u64) {
         let mut random = Random(number);
         let topic = random.next() % TOPICS;
         let steps: Vec<Step<'_>> = (0..1 + random.next() % 8)
@@ -169,7 +172,7 @@ impl World {
             time_ms: number as i64 * 60_000,
             caller: ["a", "b", "c"][(number % 3) as usize],
             intent: &found.intent,
-            candidates: &found.candidates,
+            candidates: &found.candidates(),
             steps: &steps,
             capability: None,
             success: true,

@@ -65,6 +65,8 @@ pub(crate) struct Scene {
     /// The candidate of each number; [`NONE`] if it is none.
     places: Vec<u32>,
     pub(crate) table: Vec<Features>,
+    /// Similar traces that have used each candidate.
+    pub(crate) similar: Vec<u32>,
     pub(crate) nearness: Nearness,
     /// How far evidence is trusted, from 0 to 1.
     trust: f32,
@@ -99,7 +101,14 @@ impl Scene {
         }
         let traces = graph.traces * factor;
         let trust = (traces / (traces + ENOUGH_TRACES)) as f32;
-        let mut scene = Scene { table: vec![[0.0; FEATURES]; ids.len()], ids, places, nearness, trust };
+        let mut scene = Scene {
+            table: vec![[0.0; FEATURES]; ids.len()],
+            similar: vec![0; ids.len()],
+            ids,
+            places,
+            nearness,
+            trust,
+        };
         scene.set_search(candidates);
         scene.set_popularity(graph, traces, factor);
         scene.set_similar(memory);
@@ -147,6 +156,7 @@ impl Scene {
             votes: f32,
             cosines: f32,
             traces: u32,
+            voters: u32,
             /// The trace that was counted last, from 1: a tool counts once per trace.
             counted: u32,
         }
@@ -168,14 +178,16 @@ impl Scene {
                 sum.traces += 1;
                 if vote > 0.0 {
                     sum.votes += vote;
+                    sum.voters += 1;
                 }
             }
         }
         let total = self.nearness.total + VOTES_DOUBT;
-        for (features, sum) in self.table.iter_mut().zip(&sums) {
+        for ((features, similar), sum) in self.table.iter_mut().zip(&mut self.similar).zip(&sums) {
             if sum.traces == 0 {
                 continue;
             }
+            *similar = sum.voters;
             if sum.votes > 0.0 {
                 features[Feature::Similar.index()] = scaled(sum.votes / total) * self.trust;
             }
@@ -236,13 +248,8 @@ impl Scene {
         if self.nearness.cosines.is_empty() {
             return;
         }
-        let mut nearest: Vec<(f32, usize)> = memory
-            .traces
-            .iter()
-            .enumerate()
-            .filter(|(number, trace)| self.nearness.votes[*number] > 0.0 && trace.tools.contains(&last))
-            .map(|(number, _)| (self.nearness.votes[number], number))
-            .collect();
+        let voters = self.nearness.voters.iter().filter(|number| memory.traces[**number].tools.contains(&last));
+        let mut nearest: Vec<(f32, usize)> = voters.map(|number| (self.nearness.votes[*number], *number)).collect();
         let by_vote = |a: &(f32, usize), b: &(f32, usize)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
         if nearest.len() > NEAREST {
             nearest.select_nth_unstable_by(NEAREST, by_vote);
@@ -299,12 +306,6 @@ impl Scene {
                 features[feature] = scaled(features[feature] / distinct.len() as f32);
             }
         }
-    }
-
-    /// How many similar traces have used a candidate. Counted when asked, as only few are shown.
-    pub(crate) fn similar_traces(&self, memory: &Memory, tool: NameId) -> u32 {
-        let votes = self.nearness.votes.iter().zip(&memory.traces);
-        votes.filter(|(vote, trace)| **vote > 0.0 && trace.tools.contains(&tool)).count() as u32
     }
 }
 

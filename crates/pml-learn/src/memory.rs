@@ -51,6 +51,8 @@ pub(crate) struct Nearness {
     pub(crate) cosines: Vec<f32>,
     /// What each trace votes with; none below 0.
     pub(crate) votes: Vec<f32>,
+    /// The places of those that vote.
+    pub(crate) voters: Vec<usize>,
     pub(crate) total: f32,
     /// From which similarity on traces vote.
     pub(crate) floor: f32,
@@ -100,19 +102,25 @@ impl Memory {
                 }
             })
             .collect();
-        nearness.total = nearness.votes.iter().sum();
+        nearness.voters = (0..nearness.votes.len()).filter(|place| nearness.votes[*place] > 0.0).collect();
+        nearness.total = nearness.voters.iter().map(|place| nearness.votes[*place]).sum();
         nearness
     }
 
     /// Notes how similar the intents of traces are to each other.
     pub(crate) fn observe(&mut self, cosines: &[f32]) {
-        let with_intent = || cosines.iter().zip(&self.traces).filter(|(_, trace)| trace.has_intent);
-        let count = with_intent().count() as f64;
+        let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
+        for (cosine, trace) in cosines.iter().zip(&self.traces) {
+            if trace.has_intent {
+                let cosine = f64::from(*cosine);
+                count += 1.0;
+                sum += cosine;
+                squares += cosine * cosine;
+            }
+        }
         if count == 0.0 {
             return;
         }
-        let sum: f64 = with_intent().map(|(cosine, _)| f64::from(*cosine)).sum();
-        let squares: f64 = with_intent().map(|(cosine, _)| f64::from(*cosine).powi(2)).sum();
         self.observed += 1;
         let rate = 1.0 / (self.observed as f64).min(WINDOW);
         self.mean += rate * (sum / count - self.mean);
@@ -140,12 +148,27 @@ impl Memory {
     }
 
     fn victim(&self) -> usize {
-        let callers = self.traces.iter().map(|trace| trace.caller).max().unwrap_or_default();
-        let mut counts = vec![0_u32; callers as usize + 1];
-        self.traces.iter().for_each(|trace| counts[trace.caller as usize] += 1);
-        let most = counts.iter().copied().max().unwrap_or_default();
-        let candidates = self.traces.iter().enumerate().filter(|(_, trace)| counts[trace.caller as usize] == most);
-        candidates.min_by_key(|(_, trace)| trace.number).map_or(0, |(place, _)| place)
+        /// Of one caller: traces, and the number and place of the oldest.
+        #[derive(Clone, Copy)]
+        struct Share {
+            traces: u32,
+            oldest: u64,
+            place: usize,
+        }
+        let mut shares: Vec<Share> = Vec::new();
+        for (place, trace) in self.traces.iter().enumerate() {
+            let caller = trace.caller as usize;
+            if shares.len() <= caller {
+                shares.resize(caller + 1, Share { traces: 0, oldest: u64::MAX, place: 0 });
+            }
+            let share = &mut shares[caller];
+            share.traces += 1;
+            if trace.number < share.oldest {
+                *share = Share { oldest: trace.number, place, ..*share };
+            }
+        }
+        let most = shares.iter().max_by_key(|share| (share.traces, std::cmp::Reverse(share.oldest)));
+        most.map_or(0, |share| share.place)
     }
 
     pub(crate) fn rescale(&mut self, factor: f64) {

@@ -8,7 +8,7 @@ use crate::{
     features::{DOUBT, Feature, Features, Known, PREFIX, Scene},
     gate::Gate,
     graph::{Edge, Graph, NAMES, Related, ToolStatistics},
-    memory::{LEAST_SHARE, Memory},
+    memory::{LEAST_SHARE, Memory, Nearness},
     names::NameId,
     observation::{Observation, Query, StepOutcome, Task},
     ranker::{Example, RIVALS, Ranker, score},
@@ -154,7 +154,7 @@ impl Model {
 
         let intent = Direction::new(observation.intent, self.settings.dimensions);
         let nearness = self.memory.nearness(intent.as_ref(), factor);
-        let predicted = self.predict(&steps, &nearness.votes, factor);
+        let predicted = self.predict(&steps, &nearness, factor);
         let outcome = f64::from(u8::from(observation.success));
         let td_error = outcome - predicted;
 
@@ -206,7 +206,7 @@ impl Model {
     }
 
     /// The probability that a trace with these steps succeeds: how its tools did so far, and how traces with a similar intent did.
-    fn predict(&self, steps: &[(NameId, StepOutcome)], votes: &[f32], factor: f64) -> f64 {
+    fn predict(&self, steps: &[(NameId, StepOutcome)], nearness: &Nearness, factor: f64) -> f64 {
         let mut tools: Vec<NameId> =
             steps.iter().filter(|(_, outcome)| *outcome != StepOutcome::Skipped).map(|(tool, _)| *tool).collect();
         tools.sort_unstable();
@@ -216,9 +216,9 @@ impl Model {
             (node.succeeded * factor + 1.0) / ((node.succeeded + node.failed) * factor + 2.0)
         };
         let of_tools = if tools.is_empty() { 0.5 } else { tools.iter().map(rate).sum::<f64>() / tools.len() as f64 };
-        let total: f64 = votes.iter().map(|vote| f64::from(*vote)).sum();
-        let successes = votes.iter().zip(&self.memory.traces).filter(|(_, trace)| trace.success);
-        let successes: f64 = successes.map(|(vote, _)| f64::from(*vote)).sum();
+        let successful = nearness.voters.iter().filter(|place| self.memory.traces[**place].success);
+        let successes: f64 = successful.map(|place| f64::from(nearness.votes[*place])).sum();
+        let total: f64 = nearness.voters.iter().map(|place| f64::from(nearness.votes[*place])).sum();
         (successes + of_tools) / (total + 1.0)
     }
 
@@ -329,7 +329,7 @@ impl Model {
         }
         let similar = share(&[Feature::Similar, Feature::Prototype]);
         if similar > 0.0 {
-            let times = scene.similar_traces(&self.memory, tool);
+            let times = scene.similar[candidate];
             if times > 0 {
                 reasons.push((similar, Reason::UsedForSimilar { times }));
             }

@@ -24,7 +24,7 @@ const COMMAND: &str = "learn";
 const MOST_SEEDS: u64 = 1000;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     /// Tools, a JSON object per line: id, name, description, server or group, inputSchema
     #[arg(long, value_name = "FILE")]
     tools: PathBuf,

@@ -23,7 +23,7 @@ use crate::{catalog::load_model, error::Error};
 const RANKS: usize = 100;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     /// Tools, a JSON object per line: id, server, name, description, inputSchema
     #[arg(long, value_name = "FILE")]
     tools: PathBuf,
