@@ -119,7 +119,7 @@ fn preflights() -> Vec<(&'static str, Value)> {
         ("throw 1; mcp.test.echo()", json!(["Preflight 0: test:echo() 1:10", "ExecutionComplete 0"])),
         ("await mcp.test.echo(); await (await mcp.kept.text()).slice(0, 1); await mcp.test.echo()",
             json!(["Preflight 0: test:echo() 1:7, kept:text() 1:37, test:echo() 1:73",
-                "RpcCall 1", "RpcCall 2", "Read 3", "RpcCall 4", "Value 0", "ExecutionComplete 0"])),
+                "RpcCall 1", "Answered 1", "RpcCall 2", "Answered 2", "Read 3", "Answered 3", "RpcCall 4", "Value 0", "ExecutionComplete 0"])),
     ]
 }
 

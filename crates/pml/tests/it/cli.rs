@@ -378,6 +378,84 @@ fn a_tool_that_is_called_before_its_server_has_started_is_waited_for() {
 }
 
 #[test]
+fn learning_is_measured_on_any_data() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, lines: &[Value]| {
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        fs::write(folder.path().join(name), text).unwrap();
+    };
+    let tools = ["read_file", "send_mail", "list_issues", "close_issue", "make_chart", "get_weather"];
+    let tool = |name: &&str| json!({ "id": name, "name": name, "description": "", "group": "x", "unknown": 1 });
+    write("tools.jsonl", &tools.iter().map(tool).collect::<Vec<_>>());
+    // The words of an intent say nothing that the search could find.
+    let trace = |number: usize| {
+        let [first, second] = [["make_chart", "send_mail"], ["list_issues", "close_issue"]][number % 2];
+        let intent = [format!("quarterly numbers {number}"), format!("sprint cleanup {number}")][number % 2].clone();
+        json!({ "id": format!("t{number}"), "intent": intent, "success": true, "group": "g", "gold": true,
+            "steps": [{ "tool": "get_weather", "success": false }, { "tool": first }, { "tool": second, "success": true }] })
+    };
+    write("train.jsonl", &(0..60).map(trace).collect::<Vec<_>>());
+    write("test.jsonl", &(100..110).map(trace).collect::<Vec<_>>());
+    let args = ["eval", "learn", "--tools", "tools.jsonl", "--train", "train.jsonl", "--test", "test.jsonl"];
+    for more in
+        [&[][..], &["--replay", "per", "--seeds", "2"], &["--replay", "uniform"], &["--checkpoints", "5,1000,0"]]
+    {
+        let report = json_of(&pml_in(folder.path(), &[&args[..], &["--json"], more].concat(), b""));
+        let checkpoints = report["checkpoints"].as_array().unwrap();
+        let numbers: Vec<_> = checkpoints.iter().map(|checkpoint| checkpoint["n"].as_u64().unwrap()).collect();
+        let expected = if more.contains(&"--checkpoints") { &[0, 5, 60][..] } else { &[0, 10, 30, 60] };
+        assert_eq!(numbers, expected, "{more:?}");
+        for (task, metrics) in
+            [("set", &["r@1", "r@5", "r@10", "ndcg@10", "mrr"][..]), ("next", &["hit@1", "hit@5", "mrr"])]
+        {
+            assert_eq!(checkpoints[0][task]["ranker"], checkpoints[0][task]["search"], "{more:?}");
+            for (checkpoint, method) in
+                checkpoints.iter().flat_map(|c| ["search", "markov", "knn", "ranker"].map(|m| (c, m)))
+            {
+                for metric in metrics {
+                    let cell = &checkpoint[task][method][metric];
+                    let [low, mean, high] = ["low", "mean", "high"].map(|key| cell[key].as_f64().unwrap());
+                    assert!(
+                        0.0 <= low && low <= mean && mean <= high && high <= 1.0,
+                        "{task} {method} {metric}: {cell}"
+                    );
+                }
+            }
+        }
+        let last = checkpoints.last().unwrap();
+        assert_eq!(last["set"]["ranker"]["r@5"]["mean"], 1.0, "{more:?}: {last}");
+        assert_eq!(last["next"]["ranker"]["hit@1"]["mean"], 1.0, "{more:?}: {last}");
+        assert!(last["gain"]["next"]["hit@1"]["low"].as_f64() > Some(0.0), "{more:?}: {last}");
+    }
+    let text = stdout(&pml_in(folder.path(), &[&args[..], &["--shuffle-intents"]].concat(), b""));
+    assert!(text.contains("after 60 traces") && text.contains("gain over search"), "{text}");
+
+    write("broken.jsonl", &[trace(1), json!({ "intent": "x" })]);
+    write("nameless.jsonl", &[json!({ "intent": "x", "steps": [{ "tool": "" }] })]);
+    write("failed.jsonl", &[json!({ "intent": "x", "steps": [{ "tool": "a", "success": false }] })]);
+    write("unknown.jsonl", &[json!({ "intent": "x", "steps": [{ "tool": "no_such" }] })]);
+    write("same.jsonl", &[trace(0)]);
+    write("empty.jsonl", &[]);
+    #[rustfmt::skip]
+    let table = [
+        // test            exit  said
+        ("broken.jsonl",   2,    "line 2 of `broken.jsonl`"),
+        ("nameless.jsonl", 2,    "line 1 of `nameless.jsonl`"),
+        ("failed.jsonl",   2,    "nothing to measure"),
+        ("empty.jsonl",    2,    "nothing to measure"),
+        ("missing.jsonl",  2,    "cannot be read"),
+        ("unknown.jsonl",  0,    "1 steps to be found are of no tool"),
+        ("same.jsonl",     0,    "1 test traces have an intent that is also learned from"),
+    ];
+    for (test, code, said) in table {
+        let args = ["eval", "learn", "--tools", "tools.jsonl", "--train", "train.jsonl", "--test", test];
+        let output = pml_in(folder.path(), &args, b"");
+        assert_eq!(output.status.code(), Some(code), "{test}: {}", stderr(&output));
+        assert!(stderr(&output).contains(said), "{test}: {}", stderr(&output));
+    }
+}
+
+#[test]
 fn the_search_is_measured_on_any_data() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, lines: &[Value]| {

@@ -4,34 +4,26 @@ use std::{
     collections::{BTreeMap, HashSet},
     fs,
     io::{self, Write},
-    path::{Path, PathBuf},
-    process::ExitCode,
+    path::PathBuf,
 };
 
 use pml_search::{Index, Mode, ToolText};
 use pml_wire::ErrorCode;
-use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::json;
 use tokio::time::Instant;
 
-use super::{USAGE, fail};
+use super::{
+    judged::{Interval, SHOWN, percentile, quality},
+    lines::{ToolLine, read_lines, unusable},
+};
 use crate::{catalog::load_model, error::Error};
 
 /// Ranks that `--run` writes and that MRR looks at; what is found later is as good as not found.
 const RANKS: usize = 100;
-/// Ranks that an agent looks at, and that latency is measured for.
-const SHOWN: usize = 10;
-/// How often queries are drawn anew to see how far the means depend on which they are.
-const RESAMPLES: usize = 1000;
-
-#[derive(Debug, clap::Subcommand)]
-pub(super) enum What {
-    /// Measure how well queries find the tools that they should
-    Search(SearchArgs),
-}
 
 #[derive(Debug, clap::Args)]
-pub(super) struct SearchArgs {
+pub(in crate::cli) struct Args {
     /// Tools, a JSON object per line: id, server, name, description, inputSchema
     #[arg(long, value_name = "FILE")]
     tools: PathBuf,
@@ -65,38 +57,21 @@ enum ModeArg {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ToolLine {
-    id: String,
-    #[serde(default)]
-    server: Option<String>,
-    name: String,
-    #[serde(default)]
-    description: Option<String>,
-    #[serde(default)]
-    input_schema: Value,
-}
-
-#[derive(Debug, Deserialize)]
 struct QueryLine {
     query: String,
     relevant: Vec<String>,
 }
 
-pub(super) fn run(what: &What) -> ExitCode {
-    let What::Search(args) = what;
-    match search(args) {
-        Ok(report) => match report.print(args.json) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(_) => ExitCode::FAILURE, // nobody reads
-        },
-        Err(err) => fail(&err, USAGE),
-    }
+/// Measures and prints. The inner error is that of printing.
+pub(super) fn run(args: &Args) -> Result<io::Result<()>, Error> {
+    search(args).map(|report| report.print(args.json))
 }
 
-fn search(args: &SearchArgs) -> Result<Report, Error> {
-    let tools: Vec<ToolLine> = read_lines(&args.tools)?;
-    let queries: Vec<QueryLine> = read_lines(&args.queries)?;
+fn search(args: &Args) -> Result<Report, Error> {
+    let tools: Vec<(usize, ToolLine)> = read_lines(&args.tools, "search")?;
+    let tools: Vec<ToolLine> = tools.into_iter().map(|(_, tool)| tool).collect();
+    let queries: Vec<(usize, QueryLine)> = read_lines(&args.queries, "search")?;
+    let queries: Vec<QueryLine> = queries.into_iter().map(|(_, query)| query).collect();
     if tools.is_empty() {
         return Err(Error::new(ErrorCode::ConfigInvalid, format!("`{}` has no tools", args.tools.display())));
     }
@@ -169,85 +144,22 @@ fn warn_about(tools: &[ToolLine], queries: &[QueryLine], index: &Index) {
     }
 }
 
-fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Error> {
-    let text = fs::read_to_string(path).map_err(|err| unusable(path, "read", &err))?;
-    let text = text.trim_start_matches('\u{feff}');
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let parse = |(number, line): (usize, &str)| {
-        serde_json::from_str(line).map_err(|err| {
-            let message = format!("line {} of `{}` cannot be understood: {err}", number + 1, path.display());
-            Error::new(ErrorCode::ConfigInvalid, message).with_hint("`pml eval search --help` says what a line has")
-        })
-    };
-    lines.map(parse).collect()
-}
-
-fn unusable(path: &Path, verb: &str, err: &io::Error) -> Error {
-    Error::new(ErrorCode::ConfigInvalid, format!("`{}` cannot be {verb}: {err}", path.display()))
-}
-
 const METRICS: [&str; 7] = ["hit@1", "recall@1", "recall@5", "recall@10", "complete@10", "ndcg@10", "mrr"];
 
 /// How well one query was answered, by each measure.
 fn judge(ranked: &[&str], relevant: &[String]) -> [(&'static str, f64); 7] {
     let relevant: HashSet<&str> = relevant.iter().map(String::as_str).collect();
     let is_good: Vec<bool> = ranked.iter().map(|id| relevant.contains(id)).collect();
-    let good_among = |count: usize| is_good.iter().take(count).filter(|good| **good).count();
-    let recall = |count: usize| good_among(count) as f64 / relevant.len() as f64;
-    let discount = |rank: usize| 1.0 / (rank as f64 + 2.0).log2();
-    let gain: f64 = is_good
-        .iter()
-        .take(SHOWN)
-        .enumerate()
-        .filter(|(_, good)| **good)
-        .map(|(i, _)| discount(i))
-        .fold(0.0, |sum, gain| sum + gain);
-    let ideal: f64 = (0..relevant.len().min(SHOWN)).map(discount).sum();
-    let first = is_good.iter().position(|good| *good);
+    let quality = quality(&is_good, relevant.len());
     [
-        ("hit@1", f64::from(first == Some(0))),
-        ("recall@1", recall(1)),
-        ("recall@5", recall(5)),
-        ("recall@10", recall(10)),
-        ("complete@10", f64::from(good_among(10) == relevant.len())),
-        ("ndcg@10", gain / ideal),
-        ("mrr", first.map_or(0.0, |rank| 1.0 / (rank as f64 + 1.0))),
+        ("hit@1", quality.hit_1),
+        ("recall@1", quality.recall_1),
+        ("recall@5", quality.recall_5),
+        ("recall@10", quality.recall_10),
+        ("complete@10", quality.complete_10),
+        ("ndcg@10", quality.ndcg_10),
+        ("mrr", quality.mrr),
     ]
-}
-
-/// A mean, and where it lies in 95 of 100 draws of as many queries.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Interval {
-    mean: f64,
-    low: f64,
-    high: f64,
-}
-
-impl Interval {
-    fn of(values: &[f64]) -> Interval {
-        if values.is_empty() {
-            return Interval::default();
-        }
-        let count = values.len();
-        let mut state = 0x9e37_79b9_7f4a_7c15_u64; // the same draws each time
-        let mut draw = || {
-            // xorshift64*: good enough to pick queries.
-            state ^= state >> 12;
-            state ^= state << 25;
-            state ^= state >> 27;
-            ((state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as usize * count) >> 32
-        };
-        let mut means: Vec<f64> =
-            (0..RESAMPLES).map(|_| (0..count).map(|_| values[draw()]).sum::<f64>() / count as f64).collect();
-        means.sort_by(f64::total_cmp);
-        let mean = values.iter().sum::<f64>() / count as f64;
-        Interval { mean, low: percentile(&means, 0.025), high: percentile(&means, 0.975) }
-    }
-}
-
-fn percentile(sorted: &[f64], part: f64) -> f64 {
-    let place = (sorted.len().saturating_sub(1) as f64 * part).round() as usize;
-    sorted.get(place).copied().unwrap_or_default()
 }
 
 struct Report {
@@ -309,15 +221,5 @@ mod tests {
                 assert!((judged[name] - value).abs() < 1e-9, "{name} of {ranked:?} for {relevant:?}: {}", judged[name]);
             }
         }
-    }
-
-    #[test]
-    fn an_interval_is_around_its_mean_and_always_the_same() {
-        let values: Vec<f64> = (0..200).map(|i| f64::from(i % 4 == 0)).collect();
-        let interval = Interval::of(&values);
-        assert_eq!(interval, Interval::of(&values));
-        assert!((interval.mean - 0.25).abs() < 1e-12);
-        assert!(interval.low > 0.15 && interval.low < 0.25 && interval.high > 0.25 && interval.high < 0.35);
-        assert_eq!(Interval::of(&[1.0, 1.0]), Interval { mean: 1.0, low: 1.0, high: 1.0 });
     }
 }

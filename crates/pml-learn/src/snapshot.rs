@@ -1,0 +1,357 @@
+//! A model as bytes: a magic word, a version, a checksum over the rest, and the rest.
+//!
+//! The checksum finds damage. Whoever writes bytes on purpose gets past it, so every number is checked as well: indices for their
+//! range, counts for being finite and not negative, lengths for their limit before memory is taken.
+
+use sha2::{Digest, Sha256};
+
+use crate::{
+    clock::Clock,
+    codec::{Reader, Writer},
+    evidence::{CALLERS, Evidence, PAIRS},
+    features::{FEATURES, Feature},
+    gate::{Gate, WINDOW},
+    graph::{Count, Counts, Graph, NAMES, Node},
+    memory::{Memory, Remembered},
+    model::{Model, STEPS, Settings},
+    names::NameId,
+    observation::{Task, TraceId},
+    random::Random,
+    ranker::{Example, LARGEST_WEIGHT, RIVALS, Ranker},
+    replay::{Buffer, CAPACITY, LEAST_PRIORITY, Replay},
+    seen::Seen,
+};
+
+const MAGIC: &[u8; 8] = b"PMLLEARN";
+/// Rises with every change of the format, of the features or of the meaning of a count.
+const VERSION: u32 = 1;
+const CHECKSUM: usize = 32;
+/// No count gets there: `2^64` half-lives' worth of one, times as many traces as there can be.
+const LARGEST_COUNT: f64 = 1e60;
+
+/// Why bytes are no model. The model can be rebuilt from stored traces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SnapshotError {
+    #[error("these bytes are not a snapshot of a model")]
+    Foreign,
+    #[error("the snapshot has version {0}, but this program reads version {VERSION}")]
+    Version(u32),
+    #[error("the snapshot was written with other settings")]
+    Settings,
+    #[error("the snapshot is damaged")]
+    Damaged,
+}
+
+impl Model {
+    /// Everything that was learned. A model that is [read back](Self::from_bytes) goes on as this one would.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        self.write(&mut writer);
+        let body = writer.0;
+        let mut bytes = Vec::with_capacity(MAGIC.len() + 4 + CHECKSUM + body.len());
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&Sha256::digest(&body));
+        bytes.extend_from_slice(&body);
+        bytes
+    }
+
+    /// Reads what [`to_bytes`](Self::to_bytes) has written with the same settings.
+    pub fn from_bytes(bytes: &[u8], settings: Settings) -> Result<Model, SnapshotError> {
+        let bytes = bytes.strip_prefix(MAGIC).ok_or(SnapshotError::Foreign)?;
+        let (version, bytes) = bytes.split_first_chunk().ok_or(SnapshotError::Damaged)?;
+        let version = u32::from_le_bytes(*version);
+        if version != VERSION {
+            return Err(SnapshotError::Version(version));
+        }
+        let (checksum, body) = bytes.split_at_checked(CHECKSUM).ok_or(SnapshotError::Damaged)?;
+        if Sha256::digest(body)[..] != *checksum {
+            return Err(SnapshotError::Damaged);
+        }
+        let mut reader = Reader(body);
+        let model = Model::read(&mut reader, settings)?;
+        if reader.0.is_empty() { Ok(model) } else { Err(SnapshotError::Damaged) }
+    }
+
+    fn write(&self, writer: &mut Writer) {
+        write_settings(writer, &self.settings);
+        writer.i64(self.clock.epoch_ms);
+        writer.i64(self.clock.now_ms);
+        writer.flag(self.clock.is_started);
+        writer.count(self.seen.iter().len());
+        self.seen.iter().for_each(|id| writer.u128(id.0));
+        writer.u64(self.traces);
+        write_graph(writer, &self.graph);
+        write_evidence(writer, &self.evidence);
+        write_memory(writer, &self.memory);
+        for numbers in self.ranker.weights.iter().chain(&self.ranker.squares) {
+            numbers.iter().for_each(|number| writer.f64(*number));
+        }
+        writer.f64(self.ranker.repeats);
+        writer.f64(self.ranker.nexts);
+        for gate in &self.gates {
+            writer.count(gate.gains.len());
+            gate.gains.iter().for_each(|gain| writer.f32(*gain));
+        }
+        write_buffer(writer, &self.buffer);
+    }
+
+    fn read(reader: &mut Reader<'_>, settings: Settings) -> Result<Model, SnapshotError> {
+        let mut expected = Writer::default();
+        write_settings(&mut expected, &settings);
+        reader.0 = reader.0.strip_prefix(&expected.0[..]).ok_or(SnapshotError::Settings)?;
+        let mut model = Model::new(settings);
+        model.clock = Clock {
+            epoch_ms: reader.i64()?,
+            now_ms: reader.i64()?,
+            is_started: reader.flag()?,
+            ..Clock::new(model.settings.half_life_ms)
+        };
+        let age_ms = model.clock.now_ms.saturating_sub(model.clock.epoch_ms);
+        if !(0..=model.clock.span_ms()).contains(&age_ms) {
+            return Err(SnapshotError::Damaged);
+        }
+        let mut seen = Seen::default();
+        for _ in 0..reader.count(16, usize::MAX)? {
+            seen.insert(TraceId(reader.u128()?));
+        }
+        model.seen = seen;
+        model.traces = reader.u64()?;
+        model.graph = read_graph(reader)?;
+        model.evidence = read_evidence(reader, model.graph.names.len())?;
+        model.memory = read_memory(reader, &model.settings, &model)?;
+        model.ranker = read_ranker(reader)?;
+        for gate in &mut model.gates {
+            *gate = Gate::default();
+            for _ in 0..reader.count(4, WINDOW)? {
+                let gain = reader.f32()?;
+                if !(-1.0..=1.0).contains(&gain) {
+                    return Err(SnapshotError::Damaged);
+                }
+                gate.record(gain);
+            }
+        }
+        read_buffer(reader, &mut model.buffer)?;
+        Ok(model)
+    }
+}
+
+fn write_settings(writer: &mut Writer, settings: &Settings) {
+    let Settings { dimensions, remembered, half_life_ms, replay, seed } = settings;
+    writer.count(*dimensions);
+    writer.count(*remembered);
+    writer.i64(*half_life_ms);
+    writer.u8(match replay {
+        Replay::None => 0,
+        Replay::Uniform => 1,
+        Replay::Prioritized => 2,
+    });
+    writer.u64(*seed);
+}
+
+fn write_graph(writer: &mut Writer, graph: &Graph) {
+    writer.count(graph.names.len());
+    for (name, node) in graph.names.iter().zip(&graph.nodes) {
+        writer.text(name);
+        [node.traces, node.succeeded, node.failed].into_iter().for_each(|count| writer.f64(count));
+        writer.i64(node.last_ms);
+    }
+    writer.f64(graph.traces);
+    write_counts(writer, &graph.sequences);
+    write_counts(writer, &graph.pair_sequences);
+    write_counts(writer, &graph.co_occurrences);
+    write_counts(writer, &graph.contained);
+}
+
+fn read_graph(reader: &mut Reader<'_>) -> Result<Graph, SnapshotError> {
+    let mut graph = Graph::new();
+    let names = reader.count(40, NAMES)?;
+    for number in 0..names {
+        if graph.intern(reader.text()?) as usize != number {
+            return Err(SnapshotError::Damaged); // a name twice
+        }
+        graph.nodes[number] =
+            Node { traces: count(reader)?, succeeded: count(reader)?, failed: count(reader)?, last_ms: reader.i64()? };
+    }
+    graph.traces = count(reader)?;
+    read_counts(reader, &mut graph.sequences, names)?;
+    read_counts(reader, &mut graph.pair_sequences, names)?;
+    read_counts(reader, &mut graph.co_occurrences, names)?;
+    read_counts(reader, &mut graph.contained, names)?;
+    Ok(graph)
+}
+
+fn write_counts<const N: usize>(writer: &mut Writer, counts: &Counts<N>) {
+    writer.count(counts.entries.len());
+    for (key, count) in &counts.entries {
+        key.iter().for_each(|part| writer.u32(*part));
+        writer.f64(count.weight);
+        writer.u32(count.count);
+        writer.i64(count.last_ms);
+    }
+}
+
+fn read_counts<const N: usize>(
+    reader: &mut Reader<'_>,
+    counts: &mut Counts<N>,
+    names: usize,
+) -> Result<(), SnapshotError> {
+    for _ in 0..reader.count(20 + 4 * N, counts.capacity)? {
+        let mut key: [NameId; N] = [0; N];
+        for part in &mut key {
+            *part = reader.index(names)?;
+        }
+        counts.entries.insert(key, Count { weight: count(reader)?, count: reader.u32()?, last_ms: reader.i64()? });
+    }
+    Ok(())
+}
+
+fn write_evidence(writer: &mut Writer, evidence: &Evidence) {
+    let mut callers: Vec<_> = evidence.callers.iter().collect();
+    callers.sort_by_key(|(_, id)| **id);
+    writer.count(callers.len());
+    callers.iter().for_each(|(name, _)| writer.text(name));
+    writer.count(evidence.said.len());
+    for ((caller, tool), said) in &evidence.said {
+        writer.u32(*caller);
+        writer.u32(*tool);
+        writer.f64(*said);
+    }
+}
+
+fn read_evidence(reader: &mut Reader<'_>, names: usize) -> Result<Evidence, SnapshotError> {
+    let mut evidence = Evidence::default();
+    for number in 0..reader.count(8, CALLERS)? {
+        if evidence.caller(reader.text()?) as usize != number {
+            return Err(SnapshotError::Damaged);
+        }
+    }
+    for _ in 0..reader.count(16, PAIRS)? {
+        let key = (reader.index(CALLERS + 1)?, reader.index(names)?);
+        evidence.said.insert(key, count(reader)?);
+    }
+    Ok(evidence)
+}
+
+fn write_memory(writer: &mut Writer, memory: &Memory) {
+    writer.u64(memory.next_number);
+    writer.f64(memory.mean);
+    writer.f64(memory.square);
+    writer.u64(memory.observed);
+    writer.count(memory.traces.len());
+    for (place, trace) in memory.traces.iter().enumerate() {
+        writer.f64(trace.weight);
+        writer.flag(trace.success);
+        writer.flag(trace.has_intent);
+        writer.u32(trace.caller);
+        writer.u64(trace.number);
+        writer.count(trace.tools.len());
+        trace.tools.iter().for_each(|tool| writer.u32(*tool));
+        if trace.has_intent {
+            memory.rows.row(place).for_each(|number| writer.i16(number));
+        }
+    }
+}
+
+fn read_memory(reader: &mut Reader<'_>, settings: &Settings, model: &Model) -> Result<Memory, SnapshotError> {
+    let mut memory = Memory::new(settings.dimensions, settings.remembered);
+    memory.next_number = reader.u64()?;
+    memory.mean = reader.within(-1.01, 1.01)?;
+    memory.square = reader.within(0.0, 1.01)?;
+    memory.observed = reader.u64()?;
+    let mut row = vec![0; memory.rows.row_len()];
+    for _ in 0..reader.count(30, memory.capacity)? {
+        let mut trace = Remembered {
+            weight: count(reader)?,
+            success: reader.flag()?,
+            has_intent: reader.flag()?,
+            caller: reader.index(CALLERS + 1)?,
+            number: reader.u64()?,
+            tools: Box::default(),
+        };
+        let tools = reader.count(4, STEPS)?;
+        trace.tools = (0..tools).map(|_| reader.index(model.graph.names.len())).collect::<Result<_, _>>()?;
+        row.fill(0);
+        if trace.has_intent {
+            for number in &mut row {
+                *number = reader.i16()?;
+            }
+            // Anything longer than a direction would overflow where two are multiplied.
+            let length: i64 = row.iter().map(|number| i64::from(*number).pow(2)).sum();
+            if length > 2 * 8192 * 8192 {
+                return Err(SnapshotError::Damaged);
+            }
+        }
+        memory.rows.push(&row);
+        memory.traces.push(trace);
+    }
+    Ok(memory)
+}
+
+fn read_ranker(reader: &mut Reader<'_>) -> Result<Ranker, SnapshotError> {
+    let mut ranker = Ranker::new();
+    for weights in &mut ranker.weights {
+        for (feature, weight) in weights.iter_mut().enumerate() {
+            let least = if feature == Feature::Used.index() { -LARGEST_WEIGHT } else { 0.0 };
+            *weight = reader.within(least, LARGEST_WEIGHT)?;
+        }
+    }
+    for square in ranker.squares.iter_mut().flatten() {
+        *square = reader.within(1.0, LARGEST_COUNT)?;
+    }
+    ranker.repeats = count(reader)?;
+    ranker.nexts = reader.within(ranker.repeats, LARGEST_COUNT)?;
+    Ok(ranker)
+}
+
+fn write_buffer(writer: &mut Writer, buffer: &Buffer) {
+    writer.count(buffer.next);
+    writer.u64(buffer.draws);
+    writer.u64(buffer.random.0);
+    writer.count(buffer.examples.len());
+    for (example, priority) in buffer.examples.iter().zip(&buffer.priorities) {
+        writer.f64(*priority);
+        writer.flag(example.task == Task::Next);
+        writer.count(example.used);
+        writer.count(example.features.len());
+        example.features.iter().flatten().for_each(|number| writer.f32(*number));
+    }
+}
+
+fn read_buffer(reader: &mut Reader<'_>, buffer: &mut Buffer) -> Result<(), SnapshotError> {
+    let next = usize::try_from(reader.u64()?).ok().filter(|next| *next < CAPACITY).ok_or(SnapshotError::Damaged)?;
+    buffer.draws = reader.u64()?;
+    let random = Random(reader.u64()?);
+    for _ in 0..reader.count(25, CAPACITY)? {
+        let priority = reader.within(LEAST_PRIORITY, 1.0)?;
+        let task = if reader.flag()? { Task::Next } else { Task::Set };
+        let used = reader.count(4 * FEATURES, STEPS)?;
+        let features = reader.count(4 * FEATURES, STEPS + RIVALS)?;
+        let mut example = Example { task, used, features: Vec::with_capacity(features) };
+        for _ in 0..features {
+            let mut row = [0.0; FEATURES];
+            for number in &mut row {
+                *number = reader.f32()?;
+            }
+            if row.iter().any(|number| !(0.0..=1.0).contains(number)) {
+                return Err(SnapshotError::Damaged);
+            }
+            example.features.push(row);
+        }
+        if used == 0 || used > features {
+            return Err(SnapshotError::Damaged);
+        }
+        buffer.push(example, priority);
+    }
+    if next != buffer.next && !(buffer.examples.len() == CAPACITY || buffer.examples.is_empty()) {
+        return Err(SnapshotError::Damaged);
+    }
+    buffer.next = next;
+    buffer.random = random;
+    Ok(())
+}
+
+/// A count: not negative, and finite.
+fn count(reader: &mut Reader<'_>) -> Result<f64, SnapshotError> {
+    reader.within(0.0, LARGEST_COUNT)
+}

@@ -1,0 +1,6 @@
+//! What the model promises, from outside.
+
+mod bad_input;
+mod learning;
+mod properties;
+mod world;

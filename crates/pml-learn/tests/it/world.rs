@@ -1,0 +1,70 @@
+//! A small world: intents on a few topics, each with tools of its own.
+
+use pml_learn::{Candidate, Model, Observation, Query, Ranked, Settings, Step, StepOutcome, TraceId};
+
+pub(crate) const DIMENSIONS: usize = 16;
+
+pub(crate) fn settings() -> Settings {
+    Settings { dimensions: DIMENSIONS, remembered: 200, ..Settings::default() }
+}
+
+/// A direction near that of a topic.
+pub(crate) fn intent(topic: usize, variant: usize) -> Vec<f32> {
+    let mut values = vec![0.05; DIMENSIONS];
+    values[topic % 8] = 1.0;
+    values[8 + variant % 8] += 0.3;
+    values
+}
+
+/// A trace as a test writes it.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    pub(crate) id: u128,
+    pub(crate) time_ms: i64,
+    pub(crate) caller: String,
+    pub(crate) intent: Vec<f32>,
+    pub(crate) steps: Vec<(String, StepOutcome)>,
+    pub(crate) success: bool,
+}
+
+impl Told {
+    pub(crate) fn new(id: u128, topic: usize, tools: &[&str]) -> Told {
+        Told {
+            id,
+            time_ms: 1_700_000_000_000 + id as i64 * 1000,
+            caller: "agent".to_owned(),
+            intent: intent(topic, id as usize),
+            steps: tools.iter().map(|tool| ((*tool).to_owned(), StepOutcome::Succeeded)).collect(),
+            success: true,
+        }
+    }
+}
+
+/// Tools `a` to `h` with scores that say nothing but their order, and a best one.
+pub(crate) fn candidates() -> Vec<Candidate<'static>> {
+    let tools = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    tools.iter().enumerate().map(|(place, tool)| Candidate { tool, score: 0.5 - place as f32 * 0.01 }).collect()
+}
+
+pub(crate) fn learn(model: &mut Model, told: &Told) -> Option<pml_learn::Update> {
+    let steps: Vec<Step<'_>> = told.steps.iter().map(|(tool, outcome)| Step { tool, outcome: *outcome }).collect();
+    model.update(&Observation {
+        trace: TraceId(told.id),
+        time_ms: told.time_ms,
+        caller: &told.caller,
+        intent: &told.intent,
+        candidates: &candidates(),
+        steps: &steps,
+        capability: None,
+        success: told.success,
+    })
+}
+
+pub(crate) fn rank(model: &Model, intent: &[f32], prefix: &[&str]) -> Vec<Ranked> {
+    model.rank(&Query { intent, prefix, candidates: &candidates() }, usize::MAX)
+}
+
+/// The tools of a ranking, best first.
+pub(crate) fn order(ranking: &[Ranked]) -> String {
+    ranking.iter().map(|ranked| candidates()[ranked.candidate].tool).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,257 @@
+//! How good learning is: streams traces into a model and judges its rankings on others.
+//!
+//! Each trace is learned once, in order. At checkpoints the model ranks all tools for each test trace: for the intent alone, and
+//! for the intent and the tools so far. The search, two simple methods and the model are judged on the same questions.
+
+use std::collections::{HashMap, HashSet};
+
+use pml_learn::{
+    Candidate, Feature, Features, Model, Observation, Query, Replay, Settings, Step, StepOutcome, TraceId,
+};
+use pml_search::{Index, Mode, Snapshot};
+
+use super::judged::{Interval, quality};
+
+/// Ranking methods, in the order in which they are reported.
+pub(super) const METHODS: [&str; 4] = ["search", "markov", "knn", "ranker"];
+pub(super) const SET_METRICS: [&str; 5] = ["r@1", "r@5", "r@10", "ndcg@10", "mrr"];
+pub(super) const NEXT_METRICS: [&str; 3] = ["hit@1", "hit@5", "mrr"];
+const SEARCH: usize = 0;
+const RANKER: usize = 3;
+
+/// An execution, as a line of a file tells it.
+#[derive(Clone, Debug)]
+pub(super) struct Trace {
+    pub(super) intent: String,
+    /// Tools and whether their calls succeeded.
+    pub(super) steps: Vec<(String, bool)>,
+    pub(super) success: bool,
+    pub(super) caller: String,
+    pub(super) time_ms: i64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Options {
+    /// Numbers of learned traces at which the test is taken. The whole of the training traces is always one.
+    pub(super) checkpoints: Vec<usize>,
+    pub(super) replay: Replay,
+    /// Orders in which the training traces are learned: as they are, then shuffled.
+    pub(super) seeds: u64,
+    /// Gives each training trace the intent of another.
+    pub(super) shuffles_intents: bool,
+}
+
+/// Means over all questions of one kind: by method, then by metric.
+pub(super) type Table<const M: usize> = [[Interval; M]; 4];
+
+#[derive(Debug)]
+pub(super) struct Checkpoint {
+    /// Traces that were learned.
+    pub(super) traces: usize,
+    pub(super) set: Table<5>,
+    pub(super) next: Table<3>,
+    /// What the ranker gains over the search, question by question.
+    pub(super) set_gain: [Interval; 5],
+    pub(super) next_gain: [Interval; 3],
+    /// In how many of the seeds the ranker was used and not the search, for tools of a task and for the next tool.
+    pub(super) open: [u64; 2],
+}
+
+/// Judgements of one kind of question: by question, by method, by metric; sums over seeds.
+struct Judgements<const M: usize>(Vec<[[f64; M]; 4]>);
+
+/// Tools of the search with their scores for an intent: those that fit, best first, then all others.
+struct Found {
+    intent: Vec<f32>,
+    /// Numbers of tools and scores.
+    order: Vec<(usize, f32)>,
+}
+
+struct Searcher<'s> {
+    index: &'s Index,
+    snapshot: &'s Snapshot,
+    ids: Vec<&'s str>,
+    numbers: HashMap<&'s str, usize>,
+}
+
+pub(super) fn measure(index: &Index, train: &[Trace], test: &[Trace], options: &Options) -> Vec<Checkpoint> {
+    let snapshot = index.snapshot();
+    let ids: Vec<&str> = index.ids().collect();
+    let numbers = ids.iter().enumerate().map(|(number, id)| (*id, number)).collect();
+    let searcher = Searcher { index, snapshot: &snapshot, ids, numbers };
+    let mut checkpoints: Vec<usize> = options.checkpoints.iter().copied().filter(|at| *at < train.len()).collect();
+    checkpoints.push(train.len());
+    checkpoints.sort_unstable();
+    checkpoints.dedup();
+    let seeds = options.seeds.max(1);
+    let mut sums: Vec<(Judgements<5>, Judgements<3>, [u64; 2])> =
+        checkpoints.iter().map(|_| (Judgements(Vec::new()), Judgements(Vec::new()), [0; 2])).collect();
+    for seed in 0..seeds {
+        let mut model = Model::new(Settings {
+            dimensions: index.embedder().dimensions(),
+            replay: options.replay,
+            seed,
+            ..Settings::default()
+        });
+        let mut order: Vec<usize> = (0..train.len()).collect();
+        let mut intents = order.clone();
+        if seed > 0 {
+            shuffle(&mut order, seed);
+        }
+        if options.shuffles_intents {
+            shuffle(&mut intents, seed.wrapping_add(1 << 32));
+        }
+        let mut learned = 0;
+        for (at, (set, next, open)) in checkpoints.iter().zip(&mut sums) {
+            for number in &order[learned..*at] {
+                searcher.learn(&mut model, &train[*number], &train[intents[*number]].intent, *number);
+            }
+            learned = *at;
+            searcher.judge(&model, test, set, next);
+            for (sum, is_open) in open.iter_mut().zip(model.status().is_open) {
+                *sum += u64::from(is_open);
+            }
+        }
+    }
+    let report = |(at, (set, next, open)): (&usize, (Judgements<5>, Judgements<3>, [u64; 2]))| Checkpoint {
+        traces: *at,
+        set: set.table(seeds),
+        next: next.table(seeds),
+        set_gain: set.gain(seeds),
+        next_gain: next.gain(seeds),
+        open,
+    };
+    checkpoints.iter().zip(sums).map(report).collect()
+}
+
+impl Searcher<'_> {
+    fn find(&self, intent: &str) -> Found {
+        let hits = self.snapshot.search(intent, usize::MAX, Mode::Hybrid);
+        let mut order: Vec<(usize, f32)> =
+            hits.iter().filter_map(|hit| Some((*self.numbers.get(&*hit.id)?, hit.score))).collect();
+        let found: HashSet<usize> = order.iter().map(|(number, _)| *number).collect();
+        order.extend((0..self.ids.len()).filter(|number| !found.contains(number)).map(|number| (number, 0.0)));
+        Found { intent: self.index.embedder().query(intent), order }
+    }
+
+    fn candidates(&self, found: &Found) -> Vec<Candidate<'_>> {
+        found.order.iter().map(|(number, score)| Candidate { tool: self.ids[*number], score: *score }).collect()
+    }
+
+    fn learn(&self, model: &mut Model, trace: &Trace, intent: &str, number: usize) {
+        let found = self.find(intent);
+        let outcome = |succeeded: bool| if succeeded { StepOutcome::Succeeded } else { StepOutcome::Failed };
+        let steps: Vec<Step<'_>> =
+            trace.steps.iter().map(|(tool, succeeded)| Step { tool, outcome: outcome(*succeeded) }).collect();
+        model.update(&Observation {
+            trace: TraceId(number as u128),
+            time_ms: trace.time_ms,
+            caller: &trace.caller,
+            intent: &found.intent,
+            candidates: &self.candidates(&found),
+            steps: &steps,
+            capability: None,
+            success: trace.success,
+        });
+    }
+
+    fn judge(&self, model: &Model, test: &[Trace], set: &mut Judgements<5>, next: &mut Judgements<3>) {
+        let (mut set_number, mut next_number) = (0, 0);
+        for trace in test {
+            let succeeded: Vec<&str> = trace.succeeded().collect();
+            if succeeded.is_empty() {
+                continue;
+            }
+            let found = self.find(&trace.intent);
+            let candidates = self.candidates(&found);
+            let relevant: HashSet<&str> = succeeded.iter().copied().collect();
+            let query = Query { intent: &found.intent, prefix: &[], candidates: &candidates };
+            let judged = rankings(model, &query).map(|ranking| {
+                let is_good: Vec<bool> =
+                    ranking.iter().map(|place| relevant.contains(candidates[*place].tool)).collect();
+                let quality = quality(&is_good, relevant.len());
+                [quality.recall_1, quality.recall_5, quality.recall_10, quality.ndcg_10, quality.mrr]
+            });
+            set.add(set_number, judged);
+            set_number += 1;
+            for position in 1..succeeded.len() {
+                let query = Query { prefix: &succeeded[..position], ..query };
+                let judged = rankings(model, &query).map(|ranking| {
+                    let rank = ranking.iter().position(|place| candidates[*place].tool == succeeded[position]);
+                    let within = |count: usize| f64::from(rank.is_some_and(|rank| rank < count));
+                    [within(1), within(5), rank.map_or(0.0, |rank| 1.0 / (rank as f64 + 1.0))]
+                });
+                next.add(next_number, judged);
+                next_number += 1;
+            }
+        }
+    }
+}
+
+impl Trace {
+    /// Tools whose calls succeeded, in order.
+    pub(super) fn succeeded(&self) -> impl Iterator<Item = &str> {
+        self.steps.iter().filter(|(_, succeeded)| *succeeded).map(|(tool, _)| tool.as_str())
+    }
+}
+
+/// The places of all candidates, best first, by each method. Where a method sees no difference the search decides.
+fn rankings(model: &Model, query: &Query<'_>) -> [Vec<usize>; 4] {
+    let features = model.features(query);
+    let by = |key: &dyn Fn(&Features) -> f32| {
+        let mut places: Vec<usize> = (0..features.len()).collect();
+        places.sort_by(|a, b| key(&features[*b]).total_cmp(&key(&features[*a])));
+        places
+    };
+    let of = |feature: Feature| move |features: &Features| features[feature.index()];
+    let (markov, knn) = match query.prefix.is_empty() {
+        true => (by(&of(Feature::Popularity)), by(&of(Feature::Similar))),
+        // Votes for what came after the last tool, and among equals those for any tool.
+        false => {
+            let after = of(Feature::SimilarSequence);
+            let any = of(Feature::Similar);
+            (by(&of(Feature::Follows)), by(&move |features| after(features) + 1e-3 * any(features)))
+        }
+    };
+    let ranker = model.rank(query, usize::MAX).into_iter().map(|ranked| ranked.candidate).collect();
+    [(0..features.len()).collect(), markov, knn, ranker]
+}
+
+impl<const M: usize> Judgements<M> {
+    fn add(&mut self, number: usize, judged: [[f64; M]; 4]) {
+        if number == self.0.len() {
+            self.0.push([[0.0; M]; 4]);
+        }
+        for (sums, values) in self.0[number].iter_mut().zip(judged) {
+            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+        }
+    }
+
+    fn table(&self, seeds: u64) -> Table<M> {
+        std::array::from_fn(|method| self.intervals(seeds, |values, metric| values[method][metric]))
+    }
+
+    fn gain(&self, seeds: u64) -> [Interval; M] {
+        self.intervals(seeds, |values, metric| values[RANKER][metric] - values[SEARCH][metric])
+    }
+
+    fn intervals(&self, seeds: u64, value: impl Fn(&[[f64; M]; 4], usize) -> f64) -> [Interval; M] {
+        std::array::from_fn(|metric| {
+            let values: Vec<f64> = self.0.iter().map(|values| value(values, metric) / seeds as f64).collect();
+            Interval::of(&values)
+        })
+    }
+}
+
+/// Fisher and Yates, with SplitMix64.
+fn shuffle(items: &mut [usize], seed: u64) {
+    let mut state = seed;
+    for left in (2..=items.len()).rev() {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        items.swap(left - 1, (mixed % left as u64) as usize);
+    }
+}

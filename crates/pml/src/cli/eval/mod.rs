@@ -1,0 +1,31 @@
+//! `pml eval`: how good pml is, on anybody's data.
+
+mod judged;
+mod learn;
+mod lines;
+mod measure;
+mod search;
+
+use std::process::ExitCode;
+
+use super::{USAGE, fail};
+
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum What {
+    /// Measure how well queries find the tools that they should
+    Search(search::Args),
+    /// Measure how much traces improve what the search finds, and what comes next
+    Learn(learn::Args),
+}
+
+pub(super) fn run(what: &What) -> ExitCode {
+    let printed = match what {
+        What::Search(args) => search::run(args),
+        What::Learn(args) => learn::run(args),
+    };
+    match printed {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(_)) => ExitCode::FAILURE, // nobody reads
+        Err(err) => fail(&err, USAGE),
+    }
+}
