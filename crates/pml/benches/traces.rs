@@ -6,7 +6,6 @@
 
 #![expect(clippy::disallowed_types, reason = "measures real time")]
 #![expect(clippy::disallowed_methods, reason = "what benches share starts programs")]
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for people")]
 
 #[path = "support/mod.rs"]
 #[expect(dead_code, reason = "shared with the other benches, which use all of it")]

@@ -279,7 +279,7 @@ mod tests {
         });
         assert!(panicked.join().is_err());
 
-        let found = kept.traces.lock().unwrap();
+        let found = std::mem::take(&mut *kept.traces.lock().unwrap());
         assert_eq!(*kept.begun.lock().unwrap(), 3);
         let codes: Vec<_> = found.iter().map(|trace| (trace.success, trace.error_code.as_deref())).collect();
         assert_eq!(codes, [(true, None), (false, Some("CANCELLED")), (false, Some("CANCELLED"))]);

@@ -159,6 +159,7 @@ pub(super) fn apply(text: &str, findings: &[Finding]) -> String {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "a finding is a range")]
 mod tests {
     use super::*;
 
