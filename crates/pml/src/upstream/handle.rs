@@ -250,7 +250,7 @@ impl Upstream {
         let request =
             Request { arguments, ..request.with("name", serde_json::Value::from(invocation.tool).to_string()) };
         // The server must have been reached to know how it does tasks.
-        let declared = self.ready(total).await.map_err(Failure::unsent)?.declared;
+        let declared = self.ready(total).await?.declared;
         let request = match declared.as_deref().and_then(|declared| tasks::support(declared, invocation.needs_task)) {
             None => request,
             Some(Support::AsAsked) => {
@@ -371,7 +371,8 @@ impl Upstream {
     /// `bound`; the first start has a bound of its own.
     pub(super) async fn ready(&self, bound: Duration) -> Result<Status, Failure> {
         self.urgency.raise();
-        self.reached(bound).await
+        // Whatever the server was told until then, it was not told of the call.
+        self.reached(bound).await.map_err(Failure::unsent)
     }
 
     async fn reached(&self, bound: Duration) -> Result<Status, Failure> {

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use pml::{broker::Passthrough, events::Body, trace::Context};
 use pml_wire::{ErrorCode, trace::Entry};
+use rustix::process::Signal;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
@@ -223,4 +224,30 @@ fn pml_run_has_an_intent_and_a_trace() {
     let line = log.lines().find(|line| line.contains("tasks=1 layers=1")).unwrap_or_else(|| panic!("{log}"));
     assert!(line.contains("entry=Run caller=\"cli\" success=true"), "{line}");
     assert!(!log.contains("secret words"), "no payload is logged");
+}
+
+#[tokio::test]
+async fn an_answered_execution_has_its_trace_after_kill_9() {
+    const ROUNDS: usize = 12;
+    let home = Home::with_fixture("");
+    for round in 0..ROUNDS {
+        let mut peer = home.connected(Era::Legacy).await;
+        // The sanitizer is being made while the first program runs.
+        peer.value("return await mcp.fix.echo({ text: 'ready' })").await;
+        let code = format!("return await mcp.fix.echo({{ text: 'n{round}' }})");
+        let answer = peer.call("execute_code", json!({ "code": code, "intent": format!("round {round}") })).await;
+        peer.signal(Signal::KILL);
+        assert_eq!(answer["isError"], json!(false), "{answer}");
+        peer.wait_unread().await;
+    }
+    let listed = home.pml(&["trace", "list", "--limit", "100", "--json"]);
+    let listed: Value = serde_json::from_str(&stdout(&listed)).unwrap();
+    let traces = listed["traces"].as_array().unwrap();
+    let mut intents: Vec<_> = traces.iter().filter_map(|trace| trace["intent"].as_str()).collect();
+    intents.sort();
+    let mut expected: Vec<_> = (0..ROUNDS).map(|round| format!("round {round}")).collect();
+    expected.sort();
+    assert_eq!(intents, expected, "{listed}");
+    let told = traces.iter().filter(|trace| trace["intent"].is_string());
+    assert!(told.map(|trace| &trace["success"]).all(|success| *success == true), "{listed}");
 }
