@@ -6,8 +6,9 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use pml_wire::ErrorCode;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::task::TaskTracker;
+use tracing::{Instrument as _, field, info_span};
 
 use super::{
     codec::RpcError,
@@ -59,10 +60,19 @@ pub(super) async fn connect(
     limits: ProcessLimits,
     known: Option<Version>,
 ) -> Result<Connection, Failure> {
-    let connected = match attempt(settings, reach, limits, known).await {
-        Err(failure) if known.is_some() && is_refusal(&failure) => attempt(settings, reach, limits, None).await,
-        connected => connected,
+    let span = info_span!("connect", server = settings.name, code = field::Empty, duration_ms = field::Empty);
+    let started = Instant::now();
+    let connecting = async {
+        match attempt(settings, reach, limits, known).await {
+            Err(failure) if known.is_some() && is_refusal(&failure) => attempt(settings, reach, limits, None).await,
+            connected => connected,
+        }
     };
+    let connected = connecting.instrument(span.clone()).await;
+    span.record("duration_ms", u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX));
+    if let Err(failure) = &connected {
+        span.record("code", failure.code.as_str());
+    }
     connected.map(|connection| connection.masked(settings)).map_err(as_init)
 }
 
