@@ -33,7 +33,7 @@ use crate::{
 const SAID: usize = 256;
 /// Requests that are kept open for clients that were asked something: at one server, where each takes one of the calls
 /// that the server may have at the same time, and in all.
-const MAX_PARKED_AT_SERVER: usize = 16;
+const MAX_PARKED_AT_SERVER: usize = 24;
 const MAX_PARKED: usize = 128;
 /// How long each is kept open.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(5 * 60);
