@@ -68,16 +68,8 @@ pub struct Exporter {
 #[derive(Debug, Default)]
 struct Shared {
     waiting_bytes: AtomicUsize,
-    sent: AtomicU64,
+    /// Traces whose spans were not sent: too many waited, or the collector refused them.
     dropped: AtomicU64,
-}
-
-/// What became of traces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counts {
-    pub sent: u64,
-    /// Not sent: too many waited, or the collector refused them.
-    pub dropped: u64,
 }
 
 /// One trace on its way to the collector.
@@ -115,11 +107,6 @@ impl Exporter {
             }
         }
     }
-
-    pub fn counts(&self) -> Counts {
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counts { sent: count(&self.shared.sent), dropped: count(&self.shared.dropped) }
-    }
 }
 
 /// The trace without what metrics do not need.
@@ -150,7 +137,24 @@ struct Sender {
 }
 
 impl Sender {
+    /// Sends until `stop` is cancelled, and then what is left, for no longer than [`LAST`].
     async fn run(mut self, mut traces: mpsc::Receiver<Queued>, stop: CancellationToken) {
+        let shared = Arc::clone(&self.shared);
+        let is_late = async {
+            stop.cancelled().await;
+            sleep(LAST).await;
+        };
+        tokio::select! {
+            () = self.send_all(&mut traces, &stop) => {}
+            () = is_late => tracing::warn!("the collector did not take the last spans in time"),
+        }
+        let dropped = shared.dropped.load(Ordering::Relaxed);
+        if dropped > 0 {
+            tracing::warn!(dropped, "spans of executions were not sent");
+        }
+    }
+
+    async fn send_all(&mut self, traces: &mut mpsc::Receiver<Queued>, stop: &CancellationToken) {
         let mut metrics = Metrics::new(now_millis());
         let mut tick = interval_at(Instant::now() + METRICS, METRICS);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -163,33 +167,20 @@ impl Sender {
                     let Some(first) = first else { break };
                     // More of them in one request.
                     let _ = timeout(GATHER, stop.cancelled()).await;
-                    let batch = self.batch(Some(first), &mut traces, &mut metrics);
-                    let is_late = async {
-                        stop.cancelled().await;
-                        sleep(LAST).await;
-                    };
-                    tokio::select! {
-                        () = self.deliver(&batch) => {}
-                        () = is_late => {}
-                    }
+                    let batch = self.batch(Some(first), traces, &mut metrics);
+                    self.deliver(&batch).await;
                 }
             }
         }
-        // What is left, for as long as that may take.
         traces.close();
-        let last = async {
-            loop {
-                let batch = self.batch(None, &mut traces, &mut metrics);
-                if batch.traces == 0 {
-                    break;
-                }
-                self.deliver(&batch).await;
+        loop {
+            let batch = self.batch(None, traces, &mut metrics);
+            if batch.traces == 0 {
+                break;
             }
-            self.send_metrics(&metrics).await;
-        };
-        if timeout(LAST, last).await.is_err() {
-            tracing::warn!("the collector did not take the last spans in time");
+            self.deliver(&batch).await;
         }
+        self.send_metrics(&metrics).await;
     }
 
     /// Takes what waits, up to the size of a batch.
@@ -212,7 +203,7 @@ impl Sender {
             match self.post(&self.settings.traces, batch.body()).await {
                 Reply::Taken => {
                     self.has_warned = false;
-                    return self.count(batch.traces, &self.shared.sent);
+                    return;
                 }
                 Reply::Later(wait, why) => {
                     self.warn(&why, "the collector cannot take spans now; they are sent again");
@@ -221,7 +212,8 @@ impl Sender {
                 }
                 Reply::Refused(why) => {
                     self.warn(&why, "the collector refuses spans; they are dropped");
-                    return self.count(batch.traces, &self.shared.dropped);
+                    self.shared.dropped.fetch_add(batch.traces, Ordering::Relaxed);
+                    return;
                 }
             }
         }
@@ -254,10 +246,6 @@ impl Sender {
             | StatusCode::GATEWAY_TIMEOUT => Reply::Later(wait.map(Duration::from_secs), status.to_string()),
             _ => Reply::Refused(status.to_string()),
         }
-    }
-
-    fn count(&self, traces: u64, counter: &AtomicU64) {
-        counter.fetch_add(traces, Ordering::Relaxed);
     }
 
     /// Says once what is wrong, until something has gone well again.
