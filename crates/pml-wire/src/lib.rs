@@ -24,5 +24,5 @@ pub mod walk;
 
 pub use error::{Delivery, ErrorCode};
 pub use frame::{Decoder, Frame, FrameError, Kind};
-pub use id::{CallId, ExecutionId, ToolId};
+pub use id::{CallId, CapabilityId, ExecutionId, ToolId};
 pub use line::Line;

@@ -13,6 +13,7 @@
 //! * [`broker`]: the only door from programs to servers.
 //! * [`upstream`]: MCP servers, one actor each.
 //! * [`catalog`]: what tools there are, and how they look in TypeScript.
+//! * [`hub`]: what many gateways share: traces, keys, capabilities.
 //! * [`trace`]: one record of each execution, free of secrets, kept and found again.
 //! * [`events`]: what happens, told to whoever listens.
 //! * [`audit`]: one line for every call.
@@ -39,6 +40,7 @@ pub mod events;
 pub mod execution;
 pub mod files;
 pub mod frontend;
+pub mod hub;
 pub mod protocol;
 pub mod rate;
 pub mod room;

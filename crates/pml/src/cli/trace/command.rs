@@ -13,7 +13,7 @@ use super::{super::USAGE, super::fail, delete, export, list, moment, show, stats
 use crate::{
     config::Config,
     error::Error,
-    trace::store::{self, Filter, Found, Reading, SqliteStore, Store},
+    trace::store::{self, Archive, Filter, Found, Reading, SqliteStore},
 };
 
 #[derive(Debug, Subcommand)]
@@ -63,6 +63,7 @@ impl Selection {
             before: None,
             client: self.client.clone(),
             intent: self.intent.clone(),
+            capability: None,
         })
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     trace::{
         SanitizedTrace,
         export::{self, Payloads},
-        store::{Cursor, Reading, Store},
+        store::{Archive, Cursor, Reading},
     },
 };
 

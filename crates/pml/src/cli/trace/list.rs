@@ -22,7 +22,7 @@ use crate::{
     shown::visible,
     trace::{
         TraceHead,
-        store::{Cursor, Reading, Store, Summary},
+        store::{Archive, Cursor, Reading, Summary},
     },
 };
 

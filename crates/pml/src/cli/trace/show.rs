@@ -17,7 +17,7 @@ use super::{
 use crate::{
     config::Config,
     shown::{visible, visible_json},
-    trace::store::Store,
+    trace::store::Archive,
 };
 
 /// Most characters of a value, and most lines of output, that are shown.

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     config::Config,
     shown::visible,
-    trace::store::{Health, Stats, Store},
+    trace::store::{Archive, Health, Stats, Store},
 };
 
 #[derive(Debug, clap::Args)]

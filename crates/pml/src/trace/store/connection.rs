@@ -13,7 +13,7 @@ use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use super::{
     Options, State, change,
     place::{Identity, Place},
-    row::KnownTools,
+    row::Known,
     schema::{self, Refusal},
 };
 
@@ -79,7 +79,7 @@ impl Trouble {
 pub(super) struct Db {
     pub(super) connection: Connection,
     pub(super) identity: Option<Identity>,
-    pub(super) known: KnownTools,
+    pub(super) known: Known,
     /// Changes when another connection has changed the database.
     pub(super) version: Option<(i64, i64)>,
 }
@@ -108,7 +108,7 @@ impl Db {
             Refusal::Newer(found) => Trouble::Newer(found),
             Refusal::Failed(err) => Trouble::of(&err),
         })?;
-        Ok(Db { connection, identity, known: KnownTools::default(), version: None })
+        Ok(Db { connection, identity, known: Known::default(), version: None })
     }
 
     fn connect(path: &Path, options: &Options) -> Result<Connection, Refusal> {
