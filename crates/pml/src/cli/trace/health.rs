@@ -37,7 +37,7 @@ pub(in crate::cli) async fn check(as_json: bool, config: &Config) -> (Value, boo
                 let health = store.health();
                 is_well &= health.state.is_well();
                 let mark = if health.state.is_well() { "ok    " } else { "FAILED" };
-                lines.push(format!("  {mark}   {}: {}", health.path.display(), health.state));
+                lines.push(format!("  {mark}   {}: {}", health.place, health.state));
                 lines.extend(health.state.hint().map(|hint| format!("           hint: {hint}")));
                 let aside = health.set_aside.iter().map(|path| path.display().to_string());
                 lines.extend(aside.map(|path| {

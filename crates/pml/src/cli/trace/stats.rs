@@ -60,7 +60,7 @@ fn to_json(stats: &Stats, health: Option<&Health>) -> io::Result<()> {
         "tokensKeptOut": stats.tokens_kept_out(), "tools": stats.tools.iter().map(tool).collect::<Vec<_>>(),
         "counts": counts, "storedBytes": stats.stored_bytes, "unsent": stats.unsent, "dead": stats.dead,
         "store": health.map(|health| json!({
-            "state": health.state.as_str(), "message": health.state.to_string(), "path": health.path,
+            "state": health.state.as_str(), "message": health.state.to_string(), "path": health.place,
             "setAside": health.set_aside,
         })),
     }))
@@ -93,7 +93,7 @@ fn text(out: &mut impl Write, stats: &Stats, health: &Health) -> io::Result<()> 
             writeln!(out, "{name:<width$}  {calls:>7}  {failed:>7}  {p50:>9}  {p95:>9}  {results:>9}")?;
         }
     }
-    let path = health.path.display().to_string();
+    let path = health.place.clone();
     writeln!(
         out,
         "\nstore: {} in {}; {}",

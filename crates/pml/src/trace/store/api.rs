@@ -1,6 +1,6 @@
 //! What callers need of a store of traces, whatever keeps them.
 
-use std::{error, fmt, str::FromStr, sync::Arc};
+use std::{error, fmt, str::FromStr, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use pml_wire::{
@@ -37,7 +37,15 @@ pub trait Archive: fmt::Debug + Send + Sync {
 
     /// Numbers about the traces that `filter` lets through.
     fn stats(&self, filter: Filter) -> Answer<'_, Stats>;
+
+    /// Waits until a trace may have been stored, by whatever process, or for a while.
+    fn news(&self) -> BoxFuture<'_, ()> {
+        Box::pin(tokio::time::sleep(LOOK))
+    }
 }
+
+/// How often new traces are looked for where nobody tells of them.
+const LOOK: Duration = Duration::from_millis(300);
 
 /// A store of the traces of one [`Scope`](super::Scope). No method reads or changes anything of another scope, but for
 /// [`retain`](Store::retain), which keeps the whole database small.
@@ -343,6 +351,17 @@ impl StoreError {
 
     pub(super) fn writing(source: impl Into<Box<dyn error::Error + Send + Sync>>) -> StoreError {
         StoreError::Failed { doing: "changed", source: source.into() }
+    }
+}
+
+impl Found {
+    /// Of ids that begin so.
+    pub(super) fn of(ids: Vec<ExecutionId>) -> Found {
+        match ids[..] {
+            [] => Found::Nothing,
+            [id] => Found::One(id),
+            _ => Found::Several(ids),
+        }
     }
 }
 

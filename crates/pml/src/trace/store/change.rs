@@ -17,7 +17,7 @@ use super::{
 /// Traces that are deleted in one transaction.
 const SLICE: i64 = 100;
 /// Rows that are changed in one transaction.
-const CHUNK: usize = 500;
+pub(super) const CHUNK: usize = 500;
 /// Pages that are given back to the system in one transaction.
 const PAGES: u32 = 256;
 

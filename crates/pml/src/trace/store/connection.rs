@@ -31,6 +31,8 @@ const SMALL_LOG_BYTES: u64 = 256 * 1024;
 pub(super) enum Trouble {
     /// Another process holds the lock.
     Busy,
+    /// The server is not there, restarts, or has ended the connection. What was sent may have been done.
+    Away(String),
     Full,
     ReadOnly(String),
     Damaged(String),
@@ -69,7 +71,9 @@ impl Trouble {
             Trouble::Full => State::Full,
             Trouble::ReadOnly(why) => State::ReadOnly(why.clone()),
             Trouble::Newer(found) => State::Newer(*found),
-            Trouble::Damaged(why) | Trouble::Refused(why) | Trouble::Other(why) => State::Failing(why.clone()),
+            Trouble::Away(why) | Trouble::Damaged(why) | Trouble::Refused(why) | Trouble::Other(why) => {
+                State::Failing(why.clone())
+            }
         }
     }
 }

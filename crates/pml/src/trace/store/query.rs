@@ -15,7 +15,7 @@ use crate::trace::TraceHead;
 /// Most tools that a summary names.
 const SUMMARY_TOOLS: i64 = 4;
 /// Most ids that are named where one was meant.
-const SEVERAL: i64 = 5;
+pub(super) const SEVERAL: i64 = 5;
 
 const BODY: &str =
     "trace.id, body.size, body.zstd, code.size, code.zstd, trace.capability_id, priority, stored_at, attempts
@@ -62,6 +62,7 @@ pub(super) fn by_id(view: View<'_>, id: ExecutionId) -> Result<Option<Whole>, St
 }
 
 /// A trace, and what is known about it besides.
+#[derive(Debug)]
 pub(super) struct Whole {
     pub(super) trace: Trace,
     pub(super) capability: Option<CapabilityId>,
@@ -71,15 +72,16 @@ pub(super) struct Whole {
     pub(super) attempts: u32,
 }
 
-/// A trace as it lies in the database.
+/// A trace as it lies in a database.
+#[derive(Debug)]
 pub(super) struct Stored {
-    id: ExecutionId,
-    body: Option<(i64, Vec<u8>)>,
-    code: Option<(i64, Vec<u8>)>,
-    capability: Option<CapabilityId>,
-    priority: f64,
-    stored_at: Timestamp,
-    attempts: u32,
+    pub(super) id: ExecutionId,
+    pub(super) body: Option<(i64, Vec<u8>)>,
+    pub(super) code: Option<(i64, Vec<u8>)>,
+    pub(super) capability: Option<CapabilityId>,
+    pub(super) priority: f64,
+    pub(super) stored_at: Timestamp,
+    pub(super) attempts: u32,
 }
 
 impl Stored {
@@ -98,7 +100,7 @@ impl Stored {
         })
     }
 
-    fn whole(self) -> Result<Whole, StoreError> {
+    pub(super) fn whole(self) -> Result<Whole, StoreError> {
         let Stored { capability, priority, stored_at, attempts, .. } = self;
         Ok(Whole { trace: self.trace()?, capability, priority, stored_at, attempts })
     }
@@ -118,24 +120,25 @@ impl Stored {
 
 /// The trace whose id begins with this, with or without hyphens.
 pub(super) fn find(view: View<'_>, prefix: &str) -> rusqlite::Result<Found> {
+    let Some((first, last)) = id_bounds(prefix) else { return Ok(Found::Nothing) };
+    let sql = "SELECT id FROM trace WHERE tenant = ?1 AND id BETWEEN ?2 AND ?3 ORDER BY id LIMIT ?4";
+    let mut statement = view.db.prepare_cached(sql)?;
+    let range = (view.tenant, first, last, SEVERAL);
+    let ids = statement.query_map(range, |row| row.get(0).map(ExecutionId::from_bytes))?;
+    ids.collect::<rusqlite::Result<Vec<_>>>().map(Found::of)
+}
+
+/// The first and the last id that begin with these digits, with or without hyphens.
+pub(super) fn id_bounds(prefix: &str) -> Option<([u8; 16], [u8; 16])> {
     let digits: String = prefix.chars().filter(|c| *c != '-').collect();
     if digits.is_empty() || digits.len() > 32 || !digits.chars().all(|c| c.is_ascii_hexdigit()) {
-        return Ok(Found::Nothing);
+        return None;
     }
     let bound = |filler: &str| -> [u8; 16] {
         let whole = format!("{digits}{}", filler.repeat(32 - digits.len()));
         u128::from_str_radix(&whole, 16).unwrap_or_default().to_be_bytes()
     };
-    let sql = "SELECT id FROM trace WHERE tenant = ?1 AND id BETWEEN ?2 AND ?3 ORDER BY id LIMIT ?4";
-    let mut statement = view.db.prepare_cached(sql)?;
-    let range = (view.tenant, bound("0"), bound("f"), SEVERAL);
-    let ids = statement.query_map(range, |row| row.get(0).map(ExecutionId::from_bytes))?;
-    let ids = ids.collect::<rusqlite::Result<Vec<_>>>()?;
-    Ok(match ids[..] {
-        [] => Found::Nothing,
-        [id] => Found::One(id),
-        _ => Found::Several(ids),
-    })
+    Some((bound("0"), bound("f")))
 }
 
 /// The conditions of a filter, for `trace`.
@@ -322,7 +325,7 @@ pub(super) const SENT: i64 = 1;
 pub(super) const DEAD: i64 = 2;
 pub(super) const GIVEN_UP: i64 = 3;
 /// Most reasons that are told.
-const REASONS: i64 = 20;
+pub(super) const REASONS: i64 = 20;
 
 /// How many are unsent, and how large they are.
 fn unsent_count(view: View<'_>) -> rusqlite::Result<(u64, u64)> {
@@ -406,7 +409,7 @@ fn capability(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<CapabilityId>
     Ok(row.get::<_, Option<[u8; 16]>>(at)?.map(CapabilityId::from_bytes))
 }
 
-fn moment(millis: i64) -> Timestamp {
+pub(super) fn moment(millis: i64) -> Timestamp {
     Timestamp(u64::try_from(millis).unwrap_or(0))
 }
 

@@ -34,7 +34,7 @@ impl RawStore {
     }
 
     pub fn submit(&self, trace: Trace) -> Receipt {
-        self.0.submit(&Scope::local(), trace)
+        self.0.intake.submit(&Scope::local(), trace)
     }
 
     pub async fn by_id(&self, id: ExecutionId) -> Result<Option<Trace>, StoreError> {

@@ -35,43 +35,43 @@ pub(super) enum Origin {
 /// A trace, encoded.
 #[derive(Debug)]
 pub(super) struct Row {
-    scope: Scope,
-    origin: Origin,
+    pub(super) scope: Scope,
+    pub(super) origin: Origin,
     pub(super) id: ExecutionId,
-    parent: Option<ExecutionId>,
-    ts: i64,
-    success: bool,
-    interrupted: bool,
-    error_code: Option<String>,
-    duration_ms: f64,
-    entry: &'static str,
-    caller: String,
-    client: Option<String>,
-    capability: Option<String>,
-    intent: Option<String>,
-    code: Option<Code>,
-    code_hash: Option<String>,
-    task_bytes: i64,
-    answer_bytes: i64,
-    tasks: Vec<TaskRow>,
-    body: Compressed,
+    pub(super) parent: Option<ExecutionId>,
+    pub(super) ts: i64,
+    pub(super) success: bool,
+    pub(super) interrupted: bool,
+    pub(super) error_code: Option<String>,
+    pub(super) duration_ms: f64,
+    pub(super) entry: &'static str,
+    pub(super) caller: String,
+    pub(super) client: Option<String>,
+    pub(super) capability: Option<String>,
+    pub(super) intent: Option<String>,
+    pub(super) code: Option<Code>,
+    pub(super) code_hash: Option<String>,
+    pub(super) task_bytes: i64,
+    pub(super) answer_bytes: i64,
+    pub(super) tasks: Vec<TaskRow>,
+    pub(super) body: Compressed,
 }
 
 #[derive(Debug)]
-struct Code {
-    sha256: [u8; 32],
-    text: Compressed,
+pub(super) struct Code {
+    pub(super) sha256: [u8; 32],
+    pub(super) text: Compressed,
 }
 
 #[derive(Debug)]
-struct TaskRow {
-    tool: String,
-    kind: &'static str,
-    success: bool,
-    error_code: Option<String>,
-    ts: i64,
-    duration_ms: f64,
-    result_bytes: i64,
+pub(super) struct TaskRow {
+    pub(super) tool: String,
+    pub(super) kind: &'static str,
+    pub(super) success: bool,
+    pub(super) error_code: Option<String>,
+    pub(super) ts: i64,
+    pub(super) duration_ms: f64,
+    pub(super) result_bytes: i64,
 }
 
 /// Numbers of tools, by name, and of scopes.

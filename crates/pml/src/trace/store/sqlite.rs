@@ -39,7 +39,7 @@ impl SqliteStores {
 
     /// Waits until the database is open, or cannot be opened.
     pub async fn opened(&self) {
-        self.0.opened().await;
+        self.0.intake.opened().await;
     }
 
     /// Asks for something of every scope.
@@ -93,7 +93,7 @@ impl SqliteStore {
 
     /// Waits until the database is open, or cannot be opened.
     pub async fn opened(&self) {
-        self.database.opened().await;
+        self.database.intake.opened().await;
     }
 
     fn change(&self, change: Change) -> Answer<'_, u64> {
@@ -138,16 +138,16 @@ impl Archive for SqliteStore {
 
 impl Store for SqliteStore {
     fn begin(&self, head: SanitizedHead) -> Receipt {
-        self.database.begin(&self.scope, head.into_inner())
+        self.database.intake.begin(&self.scope, head.into_inner())
     }
 
     fn submit(&self, trace: SanitizedTrace) -> Receipt {
-        self.database.submit(&self.scope, trace.into_inner())
+        self.database.intake.submit(&self.scope, trace.into_inner())
     }
 
     fn ingest(&self, traces: Vec<SanitizedTrace>) -> Answer<'_, Vec<Ingested>> {
         let traces = traces.into_iter().map(SanitizedTrace::into_inner).collect();
-        Box::pin(self.database.ingest(&self.scope, traces))
+        Box::pin(self.database.intake.ingest(&self.scope, traces))
     }
 
     fn delete(&self, what: Deletion) -> Answer<'_, u64> {
