@@ -97,14 +97,6 @@ impl Address {
         }
         Ok(Address { shown: shown(&config), config, verify })
     }
-
-    /// The same database with another setting in every session, such as `statement_timeout=0`.
-    pub(super) fn with_setting(&self, setting: &str) -> Address {
-        let mut address = self.clone();
-        let options = format!("{} -c {setting}", address.config.get_options().unwrap_or_default());
-        address.config.options(&options);
-        address
-    }
 }
 
 fn is_local(host: &Host) -> bool {

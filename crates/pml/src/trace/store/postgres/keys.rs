@@ -10,6 +10,7 @@ pub(super) const CONTENTS: i64 = (0x706c << 48) | 2;
 /// Held by whoever deletes what is too old or too much: one process is enough.
 pub(super) const RETENTION: i64 = (0x706c << 48) | 3;
 /// With the last number that was given to a trace: shared by whoever is about to take higher ones, until they are committed.
+#[cfg(test)]
 pub(super) const NUMBERS: i64 = 0x706d << 48;
 /// With the number of a process: held for as long as the process is connected.
 pub(super) const OWNER: i64 = 0x706e << 48;

@@ -70,7 +70,7 @@ impl Pool {
             }
         }
         let session = Session::connect(&self.address).await?;
-        schema::check(&session).await?;
+        schema::migrate(&session).await?;
         Ok(Lent { session, _turn: turn })
     }
 

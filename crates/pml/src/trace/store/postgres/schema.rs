@@ -33,15 +33,6 @@ pub(super) async fn migrate(session: &Session) -> Result<(), Trouble> {
         .await
 }
 
-/// Refuses a database that this pml does not know.
-pub(super) async fn check(session: &Session) -> Result<(), Trouble> {
-    match version(session).await? {
-        Some(VERSION) => Ok(()),
-        Some(newer) if newer > VERSION => Err(Trouble::Newer(newer)),
-        _ => Err(Trouble::Other("the database has no tables of this pml yet".to_owned())),
-    }
-}
-
 /// `None` if pml has never used the database.
 async fn version(session: &Session) -> Result<Option<i64>, Trouble> {
     let sql = "SELECT to_regclass('pml.meta') IS NOT NULL";
@@ -65,7 +56,7 @@ const V1: &str = "
 CREATE SCHEMA IF NOT EXISTS pml;
 
 CREATE TABLE pml.meta (
-    only boolean PRIMARY KEY DEFAULT true CHECK (only),
+    is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
     version int8 NOT NULL
 );
 INSERT INTO pml.meta (version) VALUES (0);

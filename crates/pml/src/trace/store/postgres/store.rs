@@ -16,7 +16,7 @@ use super::{
     follow::Follower,
     keys,
     pool::Pool,
-    query,
+    query, schema,
     session::Session,
     tenant,
 };
@@ -222,6 +222,7 @@ impl Store for PostgresStore {
     fn take_turn(&self) -> Answer<'_, Option<Turn>> {
         Box::pin(async move {
             let session = Session::connect(&self.database.address).await?;
+            schema::migrate(&session).await?;
             let tenant = tenant::number(&session, &self.scope).await?;
             let sql = "SELECT pg_try_advisory_lock($1)";
             let row = session.query_opt(sql, &[&(keys::TURN | i64::from(tenant))]).await?;

@@ -2,6 +2,7 @@
 
 mod contents;
 pub(crate) mod contract;
+mod postgres;
 mod processes;
 mod support;
 mod trouble;
