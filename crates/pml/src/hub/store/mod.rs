@@ -4,6 +4,7 @@ mod api;
 mod capability;
 mod key;
 mod model;
+mod postgres;
 mod sqlite;
 
 pub use self::{
@@ -14,5 +15,6 @@ pub use self::{
     },
     key::{AddedKey, Key, KeyState, NewKey, Permission, Permissions},
     model::{Model, PutModel},
+    postgres::PostgresHub,
     sqlite::SqliteHub,
 };

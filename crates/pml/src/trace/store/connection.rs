@@ -28,7 +28,7 @@ const SMALL_LOG_BYTES: u64 = 256 * 1024;
 
 /// What is wrong with the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(crate) enum Trouble {
     /// Another process holds the lock.
     Busy,
     /// The server is not there, restarts, or has ended the connection. What was sent may have been done.

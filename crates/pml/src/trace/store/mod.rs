@@ -50,5 +50,6 @@ pub use self::scope::{NameError, Scope, check_name};
 pub use self::sqlite::{SqliteStore, SqliteStores};
 pub(crate) use self::{
     capability::{adopt, lookup},
+    connection::Trouble,
     query::View,
 };

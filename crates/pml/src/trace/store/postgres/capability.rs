@@ -43,7 +43,7 @@ async fn is_shared(session: &Session, id: CapabilityId) -> Result<bool, Trouble>
 }
 
 /// The version that a name stands for within a tenant: with a hash that one, without it the last.
-pub(super) async fn lookup(session: &Session, tenant: i32, name: &Fqdn) -> Result<Option<VersionId>, Trouble> {
+pub(crate) async fn lookup(session: &Session, tenant: i32, name: &Fqdn) -> Result<Option<VersionId>, Trouble> {
     let sql = "SELECT name.capability, version.version FROM capability_name AS name
                JOIN capability_version AS version ON version.capability = name.capability
                WHERE tenant = $1 AND namespace = $2 AND action = $3 AND ($4::text IS NULL OR hash = $4)
@@ -53,4 +53,24 @@ pub(super) async fn lookup(session: &Session, tenant: i32, name: &Fqdn) -> Resul
         let Id(bytes) = row.get(0);
         VersionId { capability: CapabilityId::from_bytes(bytes), version: row.get(1) }
     }))
+}
+
+/// Links traces that named a capability before it was known, at most `limit`. How many.
+pub(crate) async fn adopt(session: &Session, tenant: i32, limit: usize) -> Result<usize, Trouble> {
+    let sql =
+        "SELECT DISTINCT capability FROM trace WHERE tenant = $1 AND capability IS NOT NULL AND capability_id IS NULL";
+    let mut linked = 0;
+    for row in session.query(sql, &[&tenant]).await? {
+        if linked >= limit {
+            break;
+        }
+        let name: &str = row.get(0);
+        if let Some(id) = resolve(session, tenant, name).await? {
+            let sql = "UPDATE trace SET capability_id = $3 WHERE tenant = $1 AND id IN (SELECT id FROM trace
+                       WHERE tenant = $1 AND capability = $2 AND capability IS NOT NULL AND capability_id IS NULL LIMIT $4)";
+            let rest = i64::try_from(limit - linked).unwrap_or(i64::MAX);
+            linked += session.execute(sql, &[&tenant, &name, &id, &rest]).await? as usize;
+        }
+    }
+    Ok(linked)
 }

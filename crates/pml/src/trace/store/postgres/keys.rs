@@ -6,7 +6,7 @@
 pub(super) const MIGRATION: i64 = (0x706c << 48) | 1;
 /// Shared by whoever stores traces; held alone by whoever deletes programs that no trace has any more, or gives traces the
 /// capability that they name.
-pub(super) const CONTENTS: i64 = (0x706c << 48) | 2;
+pub(crate) const CONTENTS: i64 = (0x706c << 48) | 2;
 /// Held by whoever deletes what is too old or too much: one process is enough.
 pub(super) const RETENTION: i64 = (0x706c << 48) | 3;
 /// With the last number that was given to a trace: shared by whoever is about to take higher ones, until they are committed.

@@ -8,11 +8,11 @@
 
 mod address;
 mod batch;
-mod capability;
+pub(crate) mod capability;
 mod change;
 mod engine;
 mod follow;
-mod keys;
+pub(crate) mod keys;
 mod notices;
 mod owner;
 mod pool;
@@ -20,9 +20,10 @@ mod query;
 mod schema;
 mod session;
 mod store;
-mod tenant;
+pub(crate) mod tenant;
 mod tls;
 
+pub(crate) use self::session::{Id, Session};
 pub use self::{
     address::Address,
     store::{PostgresStore, PostgresStores},

@@ -1,7 +1,6 @@
-//! Connections for whoever reads, a few for all of them.
+//! Connections for whoever does not store traces, a few for all of them.
 //!
-//! A connection that the server has ended is replaced, and a question that was under way on one is asked again once: nothing
-//! here changes anything.
+//! A connection that the server has ended is replaced, and a question that was under way on one is asked again once.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -14,7 +13,7 @@ use super::{super::connection::Trouble, address::Address, schema, session::Sessi
 const MAX_SESSIONS: usize = 8;
 
 /// A question.
-pub(super) trait Ask<T>: for<'s> Fn(&'s Session) -> BoxFuture<'s, Result<T, Trouble>> + Send + Sync {}
+pub(crate) trait Ask<T>: for<'s> Fn(&'s Session) -> BoxFuture<'s, Result<T, Trouble>> + Send + Sync {}
 
 impl<T, F: for<'s> Fn(&'s Session) -> BoxFuture<'s, Result<T, Trouble>> + Send + Sync> Ask<T> for F {}
 
@@ -47,6 +46,23 @@ impl Pool {
             }
             answer => answer,
         }
+    }
+
+    /// Changes something in one transaction. It is tried again only if it had not begun.
+    pub(super) async fn run<T>(&self, change: impl Ask<T>) -> Result<T, Trouble> {
+        let mut lent = self.lend().await?;
+        if let Err(Trouble::Away(_)) = lent.session.batch("BEGIN").await {
+            drop(lent);
+            self.idle().clear();
+            lent = self.lend().await?;
+            lent.session.batch("BEGIN").await?;
+        }
+        let changed = change(&lent.session).await;
+        lent.session.batch(if changed.is_ok() { "COMMIT" } else { "ROLLBACK" }).await?;
+        if !lent.session.is_closed() {
+            self.idle().push(lent.session);
+        }
+        changed
     }
 
     async fn ask<T>(&self, ask: &impl Ask<T>) -> Result<T, Trouble> {

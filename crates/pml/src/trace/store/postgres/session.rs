@@ -64,7 +64,7 @@ pub(super) fn describe(err: &tokio_postgres::Error) -> String {
 }
 
 /// A connection that is ready. Ends when it is dropped.
-pub(super) struct Session {
+pub(crate) struct Session {
     client: Client,
     driver: JoinHandle<()>,
     statements: Mutex<HashMap<&'static str, Statement>>,
@@ -72,7 +72,7 @@ pub(super) struct Session {
 }
 
 /// A parameter of a statement.
-pub(super) type Parameter<'a> = &'a (dyn ToSql + Sync);
+pub(crate) type Parameter<'a> = &'a (dyn ToSql + Sync);
 
 impl Session {
     /// Connects, on the runtime that this is called on.
@@ -110,13 +110,13 @@ impl Session {
         self.client.is_closed()
     }
 
-    pub(super) async fn query(&self, sql: &'static str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Trouble> {
+    pub(crate) async fn query(&self, sql: &'static str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Trouble> {
         let statement = self.prepare(sql).await?;
         Ok(self.client.query(&statement, parameters).await?)
     }
 
     /// The first row, if there is one.
-    pub(super) async fn query_opt(
+    pub(crate) async fn query_opt(
         &self,
         sql: &'static str,
         parameters: &[Parameter<'_>],
@@ -124,7 +124,7 @@ impl Session {
         Ok(self.query(sql, parameters).await?.into_iter().next())
     }
 
-    pub(super) async fn execute(&self, sql: &'static str, parameters: &[Parameter<'_>]) -> Result<u64, Trouble> {
+    pub(crate) async fn execute(&self, sql: &'static str, parameters: &[Parameter<'_>]) -> Result<u64, Trouble> {
         let statement = self.prepare(sql).await?;
         Ok(self.client.execute(&statement, parameters).await?)
     }
@@ -210,7 +210,7 @@ impl fmt::Debug for Session {
 
 /// An id as `uuid`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Id(pub(super) [u8; 16]);
+pub(crate) struct Id(pub(crate) [u8; 16]);
 
 impl ToSql for Id {
     fn to_sql(

@@ -15,7 +15,7 @@ use super::{
     engine::PostgresEngine,
     follow::Follower,
     keys,
-    pool::Pool,
+    pool::{Ask, Pool},
     query, schema,
     session::Session,
     tenant,
@@ -60,8 +60,14 @@ impl PostgresStores {
         self.0.intake.opened().await;
     }
 
-    pub(super) fn pool(&self) -> &Pool {
-        &self.0.pool
+    /// Asks for something of every scope.
+    pub(crate) async fn read<T>(&self, ask: impl Ask<T>) -> Result<T, StoreError> {
+        Ok(self.0.pool.read(ask).await?)
+    }
+
+    /// Changes something, in a transaction.
+    pub(crate) async fn run<T>(&self, change: impl Ask<T>) -> Result<T, StoreError> {
+        Ok(self.0.pool.run(change).await?)
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
 };
 
 /// The number of a scope; `None` if nothing was ever stored of it.
-pub(super) async fn find(session: &Session, scope: &Scope) -> Result<Option<i32>, Trouble> {
+pub(crate) async fn find(session: &Session, scope: &Scope) -> Result<Option<i32>, Trouble> {
     if let Some(number) = session.known_tenant(scope) {
         return Ok(Some(number));
     }
@@ -22,7 +22,7 @@ pub(super) async fn find(session: &Session, scope: &Scope) -> Result<Option<i32>
 }
 
 /// The number of a scope, which is given one if it has none.
-pub(super) async fn number(session: &Session, scope: &Scope) -> Result<i32, Trouble> {
+pub(crate) async fn number(session: &Session, scope: &Scope) -> Result<i32, Trouble> {
     if let Some(number) = find(session, scope).await? {
         return Ok(number);
     }
