@@ -23,6 +23,7 @@ pub(super) fn check_project(file: &File) -> Result<(), String> {
         ("trace.keep_days", file.trace.keep_days.is_some()),
         ("trace.max_mb", file.trace.max_mb.is_some()),
         ("trace.raw", file.trace.raw.is_some()),
+        ("trace.database", file.trace.database.is_some()),
         ("telemetry.otlp", file.telemetry.otlp.is_some()),
     ];
     match reserved.iter().find(|(_, is_set)| *is_set) {
@@ -178,6 +179,7 @@ mod tests {
             ("[servers_env]\npass = [\"SSH_AUTH_SOCK\"]", "`servers_env.pass`"),
             ("[telemetry]\notlp = \"http://x\"", "`telemetry.otlp`"),
             ("[trace]\nraw = true", "`trace.raw`"),
+            ("[trace]\ndatabase = 'postgres://elsewhere/x'", "`trace.database`"),
             ("[trace]\nenabled = false", "`trace.enabled`"),
             ("[trace]\nkeep_days = 1", "`trace.keep_days`"),
         ];

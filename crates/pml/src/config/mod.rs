@@ -378,7 +378,7 @@ impl Config {
             network: network::read(lookup),
             search: file.search.check(lookup)?,
             audit: file.audit.check()?,
-            traces: file.trace.check(file.telemetry.check(lookup)?)?,
+            traces: file.trace.check(file.telemetry.check(lookup)?, lookup)?,
             servers,
             data_dir: None,
             sandbox: Sandbox {

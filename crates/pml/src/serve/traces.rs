@@ -12,7 +12,10 @@ use crate::{
         Keeper, Sink,
         export::exporter,
         sanitize::Rules,
-        store::{self, RawStore, SqliteStore, Store},
+        store::{
+            self, RawStore, SqliteStore, Store,
+            postgres::{Address, PostgresStore},
+        },
     },
 };
 
@@ -22,11 +25,25 @@ pub struct TraceSettings {
     pub enabled: bool,
     /// Are unsanitized traces kept too, in a file of their own?
     pub raw: bool,
+    /// The database that keeps them; without one, a file in the data folder.
+    pub database: Option<Address>,
     pub options: store::Options,
     /// What is removed besides the built-in kinds of secrets, and what stays.
     pub rules: Arc<Rules>,
     /// Where spans and metrics are sent, if anywhere.
     pub telemetry: Option<exporter::Settings>,
+}
+
+impl TraceSettings {
+    /// Opens the store, in the background; `None` if none is wanted or there is no place for one.
+    fn open(&self, data_dir: Option<&Path>) -> Option<Arc<dyn Store>> {
+        let options = self.options.clone();
+        match (self.enabled, &self.database, data_dir) {
+            (false, ..) | (true, None, None) => None,
+            (true, Some(address), _) => Some(Arc::new(PostgresStore::open(address.clone(), options))),
+            (true, None, Some(folder)) => Some(Arc::new(SqliteStore::open(folder, options))),
+        }
+    }
 }
 
 /// Where the traces of this process go.
@@ -49,8 +66,7 @@ impl Traces {
             }
         };
         let folder = data_dir.filter(|_| settings.enabled);
-        let store =
-            folder.map(|folder| Arc::new(SqliteStore::open(folder, settings.options.clone())) as Arc<dyn Store>);
+        let store = settings.open(data_dir);
         if store.is_none() && exporter.is_none() {
             return Ok(Traces::default());
         }
