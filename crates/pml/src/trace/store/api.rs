@@ -57,7 +57,7 @@ pub trait Store: Archive {
     ///
     /// Encodes the traces before it returns the future, so it is called on a thread that may be busy for a while. Dropping
     /// the future takes nothing back.
-    fn ingest(&self, traces: Vec<SanitizedTrace>) -> Answer<'_, Vec<Ingested>>;
+    fn ingest(&self, traces: Vec<SanitizedTrace>) -> Answer<'static, Vec<Ingested>>;
 
     /// Deletes traces, and says how many.
     fn delete(&self, what: Deletion) -> Answer<'_, u64>;
@@ -331,6 +331,9 @@ pub enum StoreError {
     Busy,
     #[error("the stored traces cannot be {doing}: {source}")]
     Failed { doing: &'static str, source: Box<dyn error::Error + Send + Sync> },
+    /// A hub did not answer.
+    #[error("{}", .0.message)]
+    Remote(Box<Error>),
     /// A stored trace is not what was stored.
     #[error("the stored trace {id} is damaged: {why}")]
     Damaged { id: ExecutionId, why: String },
@@ -348,13 +351,16 @@ impl StoreError {
 
 impl From<StoreError> for Error {
     fn from(err: StoreError) -> Error {
+        if let StoreError::Remote(err) = err {
+            return *err;
+        }
         let error = Error::new(ErrorCode::TraceStoreFailed, err.to_string());
         let error = match &err {
             StoreError::Unavailable(state) => match state.hint() {
                 Some(hint) => error.with_hint(hint),
                 None => error,
             },
-            StoreError::Busy => error,
+            StoreError::Busy | StoreError::Remote(_) => error,
             StoreError::Failed { .. } | StoreError::Damaged { .. } => error.with_hint("`pml doctor traces` says more"),
         };
         error.caused_by(err)

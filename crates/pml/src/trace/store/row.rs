@@ -36,7 +36,7 @@ pub(super) enum Origin {
 #[derive(Debug)]
 pub(super) struct Row {
     scope: Scope,
-    origin: Origin,
+    pub(super) origin: Origin,
     pub(super) id: ExecutionId,
     parent: Option<ExecutionId>,
     ts: i64,

@@ -145,7 +145,7 @@ impl Store for SqliteStore {
         self.database.submit(&self.scope, trace.into_inner())
     }
 
-    fn ingest(&self, traces: Vec<SanitizedTrace>) -> Answer<'_, Vec<Ingested>> {
+    fn ingest(&self, traces: Vec<SanitizedTrace>) -> Answer<'static, Vec<Ingested>> {
         let traces = traces.into_iter().map(SanitizedTrace::into_inner).collect();
         Box::pin(self.database.ingest(&self.scope, traces))
     }

@@ -238,6 +238,10 @@ impl Writer {
     fn try_write(&mut self) -> Result<Vec<Commit>, (Trouble, Option<usize>)> {
         let own = self.owner_id();
         let db = open(&mut self.db, &self.place, &self.options).map_err(|trouble| (trouble, None))?;
+        // Whoever has sent a trace deletes it when it is acknowledged.
+        let is_durable =
+            self.options.survives_power_cuts || self.batch.iter().any(|entry| entry.what.is_from_elsewhere());
+        db.set_durable(is_durable).map_err(|err| (Trouble::of(&err), None))?;
         let mut known = std::mem::take(&mut db.known);
         let transaction = db
             .connection
@@ -363,7 +367,10 @@ impl Writer {
             let path = self.place.path();
             let sliced = match self.open() {
                 Ok(db) => {
-                    let sliced = job.change.slice(&job.scope, &mut db.connection, &options, now_millis());
+                    let is_durable = options.survives_power_cuts || job.change.is_durable();
+                    let sliced = db
+                        .set_durable(is_durable)
+                        .and_then(|()| job.change.slice(&job.scope, &mut db.connection, &options, now_millis()));
                     db.known.clear();
                     if let Ok((_, Progress::Done)) = sliced
                         && job.change.leaves_nothing()
@@ -480,6 +487,10 @@ fn open<'a>(db: &'a mut Option<Db>, place: &Place, options: &Options) -> Result<
 }
 
 impl What {
+    fn is_from_elsewhere(&self) -> bool {
+        matches!(self, What::Trace(row) if row.origin == Origin::Elsewhere)
+    }
+
     fn bytes(&self) -> usize {
         match self {
             What::Head { json, .. } => json.len(),
