@@ -15,6 +15,7 @@
 pub mod error;
 pub mod frame;
 pub mod hardening;
+pub mod hub;
 pub mod id;
 pub mod json;
 pub mod line;

@@ -12,6 +12,7 @@ mod demo_server;
 mod destination;
 mod doctor;
 mod eval;
+mod hub;
 mod import;
 mod install;
 mod login;
@@ -118,6 +119,8 @@ enum Command {
         #[command(subcommand)]
         what: trace::What,
     },
+    /// Be the hub that many gateways deliver their traces to; make and revoke its keys
+    Hub(hub::Args),
     /// Measure pml on data of your own
     Eval {
         #[command(subcommand)]
@@ -173,7 +176,7 @@ pub fn main() -> ExitCode {
     }
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).clamp(2, MAX_THREADS);
     let mut builder = match &args.command {
-        Command::Serve(args) if args.has_many_clients() && may_start_threads(threads) => {
+        command if has_many_clients(command) && may_start_threads(threads) => {
             let mut builder = tokio::runtime::Builder::new_multi_thread();
             builder.worker_threads(threads);
             builder
@@ -198,6 +201,7 @@ pub fn main() -> ExitCode {
             Command::Types(args) => tools::types(args, config).await,
             Command::Server { what } => Box::pin(server::run(what, config)).await,
             Command::Trace { what } => trace::run(what, &config).await,
+            Command::Hub(args) => hub::run(args, config).await,
             Command::Doctor(args) => doctor::run(args, config, &project, &sources).await,
             // Done before there was a runtime.
             Command::Import(_)
@@ -209,6 +213,15 @@ pub fn main() -> ExitCode {
             | Command::Licenses => ExitCode::SUCCESS,
         }
     })
+}
+
+/// Does a command serve many at once?
+fn has_many_clients(command: &Command) -> bool {
+    match command {
+        Command::Serve(args) => args.has_many_clients(),
+        Command::Hub(args) => args.is_served(),
+        _ => false,
+    }
 }
 
 fn licenses() -> ExitCode {

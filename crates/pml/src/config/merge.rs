@@ -25,6 +25,7 @@ pub(super) fn check_project(file: &File) -> Result<(), String> {
         ("trace.raw", file.trace.raw.is_some()),
         ("trace.database", file.trace.database.is_some()),
         ("telemetry.otlp", file.telemetry.otlp.is_some()),
+        ("hub", file.hub.is_set()),
     ];
     match reserved.iter().find(|(_, is_set)| *is_set) {
         Some((key, _)) => Err(format!("`{key}` cannot be set by a project's file, only by your own")),
@@ -61,6 +62,7 @@ pub(super) fn merge(project: File, own: File) -> File {
         audit: own.audit,
         trace: trace(project.trace, own.trace),
         telemetry: own.telemetry,
+        hub: own.hub,
         servers,
     }
 }
@@ -178,6 +180,7 @@ mod tests {
             ("[gateway]\nallowed_origins = [\"https://x\"]", "`gateway.allowed_origins`"),
             ("[servers_env]\npass = [\"SSH_AUTH_SOCK\"]", "`servers_env.pass`"),
             ("[telemetry]\notlp = \"http://x\"", "`telemetry.otlp`"),
+            ("[hub]\nurl = \"https://x\"", "`hub`"),
             ("[trace]\nraw = true", "`trace.raw`"),
             ("[trace]\ndatabase = 'postgres://elsewhere/x'", "`trace.database`"),
             ("[trace]\nenabled = false", "`trace.enabled`"),

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::{expand, within};
 use crate::{
+    hub::syncer::SyncSettings,
     serve::TraceSettings,
     trace::{
         export::exporter,
@@ -39,10 +40,12 @@ impl TraceFile {
     pub(super) fn check(
         self,
         telemetry: Option<exporter::Settings>,
+        hub: Option<SyncSettings>,
         lookup: &dyn Fn(&str) -> Option<String>,
     ) -> Result<TraceSettings, String> {
         let TraceFile { enabled, keep_days, max_mb, database, raw, sanitize } = self;
-        let database = database.filter(|text| !text.trim().is_empty()).map(|text| address(&text, lookup)).transpose()?;
+        let database = database.filter(|text| !text.trim().is_empty()).map(|text| address(&text, lookup)).transpose();
+        let database = database.map_err(|why| format!("`trace.database` {why}"))?;
         let days = within("trace.keep_days", keep_days, 30, 3650)?;
         let megabytes = within("trace.max_mb", max_mb, 1024, 1024 * 1024)?;
         let options = store::Options {
@@ -52,15 +55,19 @@ impl TraceFile {
         };
         let rules = Arc::new(Rules::new(sanitize)?);
         let (enabled, raw) = (enabled.unwrap_or(true), raw.unwrap_or(false));
-        Ok(TraceSettings { enabled, raw, database, options, rules, telemetry })
+        Ok(TraceSettings { enabled, raw, database, options, rules, telemetry, hub })
     }
 }
 
-/// The address of a database. What is wrong with it is told without what it says, which may be a password.
+/// The address of a database, in which `${VAR}` is the value of a variable. What is wrong with it is told without what it says,
+/// which may be a password.
+pub fn database(text: &str) -> Result<Address, String> {
+    address(text, &super::variable)
+}
+
 fn address(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Address, String> {
-    let text = expand::expand(text, lookup)
-        .map_err(|name| format!("`trace.database` needs the variable `{name}`, which is not set"))?;
-    Address::parse(&text).map_err(|why| format!("`trace.database` {why}"))
+    let text = expand::expand(text, lookup).map_err(|name| format!("needs the variable `{name}`, which is not set"))?;
+    Address::parse(&text)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::command::open;
 use crate::{
     config::Config,
     shown::visible,
-    trace::store::{self, Store},
+    trace::store,
 };
 
 /// Shows whether traces are stored. The same as JSON, and whether all is well.
@@ -26,7 +26,8 @@ pub(in crate::cli) async fn check(as_json: bool, config: &Config) -> (Value, boo
             .push("  warning: `trace.raw` is on: everything is kept as it was, with all secrets, in raw.db".to_owned());
     }
     if let Some(data_dir) = &config.data_dir {
-        let problem = store::problem(data_dir).map(|(path, problem)| problem.of(&path));
+        let is_file = config.traces.database.is_none();
+        let problem = store::problem(data_dir).filter(|_| is_file).map(|(path, problem)| problem.of(&path));
         if let Some(error) = &problem {
             is_well = false;
             lines.push(format!("  FAILED   {}", error.message));

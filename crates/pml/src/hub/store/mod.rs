@@ -6,6 +6,8 @@ mod key;
 mod model;
 mod postgres;
 mod sqlite;
+#[cfg(test)]
+mod tests;
 
 pub use self::{
     api::{Capabilities, HubStore, Keys, Models},

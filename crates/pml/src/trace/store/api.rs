@@ -65,7 +65,7 @@ pub trait Store: Archive {
     ///
     /// Encodes the traces before it returns the future, so it is called on a thread that may be busy for a while. Dropping
     /// the future takes nothing back.
-    fn ingest(&self, traces: Vec<SanitizedTrace>) -> Answer<'_, Vec<Ingested>>;
+    fn ingest(&self, traces: Vec<SanitizedTrace>) -> Answer<'static, Vec<Ingested>>;
 
     /// Deletes traces, and says how many.
     fn delete(&self, what: Deletion) -> Answer<'_, u64>;
@@ -104,6 +104,11 @@ pub trait Store: Archive {
     /// Draws up to `count` different traces, each with a chance in proportion to its priority to the power of `exponent`.
     /// The same `seed` draws the same of the same traces.
     fn sample(&self, count: usize, exponent: f64, seed: u64) -> Answer<'_, Vec<Sampled>>;
+
+    /// Reads the whole database, and says what is wrong with it, if anything is. A server looks after its own files.
+    fn damage(&self) -> Answer<'_, Option<String>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 
     fn health(&self) -> Health;
 }
@@ -339,6 +344,9 @@ pub enum StoreError {
     Busy,
     #[error("the stored traces cannot be {doing}: {source}")]
     Failed { doing: &'static str, source: Box<dyn error::Error + Send + Sync> },
+    /// A hub did not answer.
+    #[error("{}", .0.message)]
+    Remote(Box<Error>),
     /// A stored trace is not what was stored.
     #[error("the stored trace {id} is damaged: {why}")]
     Damaged { id: ExecutionId, why: String },
@@ -367,13 +375,16 @@ impl Found {
 
 impl From<StoreError> for Error {
     fn from(err: StoreError) -> Error {
+        if let StoreError::Remote(err) = err {
+            return *err;
+        }
         let error = Error::new(ErrorCode::TraceStoreFailed, err.to_string());
         let error = match &err {
             StoreError::Unavailable(state) => match state.hint() {
                 Some(hint) => error.with_hint(hint),
                 None => error,
             },
-            StoreError::Busy => error,
+            StoreError::Busy | StoreError::Remote(_) => error,
             StoreError::Failed { .. } | StoreError::Damaged { .. } => error.with_hint("`pml doctor traces` says more"),
         };
         error.caused_by(err)

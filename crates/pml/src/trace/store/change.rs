@@ -134,6 +134,11 @@ impl Change {
         Ok(answer)
     }
 
+    /// Must it be on the disk when it is told?
+    pub(super) fn is_durable(&self) -> bool {
+        matches!(self, Change::Run(_))
+    }
+
     /// Must what was deleted be gone from the files as well when the change is made?
     pub(super) fn leaves_nothing(&self) -> bool {
         matches!(self, Change::Delete(_))

@@ -84,6 +84,8 @@ pub(super) struct Db {
     pub(super) connection: Connection,
     pub(super) identity: Option<Identity>,
     pub(super) known: Known,
+    /// Is a commit on the disk before it is told?
+    is_durable: bool,
     /// Changes when another connection has changed the database.
     pub(super) version: Option<(i64, i64)>,
 }
@@ -112,7 +114,7 @@ impl Db {
             Refusal::Newer(found) => Trouble::Newer(found),
             Refusal::Failed(err) => Trouble::of(&err),
         })?;
-        Ok(Db { connection, identity, known: Known::default(), version: None })
+        Ok(Db { connection, identity, known: Known::default(), is_durable: options.survives_power_cuts, version: None })
     }
 
     fn connect(path: &Path, options: &Options) -> Result<Connection, Refusal> {
@@ -133,6 +135,15 @@ impl Db {
             connection.pragma_update(None, "max_page_count", pages)?;
         }
         Ok(connection)
+    }
+
+    /// Says whether the next commits are to survive a power cut. Not within a transaction.
+    pub(super) fn set_durable(&mut self, is_durable: bool) -> rusqlite::Result<()> {
+        if self.is_durable != is_durable {
+            self.connection.pragma_update(None, "synchronous", if is_durable { "FULL" } else { "NORMAL" })?;
+            self.is_durable = is_durable;
+        }
+        Ok(())
     }
 
     /// What changes when another connection has changed the database, and the version of its tables.

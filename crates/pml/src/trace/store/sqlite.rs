@@ -86,11 +86,6 @@ impl SqliteStore {
         SqliteStores::open(data_dir, options).scoped(Scope::local())
     }
 
-    /// Reads the whole database, and says what is wrong with it, if anything is.
-    pub async fn damage(&self) -> Result<Option<String>, StoreError> {
-        self.database.read_all(|db| query::damage(db).map_err(StoreError::reading)).await
-    }
-
     /// Waits until the database is open, or cannot be opened.
     pub async fn opened(&self) {
         self.database.intake.opened().await;
@@ -145,7 +140,7 @@ impl Store for SqliteStore {
         self.database.intake.submit(&self.scope, trace.into_inner())
     }
 
-    fn ingest(&self, traces: Vec<SanitizedTrace>) -> Answer<'_, Vec<Ingested>> {
+    fn ingest(&self, traces: Vec<SanitizedTrace>) -> Answer<'static, Vec<Ingested>> {
         let traces = traces.into_iter().map(SanitizedTrace::into_inner).collect();
         Box::pin(self.database.intake.ingest(&self.scope, traces))
     }
@@ -210,6 +205,10 @@ impl Store for SqliteStore {
             };
             Ok(drawn.into_iter().map(sampled).collect())
         })
+    }
+
+    fn damage(&self) -> Answer<'_, Option<String>> {
+        Box::pin(self.database.read_all(|db| query::damage(db).map_err(StoreError::reading)))
     }
 
     fn health(&self) -> Health {

@@ -13,6 +13,7 @@ use super::{
     engine::{Coping, Engine, Entry, What},
     owner::Owner,
     place::Place,
+    row::Origin,
     schema, unfinished,
 };
 use crate::clock::now_millis;
@@ -46,6 +47,10 @@ impl SqliteEngine {
     fn try_write(&mut self, batch: &[Entry]) -> Result<Vec<Commit>, (Trouble, Option<usize>)> {
         let own = self.owner_id(batch);
         let db = open(&mut self.db, &self.place, &self.options).map_err(|trouble| (trouble, None))?;
+        // Whoever has sent a trace deletes it when it is acknowledged.
+        let is_from_elsewhere = |entry: &Entry| entry.trace().is_some_and(|row| row.origin == Origin::Elsewhere);
+        let is_durable = self.options.survives_power_cuts || batch.iter().any(is_from_elsewhere);
+        db.set_durable(is_durable).map_err(|err| (Trouble::of(&err), None))?;
         let mut known = std::mem::take(&mut db.known);
         let transaction = db
             .connection
@@ -136,7 +141,10 @@ impl Engine for SqliteEngine {
     fn slice(&mut self, scope: &Scope, change: &mut Change) -> Result<(u64, Progress), (Trouble, StoreError)> {
         let db = open(&mut self.db, &self.place, &self.options)
             .map_err(|trouble| (trouble.clone(), StoreError::Unavailable(trouble.state())))?;
-        let sliced = change.slice(scope, &mut db.connection, &self.options, now_millis());
+        let is_durable = self.options.survives_power_cuts || change.is_durable();
+        let sliced = db
+            .set_durable(is_durable)
+            .and_then(|()| change.slice(scope, &mut db.connection, &self.options, now_millis()));
         db.known.clear();
         if let Ok((_, Progress::Done)) = sliced
             && change.leaves_nothing()

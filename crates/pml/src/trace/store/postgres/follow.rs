@@ -4,7 +4,10 @@
 //! gone; until then, and if a notification is lost, followers look from time to time.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -30,10 +33,9 @@ impl Follower {
         Follower { address, listening: Mutex::new(None), heard: watch::Sender::new(0) }
     }
 
-    /// Waits until something may have been stored.
-    pub(super) async fn news(&self) {
+    /// Waits until something may have been stored since `seen`, which is how often something had been heard then.
+    pub(super) async fn news(&self, seen: &AtomicU64) {
         let mut heard = self.heard.subscribe();
-        heard.mark_unchanged();
         let listening = || self.listening.lock().unwrap_or_else(PoisonError::into_inner);
         let is_listening = || listening().as_ref().is_some_and(|session| !session.is_closed());
         if !is_listening() {
@@ -44,12 +46,14 @@ impl Follower {
                     return;
                 }
                 Err(trouble) => {
-                    tracing::debug!(?trouble, "new traces are looked for, since nothing can be heard of them")
+                    tracing::debug!(?trouble, "new traces are looked for, since nothing can be heard of them");
                 }
             }
         }
         let wait = if is_listening() { LOOK } else { LOOK_DEAF };
-        let _ = tokio::time::timeout(wait, heard.changed()).await;
+        let before = seen.load(Ordering::Relaxed);
+        let _ = tokio::time::timeout(wait, heard.wait_for(|count| *count != before)).await;
+        seen.store(*self.heard.borrow(), Ordering::Relaxed);
     }
 
     async fn listen(&self) -> Result<Session, Trouble> {

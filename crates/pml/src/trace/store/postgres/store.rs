@@ -1,6 +1,6 @@
 //! Traces in a PostgreSQL database.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicU64};
 
 use futures_util::future::BoxFuture;
 use pml_wire::ExecutionId;
@@ -31,6 +31,8 @@ pub struct PostgresStores(Arc<Database>);
 pub struct PostgresStore {
     database: Arc<Database>,
     scope: Scope,
+    /// How often something new had been heard of when somebody who follows last looked.
+    seen: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
@@ -52,7 +54,7 @@ impl PostgresStores {
     }
 
     pub fn scoped(&self, scope: Scope) -> PostgresStore {
-        PostgresStore { database: Arc::clone(&self.0), scope }
+        PostgresStore { database: Arc::clone(&self.0), scope, seen: Arc::default() }
     }
 
     /// Waits until the database is open, or cannot be opened.
@@ -162,7 +164,7 @@ impl Archive for PostgresStore {
     }
 
     fn news(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.database.follower.news())
+        Box::pin(self.database.follower.news(&self.seen))
     }
 }
 
@@ -175,7 +177,7 @@ impl Store for PostgresStore {
         self.database.intake.submit(&self.scope, trace.into_inner())
     }
 
-    fn ingest(&self, traces: Vec<SanitizedTrace>) -> Answer<'_, Vec<Ingested>> {
+    fn ingest(&self, traces: Vec<SanitizedTrace>) -> Answer<'static, Vec<Ingested>> {
         let traces = traces.into_iter().map(SanitizedTrace::into_inner).collect();
         Box::pin(self.database.intake.ingest(&self.scope, traces))
     }
