@@ -32,6 +32,7 @@ mod oauth;
 mod passthrough;
 mod peer;
 mod pool;
+mod postgres;
 mod programs;
 mod questions;
 mod real_servers;

@@ -5,11 +5,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::command::open;
-use crate::{
-    config::Config,
-    shown::visible,
-    trace::store,
-};
+use crate::{config::Config, shown::visible, trace::store};
 
 /// Shows whether traces are stored. The same as JSON, and whether all is well.
 pub(in crate::cli) async fn check(as_json: bool, config: &Config) -> (Value, bool) {

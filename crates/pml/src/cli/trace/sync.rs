@@ -14,14 +14,7 @@ use super::{
     command::{Stop, open},
     moment,
 };
-use crate::{
-    config::Config,
-    error::Error,
-    hub::syncer::SyncTrouble,
-    serve,
-    shown::visible,
-    trace::store::Outbox,
-};
+use crate::{config::Config, error::Error, hub::syncer::SyncTrouble, serve, shown::visible, trace::store::Outbox};
 
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {

@@ -94,7 +94,8 @@ async fn keys_are_found_by_their_hash_and_can_be_revoked() {
         assert_eq!(keys.by_hash([1; 32]).await.unwrap().unwrap().revoked_at, Some(Timestamp(7)));
         assert_eq!(keys.by_hash([3; 32]).await.unwrap().unwrap().revoked_at, None);
         assert_eq!(add("acme.web", "ann", 4).await, AddedKey::Added, "the name is free again");
-        let listed: Vec<_> = keys.list().await.unwrap().iter().map(|key| (key.scope.to_string(), key.revoked_at)).collect();
+        let listed: Vec<_> =
+            keys.list().await.unwrap().iter().map(|key| (key.scope.to_string(), key.revoked_at)).collect();
         let expected = [("acme.app", None), ("acme.web", None), ("acme.web", Some(Timestamp(7)))];
         assert_eq!(listed, expected.map(|(scope, revoked)| (scope.to_owned(), revoked)));
         assert_eq!(keys.revoke("ann", None, 9).await.unwrap(), 2);
@@ -111,7 +112,9 @@ async fn capabilities_have_versions_names_and_viewers() {
         let first = put(&*hub, &ann, new("fs.read", "return 1 // \0")).await;
         assert_eq!((first.version.number, first.version.code.as_str()), (1, "return 1 // \0"));
         assert_eq!(first.name.to_string(), format!("acme.web.fs.read.{}", first.version.hash));
-        let again = put(&*hub, &bob, NewCapability { description: "other".to_owned(), ..new("fs.read", "return 1 // \0") }).await;
+        let again =
+            put(&*hub, &bob, NewCapability { description: "other".to_owned(), ..new("fs.read", "return 1 // \0") })
+                .await;
         assert_eq!((again.id, again.version.number, again.version.description.as_str()), (first.id, 1, "other"));
         let second = put(&*hub, &bob, new("fs.read", "return 2")).await;
         assert_eq!((second.id, second.version.number, second.owner.as_str()), (first.id, 2, "ann"));
@@ -180,9 +183,8 @@ async fn traces_are_linked_whichever_comes_first() {
         let by_id = trace(Some(&capability.id.to_string()));
         store(&*traces, &late).await;
         store(&*traces, &by_id).await;
-        let linked = async |trace: &SanitizedTrace| {
-            traces.record(trace.trace().trace_id).await.unwrap().unwrap().capability
-        };
+        let linked =
+            async |trace: &SanitizedTrace| traces.record(trace.trace().trace_id).await.unwrap().unwrap().capability;
         for trace in [&named, &late, &by_id] {
             assert_eq!(linked(trace).await, Some(capability.id));
         }
@@ -203,8 +205,13 @@ async fn a_model_is_replaced_only_if_it_is_the_one_that_was_expected() {
         let changed = models.put("ranker", vec![1], Some(Some("x".to_owned()))).await.unwrap();
         assert_eq!(changed, PutModel::Changed { etag: None });
         assert_eq!(models.etag("ranker").await.unwrap(), None);
-        let PutModel::Stored { etag } = models.put("ranker", vec![1, 0, 2], Some(None)).await.unwrap() else { panic!() };
-        assert_eq!(models.put("ranker", vec![9], Some(None)).await.unwrap(), PutModel::Changed { etag: Some(etag.clone()) });
+        let PutModel::Stored { etag } = models.put("ranker", vec![1, 0, 2], Some(None)).await.unwrap() else {
+            panic!()
+        };
+        assert_eq!(
+            models.put("ranker", vec![9], Some(None)).await.unwrap(),
+            PutModel::Changed { etag: Some(etag.clone()) }
+        );
         assert_eq!(models.get("ranker").await.unwrap().unwrap().bytes, [1, 0, 2]);
         assert_eq!(models.etag("ranker").await.unwrap(), Some(etag.clone()));
         assert!(matches!(models.put("ranker", vec![3], Some(Some(etag))).await.unwrap(), PutModel::Stored { .. }));
