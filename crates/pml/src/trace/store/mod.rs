@@ -1,6 +1,7 @@
 //! The store of traces.
 //!
-//! [`Store`] is what callers need; [`SqliteStore`] keeps traces in a database file in the data folder. Writing never holds
+//! [`Store`] is what callers need; [`SqliteStore`] keeps traces in a database file in the data folder, and
+//! [`PostgresStore`](postgres::PostgresStore) in a server that a team shares. Writing never holds
 //! up an execution: traces go through a bounded queue to one writer thread, which commits them in groups, and an execution
 //! waits for its commit at most 2 ms ([`Receipt::committed`]). Readers have connections of their own, which neither wait
 //! for the writer nor make it wait. What is dropped is counted, and the counts are in the database.

@@ -9,7 +9,7 @@ use super::{
     models::PostgresModels,
 };
 use crate::trace::store::{
-    Answer, Health, Options, Scope, Store, Stores,
+    Answer, Health, Options, Scope, Store, Stores, Trouble,
     postgres::{Address, PostgresStores, Session},
 };
 
@@ -58,9 +58,15 @@ impl HubStore for PostgresHub {
     }
 
     fn ready(&self) -> Answer<'_, ()> {
-        // A server that is read-only, such as one that takes over for another, answers but stores nothing.
-        Box::pin(self.0.run(|session: &Session| {
-            Box::pin(async move { session.execute("UPDATE meta SET version = version", &[]).await.map(drop) })
+        Box::pin(self.0.read(|session: &Session| {
+            Box::pin(async move {
+                // A server that waits to take over for another answers, but stores nothing.
+                let sql = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool";
+                match session.query_opt(sql, &[]).await?.is_some_and(|row| row.get(0)) {
+                    true => Err(Trouble::ReadOnly("the database can only be read".to_owned())),
+                    false => Ok(()),
+                }
+            })
         }))
     }
 }

@@ -127,7 +127,9 @@ async fn delete(session: &Session, tenant: i32, what: &Deletion) -> Result<(u64,
 /// it for all.
 async fn retain(session: &Session, options: &Options) -> Result<(u64, Progress), Trouble> {
     let keep = i64::try_from(options.keep.as_millis()).unwrap_or(i64::MAX);
-    let is_too_large = query::used_bytes(session).await? > options.max_bytes;
+    // To look at the files is cheap; only if they are too large it matters what is in them.
+    let is_too_large =
+        query::file_bytes(session).await? > options.max_bytes && query::used_bytes(session).await? > options.max_bytes;
     // The first of each scope, of which the first of all.
     let sql = "
         WITH turn AS MATERIALIZED (SELECT pg_try_advisory_xact_lock($1) AS is_ours),

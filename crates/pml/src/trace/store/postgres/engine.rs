@@ -228,7 +228,10 @@ impl Engine for PostgresEngine {
                 return Err((Trouble::Refused(why), culprit));
             }
             Err(trouble) => {
-                self.uncertain.extend(batch.iter().filter_map(Entry::trace).map(|row| row.id));
+                // Of the others it is known that nothing was stored.
+                if matches!(trouble, Trouble::Away(_) | Trouble::Other(_)) {
+                    self.uncertain.extend(batch.iter().filter_map(Entry::trace).map(|row| row.id));
+                }
                 return Err((trouble, None));
             }
         };
@@ -277,7 +280,7 @@ impl Engine for PostgresEngine {
     }
 
     fn settle(&mut self, dropped: &[ExecutionId]) -> Result<(), Trouble> {
-        self.with(async |work| owner::settle(work.session, work.encoder, dropped).await)
+        self.with(async |work| owner::settle(work.session, work.encoder, *work.owner, dropped).await)
     }
 
     fn tick(&mut self) -> Option<Duration> {

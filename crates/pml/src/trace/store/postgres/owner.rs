@@ -75,10 +75,17 @@ pub(super) async fn conclude(session: &Session, encoder: &mut Encoder, owner: i6
 }
 
 /// Executions whose traces were dropped have ended all the same: what is known of them becomes their trace.
-pub(super) async fn settle(session: &Session, encoder: &mut Encoder, dropped: &[ExecutionId]) -> Result<(), Trouble> {
+pub(super) async fn settle(
+    session: &Session,
+    encoder: &mut Encoder,
+    own: Option<i64>,
+    dropped: &[ExecutionId],
+) -> Result<(), Trouble> {
+    // Who has stored no head has none to settle.
+    let Some(own) = own else { return Ok(()) };
     let ids: Vec<_> = dropped.iter().map(|id| Id(*id.as_bytes())).collect();
-    let sql = "SELECT tenant, head FROM running WHERE id = ANY($1)";
-    let heads = session.query(sql, &[&ids]).await?;
+    let sql = "SELECT tenant, head FROM running WHERE id = ANY($1) AND owner = $2";
+    let heads = session.query(sql, &[&ids, &own]).await?;
     store(session, encoder, &heads, TraceHead::without_trace).await.map(drop)
 }
 

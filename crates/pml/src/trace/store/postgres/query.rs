@@ -84,7 +84,10 @@ macro_rules! conditions {
 
 impl Conditions {
     fn of(filter: &Filter) -> Conditions {
-        let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty() && !text.contains('\0'));
+        // As in the columns, for what has no place in a text.
+        let given = |text: &Option<String>| {
+            text.as_ref().filter(|text| !text.is_empty()).map(|text| text.replace('\0', "\u{fffd}"))
+        };
         Conditions {
             failed: filter.failed,
             since: filter.since.map(millis),
@@ -257,6 +260,12 @@ pub(super) async fn stats(session: &Session, tenant: i32, filter: &Filter) -> Re
         unsent: outbox.unsent,
         dead: outbox.dead,
     })
+}
+
+/// What the files of all traces take, with what was deleted.
+pub(super) async fn file_bytes(session: &Session) -> Result<u64, Trouble> {
+    let sql = "SELECT pg_total_relation_size('trace') + pg_total_relation_size('code')";
+    Ok(session.query_opt(sql, &[]).await?.map_or(0, |row| count(&row, 0)))
 }
 
 /// About how much all traces take, without what was deleted and is not vacuumed yet.

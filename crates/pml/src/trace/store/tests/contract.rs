@@ -77,6 +77,7 @@ pub(crate) async fn traces_are_found_by_what_they_are(stores: Arc<dyn Stores>) {
         (Filter { tool: some("fs:reads"), ..all() },                                    vec![]),
         (Filter { intent: some("überWEISE"), ..all() },                                 vec![1]),
         (Filter { intent: some("%"), ..all() },                                         vec![]),
+        (Filter { intent: some("\0"), ..all() },                                        vec![]),
         (Filter { client: some("claude"), ..all() },                                    vec![3, 1, 0]),
         (Filter { client: some("TEAM-B"), ..all() },                                    vec![2]),
         (Filter { since: Some(Timestamp(BEGAN + 2)), ..all() },                         vec![3, 2]),
