@@ -160,7 +160,7 @@ pub fn main() -> ExitCode {
         Command::Trust(trust) => return trust::run(trust, common),
         Command::Eval { what } => return eval::run(what),
         Command::Licenses => return licenses(),
-        Command::Audit(audit) => return audit::run(audit, common.data_dir),
+        Command::Audit(audit) if !audit.is_about_hub() => return audit::run(audit, common.data_dir),
         _ => {}
     }
     let Loaded { config, project } = match Config::load(&sources) {
@@ -202,12 +202,12 @@ pub fn main() -> ExitCode {
             Command::Server { what } => Box::pin(server::run(what, config)).await,
             Command::Trace { what } => trace::run(what, &config).await,
             Command::Hub(args) => hub::run(args, config).await,
+            Command::Audit(args) => audit::run_hub(&args, &config).await,
             Command::Doctor(args) => doctor::run(args, config, &project, &sources).await,
             // Done before there was a runtime.
             Command::Import(_)
             | Command::Install(_)
             | Command::Trust(_)
-            | Command::Audit(_)
             | Command::Eval { .. }
             | Command::Sanitize(_)
             | Command::Licenses => ExitCode::SUCCESS,

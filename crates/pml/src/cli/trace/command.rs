@@ -70,6 +70,10 @@ pub(in crate::cli) struct HubArgs {
 }
 
 impl HubArgs {
+    pub(in crate::cli) fn is_named(&self) -> bool {
+        self.hub.is_some()
+    }
+
     /// The traces of the hub that was named; `None` if none was.
     pub(in crate::cli) fn archive(&self, config: &Config) -> Result<Option<HubArchive>, Error> {
         let Some(text) = &self.hub else { return Ok(None) };
