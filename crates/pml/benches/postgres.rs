@@ -19,7 +19,7 @@ use std::{
     process::{Child, Command, ExitCode, Stdio},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
     time::{Duration, Instant},
@@ -60,7 +60,7 @@ const PROMISES: [Promise; 4] = [
     Promise::at_least("http_traces_per_second", 4_000.0, "traces in a second, over HTTP in batches of 100"),
     Promise::at_least("store_traces_per_second", 4_000.0, "traces in a second, by the store itself"),
     Promise::at_most("by_id_p99_ms", 5.0, "a trace by its id, while 2 000 are written in a second, 99th percentile"),
-    Promise::at_most("http_by_id_p99_ms", 5.0, "the same over HTTP, while traces are delivered, 99th percentile"),
+    Promise::at_most("http_by_id_p99_ms", 5.0, "the same over HTTP, 99th percentile"),
 ];
 
 fn main() -> ExitCode {
@@ -75,11 +75,15 @@ fn main() -> ExitCode {
     let (mut store, mut http) = (0.0, 0.0);
     for _ in 0..TRIES {
         store = f64::max(store, by_store(&runtime, &server.database(), &sanitizer));
-        http = f64::max(http, by_http(&server.database(), &mut results));
+        http = f64::max(http, by_http(&server.database(), None).0);
     }
     results.insert("store_traces_per_second", store);
     results.insert("http_traces_per_second", http);
     results.insert("http_to_store", http / store);
+    let (rate, lookups) = by_http(&server.database(), Some(RATE));
+    results.insert("http_written_per_second", rate);
+    results.insert("http_by_id_p50_ms", percentile(&lookups, 0.5));
+    results.insert("http_by_id_p99_ms", percentile(&lookups, 0.99));
     commits(&runtime, &server.database(), &sanitizer, &mut results);
     by_id(&runtime, &server.database(), &sanitizer, count.unwrap_or(STORED), &mut results);
     report(&results, &PROMISES, &args)
@@ -201,8 +205,9 @@ impl Drop for Hub {
     }
 }
 
-/// Traces in a second through a hub, and how long a lookup takes meanwhile.
-fn by_http(database: &Database<'_>, results: &mut Results) -> f64 {
+/// Traces in a second through a hub, as fast as it goes or at a pace; at a pace also how long lookups take meanwhile, in
+/// milliseconds.
+fn by_http(database: &Database<'_>, pace: Option<usize>) -> (f64, Vec<f64>) {
     let home = tempfile::tempdir().expect("a folder");
     let hub = Hub::start(&database.url(), &home);
     let mut ids: Vec<ExecutionId> = Vec::new();
@@ -217,7 +222,7 @@ fn by_http(database: &Database<'_>, results: &mut Results) -> f64 {
     let first = bodies.swap_remove(0);
     assert_eq!(hub.ask(&mut hub.connect(), "POST /api/traces", &first).0, 200);
     let (count, bodies) = (bodies.len(), Mutex::new(bodies));
-    let is_over = AtomicBool::new(false);
+    let (is_over, done) = (AtomicBool::new(false), AtomicUsize::new(0));
     let started = Instant::now();
     let (seconds, samples) = thread::scope(|scope| {
         let workers: Vec<_> = (0..AT_ONCE)
@@ -227,6 +232,12 @@ fn by_http(database: &Database<'_>, results: &mut Results) -> f64 {
                     loop {
                         let body = bodies.lock().expect("no panic").pop();
                         let Some(body) = body else { break };
+                        if let Some(pace) = pace {
+                            let due = Duration::from_secs_f64(
+                                (done.fetch_add(BATCH, Ordering::Relaxed)) as f64 / pace as f64,
+                            );
+                            thread::sleep(due.saturating_sub(started.elapsed()));
+                        }
                         let (status, reply) = hub.ask(&mut stream, "POST /api/traces", &body);
                         assert_eq!(status, 200, "{}", String::from_utf8_lossy(&reply));
                     }
@@ -235,13 +246,13 @@ fn by_http(database: &Database<'_>, results: &mut Results) -> f64 {
             .collect();
         let reader = scope.spawn(|| {
             let (mut stream, mut samples) = (hub.connect(), Vec::new());
-            while !is_over.load(Ordering::Relaxed) {
+            while pace.is_some() && !is_over.load(Ordering::Relaxed) {
                 let id = ids[samples.len() % 2];
                 let started = Instant::now();
                 let (status, _) = hub.ask(&mut stream, &format!("GET /api/traces/{id}"), b"");
                 assert_eq!(status, 200);
                 samples.push(started.elapsed().as_secs_f64() * 1e3);
-                thread::sleep(Duration::from_millis(5));
+                thread::sleep(Duration::from_millis(2));
             }
             samples
         });
@@ -252,10 +263,7 @@ fn by_http(database: &Database<'_>, results: &mut Results) -> f64 {
         is_over.store(true, Ordering::Relaxed);
         (seconds, reader.join().expect("a reader"))
     });
-    let p99 = percentile(&samples, 0.99);
-    let best = results.get("http_by_id_p99_ms").copied().unwrap_or(f64::MAX);
-    results.insert("http_by_id_p99_ms", p99.min(best));
-    (count * BATCH) as f64 / seconds
+    ((count * BATCH) as f64 / seconds, samples)
 }
 
 /// From submitting one trace to its commit, with nothing else to do.

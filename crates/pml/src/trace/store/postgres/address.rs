@@ -17,7 +17,7 @@ const SESSION: &str = "-c search_path=pml,pg_temp -c jit=off -c statement_timeou
 /// Where a database is, and how it is reached.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
-    pub(super) config: Config,
+    pub(super) config: Box<Config>,
     pub(super) verify: Verify,
     /// Without the password.
     shown: String,
@@ -95,7 +95,7 @@ impl Address {
         if config.get_application_name().is_none() {
             config.application_name("pml");
         }
-        Ok(Address { shown: shown(&config), config, verify })
+        Ok(Address { shown: shown(&config), config: Box::new(config), verify })
     }
 }
 

@@ -289,9 +289,7 @@ impl Engine for PostgresEngine {
                 return Some(wait);
             }
             let payloads = self.notices.take();
-            if self.session.is_none() {
-                return None;
-            }
+            self.session.as_ref()?;
             // Who follows looks by itself after a while.
             let _ = self.with(async |work| {
                 for payload in &payloads {
