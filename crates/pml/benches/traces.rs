@@ -13,6 +13,9 @@ mod made_up;
 #[expect(dead_code, reason = "shared with the other benches, which use all of it")]
 mod support;
 
+#[path = "support/made_up.rs"]
+mod made_up;
+
 use std::{
     env, fs,
     path::Path,

@@ -7,7 +7,7 @@ mod model;
 mod postgres;
 mod sqlite;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use self::{
     api::{Capabilities, HubStore, Keys, Models},

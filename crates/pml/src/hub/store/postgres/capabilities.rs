@@ -82,40 +82,31 @@ macro_rules! read {
     }};
 }
 
-/// Makes a change as the viewer, alone, and links traces that were waiting for it.
+/// Makes a change as the viewer, alone.
 macro_rules! change {
     ($own:ident, [$($kept:ident),*], |$seen:ident| $change:expr) => {{
         let viewer = $own.viewer.clone();
-        Box::pin(async move {
-            let made = $own.stores.run(move |session: &Session| {
-                let viewer = viewer.clone();
-                $(let $kept = $kept.clone();)*
-                Box::pin(async move {
-                    let tenant = tenant::number(session, &viewer.scope).await?;
-                    // Traces that are being stored are stored before this, or see what this makes.
-                    session.execute("SELECT pg_advisory_xact_lock($1)", &[&keys::CONTENTS]).await?;
-                    let $seen = Seen { session, tenant, viewer: &viewer };
-                    $change
-                })
-            }).await?;
-            $own.link().await?;
-            Ok(made)
+        $own.stores.run(move |session: &Session| {
+            let viewer = viewer.clone();
+            $(let $kept = $kept.clone();)*
+            Box::pin(async move {
+                let tenant = tenant::number(session, &viewer.scope).await?;
+                // Traces that are being stored are stored before this, or see what this makes.
+                session.execute("SELECT pg_advisory_xact_lock($1)", &[&keys::CONTENTS]).await?;
+                let $seen = Seen { session, tenant, viewer: &viewer };
+                $change
+            })
         })
     }};
 }
 
 impl PostgresCapabilities {
-    /// Links traces that named a capability before it was known.
-    async fn link(&self) -> Result<(), StoreError> {
+    /// Links traces that were waiting for a capability, some at a time.
+    async fn link(&self, id: CapabilityId) -> Result<(), StoreError> {
         loop {
-            let scope = self.viewer.scope.clone();
-            let linked = self.stores.run(move |session: &Session| {
-                let scope = scope.clone();
-                Box::pin(async move {
-                    let tenant = tenant::number(session, &scope).await?;
-                    adopt(session, tenant, LINKED_AT_ONCE).await
-                })
-            });
+            let linked = self
+                .stores
+                .run(move |session: &Session| Box::pin(async move { adopt(session, id, LINKED_AT_ONCE).await }));
             if linked.await? < LINKED_AT_ONCE {
                 return Ok(());
             }
@@ -125,7 +116,13 @@ impl PostgresCapabilities {
 
 impl Capabilities for PostgresCapabilities {
     fn put(&self, new: NewCapability) -> Answer<'_, Put> {
-        change!(self, [new], |seen| seen.put(&new).await)
+        Box::pin(async move {
+            let put = change!(self, [new], |seen| seen.put(&new).await).await?;
+            if let Put::Created(made) | Put::NewVersion(made) | Put::Known(made) = &put {
+                self.link(made.id).await?;
+            }
+            Ok(put)
+        })
     }
 
     fn get(&self, which: Which) -> Answer<'_, Option<Capability>> {
@@ -150,20 +147,30 @@ impl Capabilities for PostgresCapabilities {
     }
 
     fn change(&self, id: CapabilityId, change: Change) -> Answer<'_, Option<Capability>> {
-        change!(self, [change], |seen| {
-            let Some(own) = seen.own(id).await? else { return Ok(None) };
-            seen.alter(id, own.version.number, &change).await?;
-            seen.by_id(id, None).await
+        Box::pin(async move {
+            let changed = change!(self, [change], |seen| {
+                let Some(own) = seen.own(id).await? else { return Ok(None) };
+                seen.alter(id, own.version.number, &change).await?;
+                seen.by_id(id, None).await
+            });
+            let changed = changed.await?;
+            // Traces of other projects may have waited for it to be shared.
+            self.link(id).await?;
+            Ok(changed)
         })
     }
 
     fn rename(&self, id: CapabilityId, namespace: &str, action: &str) -> Answer<'_, Renamed> {
         let (namespace, action) = (namespace.to_owned(), action.to_owned());
-        change!(self, [namespace, action], |seen| seen.rename(id, &namespace, &action).await)
+        Box::pin(async move {
+            let renamed = change!(self, [namespace, action], |seen| seen.rename(id, &namespace, &action).await).await?;
+            self.link(id).await?;
+            Ok(renamed)
+        })
     }
 
     fn delete(&self, id: CapabilityId) -> Answer<'_, bool> {
-        change!(self, [], |seen| {
+        Box::pin(change!(self, [], |seen| {
             if seen.own(id).await?.is_none() {
                 return Ok(false);
             }
@@ -175,7 +182,7 @@ impl Capabilities for PostgresCapabilities {
                 seen.session.execute(sql, &[&uuid(id)]).await?;
             }
             Ok(true)
-        })
+        }))
     }
 }
 

@@ -55,22 +55,51 @@ pub(crate) async fn lookup(session: &Session, tenant: i32, name: &Fqdn) -> Resul
     }))
 }
 
-/// Links traces that named a capability before it was known, at most `limit`. How many.
-pub(crate) async fn adopt(session: &Session, tenant: i32, limit: usize) -> Result<usize, Trouble> {
-    let sql =
-        "SELECT DISTINCT capability FROM trace WHERE tenant = $1 AND capability IS NOT NULL AND capability_id IS NULL";
+/// Links traces of its organisation that named a capability before it was known, at most `limit`. How many.
+pub(crate) async fn adopt(session: &Session, id: CapabilityId, limit: usize) -> Result<usize, Trouble> {
+    let uuid = Id(*id.as_bytes());
+    let sql = "SELECT other.id, own.id, own.org || '.' || own.project FROM capability
+               JOIN tenant AS own ON own.id = capability.tenant JOIN tenant AS other ON other.org = own.org
+               WHERE capability.id = $1";
+    let tenants = session.query(sql, &[&uuid]).await?;
+    let sql = "SELECT namespace || '.' || action || coalesce('.' || hash, '') FROM capability_name
+               CROSS JOIN (SELECT hash FROM capability_version WHERE capability = $1 UNION ALL SELECT NULL) AS version
+               WHERE capability = $1";
+    let names: Vec<String> = session.query(sql, &[&uuid]).await?.iter().map(|row| row.get(0)).collect();
     let mut linked = 0;
-    for row in session.query(sql, &[&tenant]).await? {
-        if linked >= limit {
-            break;
-        }
-        let name: &str = row.get(0);
-        if let Some(id) = resolve(session, tenant, name).await? {
-            let sql = "UPDATE trace SET capability_id = $3 WHERE tenant = $1 AND id IN (SELECT id FROM trace
-                       WHERE tenant = $1 AND capability = $2 AND capability IS NOT NULL AND capability_id IS NULL LIMIT $4)";
-            let rest = i64::try_from(limit - linked).unwrap_or(i64::MAX);
-            linked += session.execute(sql, &[&tenant, &name, &id, &rest]).await? as usize;
+    for row in &tenants {
+        let (tenant, own, scope): (i32, i32, &str) = (row.get(0), row.get(1), row.get(2));
+        for name in full_names(scope, tenant == own, &names, id) {
+            // Another capability may be called so by now.
+            if linked < limit
+                && is_awaited(session, tenant, &name).await?
+                && resolve(session, tenant, &name).await? == Some(uuid)
+            {
+                let sql = "UPDATE trace SET capability_id = $3 WHERE tenant = $1 AND id IN (SELECT id FROM trace
+                           WHERE tenant = $1 AND capability = $2 AND capability IS NOT NULL AND capability_id IS NULL LIMIT $4)";
+                let rest = i64::try_from(limit - linked).unwrap_or(i64::MAX);
+                linked += session.execute(sql, &[&tenant, &name, &uuid, &rest]).await? as usize;
+            }
         }
     }
     Ok(linked)
+}
+
+/// Everything by which a trace may name a capability: its names in its scope, and, at home, in the scope of a gateway that was
+/// not told its own; and its id.
+fn full_names(scope: &str, is_home: bool, names: &[String], id: CapabilityId) -> Vec<String> {
+    let local = Scope::local().to_string();
+    let scopes = [Some(scope), Some(local.as_str()).filter(|_| is_home)];
+    let mut full = vec![id.to_string()];
+    for scope in scopes.into_iter().flatten() {
+        full.extend(names.iter().map(|name| format!("{scope}.{name}")));
+    }
+    full
+}
+
+/// Does a trace name a capability that is not known by this name?
+async fn is_awaited(session: &Session, tenant: i32, name: &str) -> Result<bool, Trouble> {
+    let sql = "SELECT 1 FROM trace WHERE tenant = $1 AND capability = $2 AND capability IS NOT NULL
+               AND capability_id IS NULL LIMIT 1";
+    Ok(session.query_opt(sql, &[&tenant, &name]).await?.is_some())
 }
