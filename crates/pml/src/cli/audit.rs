@@ -480,6 +480,7 @@ mod tests {
             unfinished: false,
             since: None,
             limit: None,
+            hub: HubArgs::default(),
             json: false,
         };
         let mut rows = Rows::new(&args);

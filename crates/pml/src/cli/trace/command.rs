@@ -62,7 +62,7 @@ pub(super) struct Selection {
 }
 
 /// Whose traces a command is about: those of this machine, or those of a hub.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(in crate::cli) struct HubArgs {
     /// Read the traces of a hub, with the key of [hub] or of PML_HUB_KEY
     #[arg(long, value_name = "URL")]

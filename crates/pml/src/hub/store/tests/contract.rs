@@ -12,7 +12,7 @@ use crate::{
     digest::sha256,
     trace::{
         sanitize::Sanitizer,
-        store::{Fqdn, Scope, Stores as _},
+        store::{Fqdn, Scope},
     },
 };
 
