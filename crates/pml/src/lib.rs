@@ -13,6 +13,8 @@
 //! * [`broker`]: the only door from programs to servers.
 //! * [`upstream`]: MCP servers, one actor each.
 //! * [`catalog`]: what tools there are, and how they look in TypeScript.
+//! * [`hub`]: what many gateways share: traces, keys, capabilities.
+//! * [`web`]: serving HTTP.
 //! * [`trace`]: one record of each execution, free of secrets, kept and found again.
 //! * [`events`]: what happens, told to whoever listens.
 //! * [`audit`]: one line for every call.
@@ -39,6 +41,7 @@ pub mod events;
 pub mod execution;
 pub mod files;
 pub mod frontend;
+pub mod hub;
 pub mod protocol;
 pub mod rate;
 pub mod room;
@@ -47,4 +50,5 @@ pub mod serve;
 pub mod shown;
 pub mod trace;
 pub mod upstream;
+pub mod web;
 pub mod work;

@@ -107,7 +107,7 @@ pub(super) fn edit(what: &What, common: Common<'_>) -> Option<ExitCode> {
 
 pub(super) async fn run(what: What, mut config: Config) -> ExitCode {
     match what {
-        What::Login(args) => login::login(args, config).await,
+        What::Login(args) => Box::pin(login::login(args, config)).await,
         What::Logout { name } => login::logout(&name, &config).await,
         What::List { json } => match list(&config, json) {
             Ok(()) => ExitCode::SUCCESS,

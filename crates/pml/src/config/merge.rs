@@ -23,7 +23,9 @@ pub(super) fn check_project(file: &File) -> Result<(), String> {
         ("trace.keep_days", file.trace.keep_days.is_some()),
         ("trace.max_mb", file.trace.max_mb.is_some()),
         ("trace.raw", file.trace.raw.is_some()),
+        ("trace.database", file.trace.database.is_some()),
         ("telemetry.otlp", file.telemetry.otlp.is_some()),
+        ("hub", file.hub.is_set()),
     ];
     match reserved.iter().find(|(_, is_set)| *is_set) {
         Some((key, _)) => Err(format!("`{key}` cannot be set by a project's file, only by your own")),
@@ -60,6 +62,7 @@ pub(super) fn merge(project: File, own: File) -> File {
         audit: own.audit,
         trace: trace(project.trace, own.trace),
         telemetry: own.telemetry,
+        hub: own.hub,
         servers,
     }
 }
@@ -177,7 +180,9 @@ mod tests {
             ("[gateway]\nallowed_origins = [\"https://x\"]", "`gateway.allowed_origins`"),
             ("[servers_env]\npass = [\"SSH_AUTH_SOCK\"]", "`servers_env.pass`"),
             ("[telemetry]\notlp = \"http://x\"", "`telemetry.otlp`"),
+            ("[hub]\nurl = \"https://x\"", "`hub`"),
             ("[trace]\nraw = true", "`trace.raw`"),
+            ("[trace]\ndatabase = 'postgres://elsewhere/x'", "`trace.database`"),
             ("[trace]\nenabled = false", "`trace.enabled`"),
             ("[trace]\nkeep_days = 1", "`trace.keep_days`"),
         ];

@@ -8,6 +8,7 @@ pub(crate) mod command_line;
 mod difference;
 mod environment;
 pub(crate) mod expand;
+mod hub;
 pub(crate) mod jsonc;
 mod merge;
 mod network;
@@ -30,6 +31,7 @@ use serde::Deserialize;
 
 pub use self::clients::CLIENTS_OWN_KEYS;
 pub use self::difference::{Difference, differences};
+pub use self::hub::{HubConfig, HubFile, KEY_VARIABLE, hub_url};
 pub use self::places::{Places, System};
 pub use self::servers::{Kind, OAuthFile, ServerFile, ToolFile};
 pub(crate) use self::servers::{check_name, is_secret_name};
@@ -38,7 +40,7 @@ pub use self::sources::{
     read_project, user_file, written_file,
 };
 pub use self::telemetry::TelemetryFile;
-pub use self::traces::TraceFile;
+pub use self::traces::{TraceFile, database};
 pub use self::trust::{Record, Store, place};
 use crate::{
     audit::Retention,
@@ -66,8 +68,10 @@ pub struct Config {
     pub max_starting: usize,
     /// How remote servers are reached.
     pub network: Network,
-    /// The `[trace]` and `[telemetry]` tables, checked.
+    /// The `[trace]` and `[telemetry]` tables, checked, and where `[hub]` wants traces to be delivered.
     pub traces: TraceSettings,
+    /// The `[hub]` table, checked.
+    pub hub: HubConfig,
     /// Servers that are switched on, by name.
     pub servers: Vec<Settings>,
     /// Where lists of tools, logins, traces and the audit log are kept; `None` if there is no place for them.
@@ -116,6 +120,7 @@ pub struct File {
     pub servers_env: ServersEnvFile,
     pub trace: TraceFile,
     pub telemetry: TelemetryFile,
+    pub hub: HubFile,
     pub servers: BTreeMap<String, ServerFile>,
 }
 
@@ -363,6 +368,7 @@ impl Config {
                 "`limits.max_timeout_ms` is {max_timeout_ms}, less than `limits.timeout_ms`, {timeout_ms}"
             ));
         }
+        let hub = file.hub.check(lookup)?;
         Ok(Config {
             policy: Policy {
                 allow: file.policy.allow,
@@ -378,7 +384,8 @@ impl Config {
             network: network::read(lookup),
             search: file.search.check(lookup)?,
             audit: file.audit.check()?,
-            traces: file.trace.check(file.telemetry.check(lookup)?)?,
+            traces: file.trace.check(file.telemetry.check(lookup)?, hub.sync.clone(), lookup)?,
+            hub,
             servers,
             data_dir: None,
             sandbox: Sandbox {
@@ -474,6 +481,11 @@ pub fn has_display() -> bool {
 /// The token for HTTP, if the environment has one.
 pub fn token() -> Option<String> {
     variable("PML_TOKEN").filter(|token| !token.is_empty())
+}
+
+/// The key of a hub, if the environment has one.
+pub fn hub_key() -> Option<String> {
+    variable(KEY_VARIABLE).filter(|key| !key.is_empty())
 }
 
 /// Where the token for HTTP is kept, if there is a place for it.

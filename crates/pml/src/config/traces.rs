@@ -4,13 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use serde::Deserialize;
 
-use super::within;
+use super::{expand, within};
 use crate::{
+    hub::syncer::SyncSettings,
     serve::TraceSettings,
     trace::{
         export::exporter,
         sanitize::{Rules, SanitizeFile},
-        store,
+        store::{self, postgres::Address},
     },
 };
 
@@ -24,6 +25,9 @@ pub struct TraceFile {
     pub enabled: Option<bool>,
     /// Days after which a trace is deleted. Default: 30. At most 3650.
     pub keep_days: Option<u64>,
+    /// The address of a PostgreSQL database for them, instead of a file in the data folder:
+    /// `postgres://USER:PASSWORD@HOST/NAME`. May use `${VAR}`. Default: none.
+    pub database: Option<String>,
     /// Size of the database from which on the oldest traces are deleted. Default: 1024. At most 1 048 576.
     pub max_mb: Option<u64>,
     /// Also keep traces as they were, with all secrets, on this machine alone. For debugging. Default: false.
@@ -33,8 +37,15 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
-    pub(super) fn check(self, telemetry: Option<exporter::Settings>) -> Result<TraceSettings, String> {
-        let TraceFile { enabled, keep_days, max_mb, raw, sanitize } = self;
+    pub(super) fn check(
+        self,
+        telemetry: Option<exporter::Settings>,
+        hub: Option<SyncSettings>,
+        lookup: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<TraceSettings, String> {
+        let TraceFile { enabled, keep_days, max_mb, database, raw, sanitize } = self;
+        let database = database.filter(|text| !text.trim().is_empty()).map(|text| address(&text, lookup)).transpose();
+        let database = database.map_err(|why| format!("`trace.database` {why}"))?;
         let days = within("trace.keep_days", keep_days, 30, 3650)?;
         let megabytes = within("trace.max_mb", max_mb, 1024, 1024 * 1024)?;
         let options = store::Options {
@@ -44,8 +55,19 @@ impl TraceFile {
         };
         let rules = Arc::new(Rules::new(sanitize)?);
         let (enabled, raw) = (enabled.unwrap_or(true), raw.unwrap_or(false));
-        Ok(TraceSettings { enabled, raw, options, rules, telemetry })
+        Ok(TraceSettings { enabled, raw, database, options, rules, telemetry, hub })
     }
+}
+
+/// The address of a database, in which `${VAR}` is the value of a variable. What is wrong with it is told without what it says,
+/// which may be a password.
+pub fn database(text: &str) -> Result<Address, String> {
+    address(text, &super::variable)
+}
+
+fn address(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Address, String> {
+    let text = expand::expand(text, lookup).map_err(|name| format!("needs the variable `{name}`, which is not set"))?;
+    Address::parse(&text)
 }
 
 #[cfg(test)]
@@ -57,6 +79,15 @@ mod tests {
         let config = Config::parse("").unwrap().traces;
         assert!(config.enabled && !config.raw);
         assert_eq!(config.options, crate::trace::store::Options::default());
+        assert_eq!(config.database, None);
+        let text = "[trace]\ndatabase = 'postgres://ann:hunter2@db.example/pml'";
+        let config = Config::parse(text).unwrap().traces;
+        assert_eq!(config.database.as_ref().unwrap().to_string(), "postgres://ann@db.example/pml");
+        assert!(!format!("{config:?}").contains("hunter2"));
+        for wrong in ["mysql://ann:hunter2@db/x", "postgres://ann:hunter2@db/x?sslmode=no", "${NOT_SET_ANYWHERE}"] {
+            let message = Config::parse(&format!("[trace]\ndatabase = '{wrong}'")).unwrap_err();
+            assert!(message.starts_with("`trace.database`") && !message.contains("hunter2"), "{message}");
+        }
         let config = Config::parse("[trace]\nenabled = false\nkeep_days = 7\nmax_mb = 10\nraw = true").unwrap().traces;
         assert!(!config.enabled && config.raw);
         assert_eq!((config.options.keep.as_secs(), config.options.max_bytes), (7 * 86_400, 10 << 20));

@@ -17,6 +17,7 @@ use crate::{
     clock::now_millis,
     error::Error,
     events::Bus,
+    hub::store::HubStore,
     room::Room,
     trace::Recorder,
     upstream::{
@@ -147,6 +148,11 @@ impl Services {
                 let _ = server.init().await;
             });
         }
+    }
+
+    /// The data of a hub beside the traces of this process, if those are stored.
+    pub fn hub_store(&self) -> Option<Arc<dyn HubStore>> {
+        self.traces.hub_store()
     }
 
     /// The tools that differ from what they were when they were first seen.

@@ -2,17 +2,23 @@
 
 use std::{path::Path, sync::Arc};
 
+use pml_wire::ErrorCode;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::network::Network;
 use crate::{
     error::Error,
+    hub::{
+        client::HubClient,
+        store::{HubStore, PostgresHub, SqliteHub},
+        syncer::{SyncSettings, Syncer},
+    },
     trace::{
-        Keeper, Sink,
+        Keeper, Outlet, Sink,
         export::exporter,
         sanitize::Rules,
-        store::{self, RawStore, SqliteStore, Store},
+        store::{self, RawStore, Scope, SqliteStores, Store, postgres::Address},
     },
 };
 
@@ -22,19 +28,38 @@ pub struct TraceSettings {
     pub enabled: bool,
     /// Are unsanitized traces kept too, in a file of their own?
     pub raw: bool,
+    /// The database that keeps them; without one, a file in the data folder.
+    pub database: Option<Address>,
     pub options: store::Options,
     /// What is removed besides the built-in kinds of secrets, and what stays.
     pub rules: Arc<Rules>,
     /// Where spans and metrics are sent, if anywhere.
     pub telemetry: Option<exporter::Settings>,
+    /// The hub that traces are delivered to, if any.
+    pub hub: Option<SyncSettings>,
+}
+
+impl TraceSettings {
+    /// Opens the database, in the background; `None` if none is wanted or there is no place for one.
+    fn open(&self, data_dir: Option<&Path>) -> Option<Arc<dyn HubStore>> {
+        let options = self.options.clone();
+        match (self.enabled, &self.database, data_dir) {
+            (false, ..) | (true, None, None) => None,
+            (true, Some(address), _) => Some(Arc::new(PostgresHub::open(address.clone(), options))),
+            (true, None, Some(folder)) => Some(Arc::new(SqliteHub::of(SqliteStores::open(folder, options)))),
+        }
+    }
 }
 
 /// Where the traces of this process go.
 #[derive(Debug, Default)]
 pub struct Traces {
     pub(super) sink: Option<Arc<dyn Sink>>,
+    /// Where traces are stored, if anywhere.
+    stores: Option<Arc<dyn HubStore>>,
     stop: CancellationToken,
     exporter: Option<JoinHandle<()>>,
+    syncer: Option<JoinHandle<()>>,
 }
 
 impl Traces {
@@ -49,16 +74,29 @@ impl Traces {
             }
         };
         let folder = data_dir.filter(|_| settings.enabled);
-        let store =
-            folder.map(|folder| Arc::new(SqliteStore::open(folder, settings.options.clone())) as Arc<dyn Store>);
+        let stores = settings.open(data_dir);
+        let store = stores.as_ref().map(|stores| stores.of(&Scope::local()));
+        let (nudge, syncer) = match settings.hub.clone().zip(store.clone()) {
+            None => (None, None),
+            Some((hub, store)) => {
+                let (nudge, task) = syncer(hub, store, network)?.start(stop.clone());
+                (Some(Arc::new(nudge) as Arc<dyn Outlet>), Some(tokio::spawn(task)))
+            }
+        };
         if store.is_none() && exporter.is_none() {
             return Ok(Traces::default());
         }
         let raw = folder.filter(|_| settings.raw).map(|folder| RawStore::open(folder, settings.options.clone()));
         // Programs run without it, too.
-        let keeper = Keeper::start(settings.rules.clone(), store, raw, exporter)
+        let keeper = Keeper::start(settings.rules.clone(), store, raw, exporter, nudge)
             .inspect_err(|err| tracing::warn!(error = %err, "traces are not kept"));
-        Ok(Traces { sink: keeper.ok().map(|keeper| Arc::new(keeper) as Arc<dyn Sink>), stop, exporter: task })
+        let sink = keeper.ok().map(|keeper| Arc::new(keeper) as Arc<dyn Sink>);
+        Ok(Traces { sink, stores, stop, exporter: task, syncer })
+    }
+
+    /// The data of a hub beside the traces of this process, if those are stored.
+    pub fn hub_store(&self) -> Option<Arc<dyn HubStore>> {
+        self.stores.clone()
     }
 
     /// Hands all traces to somebody else.
@@ -69,10 +107,19 @@ impl Traces {
     /// Sends what waits to be sent, once.
     pub(super) async fn stop(self) {
         self.stop.cancel();
-        if let Some(exporter) = self.exporter
-            && let Err(err) = exporter.await
-        {
-            tracing::error!(error = %err, "the way to the collector did not end as it should");
+        for (task, what) in [(self.exporter, "the way to the collector"), (self.syncer, "the way to the hub")] {
+            if let Some(task) = task
+                && let Err(err) = task.await
+            {
+                tracing::error!(error = %err, "{what} did not end as it should");
+            }
         }
     }
+}
+
+/// What delivers the traces of a store to a hub.
+pub fn syncer(settings: SyncSettings, store: Arc<dyn Store>, network: &Network) -> Result<Syncer, Error> {
+    let client = HubClient::new(network.strict_client()?, settings.url.clone(), &settings.key)
+        .ok_or_else(|| Error::new(ErrorCode::ConfigInvalid, "`hub.key` is no key of a hub"))?;
+    Ok(Syncer::new(settings, store, client))
 }

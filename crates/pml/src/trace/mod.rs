@@ -23,7 +23,7 @@ pub use self::{
     collector::Summary,
     context::Context,
     head::TraceHead,
-    keeper::Keeper,
+    keeper::{Keeper, Outlet},
     record::{ExecutionRecord, Finish, Program, Recorder, Recording},
     sanitized::{SanitizedHead, SanitizedTrace},
     sink::{Receipt, Sink},

@@ -5,11 +5,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::command::open;
-use crate::{
-    config::Config,
-    shown::visible,
-    trace::store::{self, Store},
-};
+use crate::{config::Config, shown::visible, trace::store};
 
 /// Shows whether traces are stored. The same as JSON, and whether all is well.
 pub(in crate::cli) async fn check(as_json: bool, config: &Config) -> (Value, bool) {
@@ -26,7 +22,8 @@ pub(in crate::cli) async fn check(as_json: bool, config: &Config) -> (Value, boo
             .push("  warning: `trace.raw` is on: everything is kept as it was, with all secrets, in raw.db".to_owned());
     }
     if let Some(data_dir) = &config.data_dir {
-        let problem = store::problem(data_dir).map(|(path, problem)| problem.of(&path));
+        let is_file = config.traces.database.is_none();
+        let problem = store::problem(data_dir).filter(|_| is_file).map(|(path, problem)| problem.of(&path));
         if let Some(error) = &problem {
             is_well = false;
             lines.push(format!("  FAILED   {}", error.message));
@@ -37,7 +34,7 @@ pub(in crate::cli) async fn check(as_json: bool, config: &Config) -> (Value, boo
                 let health = store.health();
                 is_well &= health.state.is_well();
                 let mark = if health.state.is_well() { "ok    " } else { "FAILED" };
-                lines.push(format!("  {mark}   {}: {}", health.path.display(), health.state));
+                lines.push(format!("  {mark}   {}: {}", health.place, health.state));
                 lines.extend(health.state.hint().map(|hint| format!("           hint: {hint}")));
                 let aside = health.set_aside.iter().map(|path| path.display().to_string());
                 lines.extend(aside.map(|path| {

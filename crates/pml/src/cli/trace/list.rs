@@ -1,6 +1,7 @@
 //! `pml trace list`.
 
 use std::{
+    collections::HashSet,
     io::{self, Write},
     path::Path,
     time::Duration,
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::print,
-    command::{Selection, Stop, open, say_none},
+    command::{Selection, Stop, open_archive, say_none},
     moment,
 };
 use crate::{
@@ -22,7 +23,7 @@ use crate::{
     shown::visible,
     trace::{
         TraceHead,
-        store::{Cursor, Reading, Store, Summary},
+        store::{Cursor, Reading, State, StoreError, Summary},
     },
 };
 
@@ -53,8 +54,10 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn run(args: &Args, config: &Config, data_dir: &Path) -> Result<(), Stop> {
     let filter = args.selection.filter()?;
-    let mut store = open(config, data_dir).await;
+    let mut store = open_archive(&args.selection.hub, config, data_dir).await?;
     let mut end = Cursor::default();
+    // Of a database that others write to, the end may be before what was read.
+    let mut shown = HashSet::new();
     if let Some(store) = &store {
         let (mut traces, mut reading) = (Vec::new(), Reading::Newest);
         let mut has_more = args.limit == 0;
@@ -70,6 +73,7 @@ pub(super) async fn run(args: &Args, config: &Config, data_dir: &Path) -> Result
                 None => break,
             }
         }
+        shown.extend(traces.iter().map(|trace| trace.id));
         // Nothing is known yet of what it will have called, or whether it fails.
         let is_told = !filter.failed && filter.tool.is_none() && filter.client.is_none() && filter.intent.is_none();
         let mut running = store.running().await?;
@@ -100,13 +104,22 @@ pub(super) async fn run(args: &Args, config: &Config, data_dir: &Path) -> Result
         return Ok(());
     }
     loop {
-        tokio::time::sleep(POLL).await;
-        if store.is_none() {
-            store = open(config, data_dir).await;
+        match &store {
+            Some(store) => store.news().await,
+            None => {
+                tokio::time::sleep(POLL).await;
+                store = open_archive(&args.selection.hub, config, data_dir).await?;
+            }
         }
         let Some(store) = &store else { continue };
-        let page = store.list(filter.clone(), Reading::StoredAfter(end), PAGE).await?;
+        let mut page = match store.list(filter.clone(), Reading::StoredAfter(end), PAGE).await {
+            Ok(page) => page,
+            // A server comes back.
+            Err(StoreError::Unavailable(State::Failing(_))) => continue,
+            Err(err) => return Err(err.into()),
+        };
         end = page.end;
+        page.traces.retain(|trace| !shown.remove(&trace.id));
         match args.json {
             true => page.traces.iter().try_for_each(|trace| print::json(&to_json(trace)))?,
             false => rows(&mut io::stdout().lock(), page.traces.iter())?,

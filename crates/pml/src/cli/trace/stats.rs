@@ -16,7 +16,7 @@ use super::{
 use crate::{
     config::Config,
     shown::visible,
-    trace::store::{Health, Stats, Store},
+    trace::store::{Archive, Health, Stats},
 };
 
 #[derive(Debug, clap::Args)]
@@ -31,6 +31,14 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn run(args: &Args, config: &Config, data_dir: &Path) -> Result<(), Stop> {
     let filter = args.selection.filter()?;
+    if let Some(archive) = args.selection.hub.archive(config).map_err(Stop::Usage)? {
+        let stats = archive.stats(filter).await?;
+        match args.json {
+            true => to_json(&stats, None)?,
+            false => numbers(&mut io::stdout().lock(), &stats)?,
+        }
+        return Ok(());
+    }
     let Some(store) = open(config, data_dir).await else {
         say_none(config);
         if args.json {
@@ -60,13 +68,44 @@ fn to_json(stats: &Stats, health: Option<&Health>) -> io::Result<()> {
         "tokensKeptOut": stats.tokens_kept_out(), "tools": stats.tools.iter().map(tool).collect::<Vec<_>>(),
         "counts": counts, "storedBytes": stats.stored_bytes, "unsent": stats.unsent, "dead": stats.dead,
         "store": health.map(|health| json!({
-            "state": health.state.as_str(), "message": health.state.to_string(), "path": health.path,
+            "state": health.state.as_str(), "message": health.state.to_string(), "path": health.place,
             "setAside": health.set_aside,
         })),
     }))
 }
 
 fn text(out: &mut impl Write, stats: &Stats, health: &Health) -> io::Result<()> {
+    numbers(out, stats)?;
+    let path = health.place.clone();
+    writeln!(
+        out,
+        "\nstore: {} in {}; {}",
+        size(stats.stored_bytes),
+        visible(&path),
+        visible(&health.state.to_string())
+    )?;
+    if let Some(hint) = health.state.hint() {
+        writeln!(out, "  hint: {}", visible(&hint))?;
+    }
+    for (what, count) in &stats.counts {
+        let meaning = match what.as_str() {
+            "late" => "answers did not wait for their trace, which was stored later",
+            "dropped_queue_full" => "traces were dropped: too many waited for the disk",
+            "dropped_too_large" => "traces were dropped: too large",
+            "dropped_refused" => "traces were dropped: the store could not take them",
+            "conflicts" => "traces had the id of another",
+            other => other,
+        };
+        writeln!(out, "  {count} {}", visible(meaning))?;
+    }
+    for aside in &health.set_aside {
+        writeln!(out, "  a damaged store is kept as {}", visible(&aside.display().to_string()))?;
+    }
+    out.flush()
+}
+
+/// What is known of traces wherever they are.
+fn numbers(out: &mut impl Write, stats: &Stats) -> io::Result<()> {
     let span = stats.first.zip(stats.last).map(|(first, last)| {
         format!(", from {} to {} ({})", moment::local(first), moment::local(last), moment::offset(last))
     });
@@ -93,32 +132,7 @@ fn text(out: &mut impl Write, stats: &Stats, health: &Health) -> io::Result<()> 
             writeln!(out, "{name:<width$}  {calls:>7}  {failed:>7}  {p50:>9}  {p95:>9}  {results:>9}")?;
         }
     }
-    let path = health.path.display().to_string();
-    writeln!(
-        out,
-        "\nstore: {} in {}; {}",
-        size(stats.stored_bytes),
-        visible(&path),
-        visible(&health.state.to_string())
-    )?;
-    if let Some(hint) = health.state.hint() {
-        writeln!(out, "  hint: {}", visible(&hint))?;
-    }
-    for (what, count) in &stats.counts {
-        let meaning = match what.as_str() {
-            "late" => "answers did not wait for their trace, which was stored later",
-            "dropped_queue_full" => "traces were dropped: too many waited for the disk",
-            "dropped_too_large" => "traces were dropped: too large",
-            "dropped_refused" => "traces were dropped: the store could not take them",
-            "conflicts" => "traces had the id of another",
-            other => other,
-        };
-        writeln!(out, "  {count} {}", visible(meaning))?;
-    }
-    for aside in &health.set_aside {
-        writeln!(out, "  a damaged store is kept as {}", visible(&aside.display().to_string()))?;
-    }
-    out.flush()
+    Ok(())
 }
 
 fn size(bytes: u64) -> String {

@@ -4,36 +4,27 @@
 //! [`RawStore`](super::RawStore), which says what it is.
 
 use std::{
+    fs::File,
+    io,
     path::Path,
-    sync::{
-        Arc,
-        atomic::Ordering,
-        mpsc::{SyncSender, TrySendError, sync_channel},
-    },
-    thread::JoinHandle,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use pml_wire::trace::Trace;
 use rusqlite::Connection;
-use tokio::sync::oneshot;
 
 use super::{
-    Health, Receipt, State, StoreError,
-    body::MAX_BYTES,
-    change::{Change, Job},
-    health::Shared,
+    Health, Scope, StoreError,
+    change::{Change, Run},
+    intake::Intake,
     place::Place,
+    query::View,
     readers::Readers,
-    row,
-    writer::{Command, Writer},
+    sqlite_engine::SqliteEngine,
 };
-use crate::trace::TraceHead;
 
 /// Commands that may wait.
 const QUEUE: usize = 4096;
-/// Memory that traces may take while they wait.
-const MAX_QUEUED_BYTES: usize = 64 * 1024 * 1024;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How a store keeps traces.
@@ -66,128 +57,69 @@ impl Default for Options {
 #[derive(Debug)]
 pub(super) struct Database {
     place: Place,
-    shared: Arc<Shared>,
-    queue: Option<SyncSender<Command>>,
-    writer: Option<JoinHandle<()>>,
+    pub(super) intake: Intake,
     readers: Arc<Readers>,
 }
 
 impl Database {
-    /// Opens `name` in the data folder, in the background: whatever is wrong with it is in its [`State`].
+    /// Opens `name` in the data folder, in the background: whatever is wrong with it is in its [`State`](super::State).
     pub(super) fn open(data_dir: &Path, name: &'static str, options: Options) -> Database {
         let place = Place::new(data_dir, name);
-        let shared = Arc::new(Shared::default());
-        let (queue, commands) = sync_channel(options.queue.max(1));
-        let writer = Writer::new(place.clone(), options, Arc::clone(&shared), commands)
-            .and_then(|writer| std::thread::Builder::new().name("traces".to_owned()).spawn(move || writer.run()));
-        let (queue, writer) = match writer {
-            Ok(writer) => (Some(queue), Some(writer)),
-            Err(err) => {
-                tracing::error!(error = %err, "no traces are stored: there is no thread for it");
-                shared.set_state(State::Failing(err.to_string()));
-                (None, None)
-            }
-        };
+        let to = place.clone();
+        let intake = Intake::start(&options.clone(), |_| SqliteEngine::new(to, options));
         let readers = Arc::new(Readers::new(place.clone()));
-        Database { place, shared, queue, writer, readers }
+        Database { place, intake, readers }
     }
 
-    /// Waits until the database is open or cannot be opened, and executions of dead processes are found.
-    pub(super) async fn opened(&self) {
-        let (told, opened) = oneshot::channel();
-        if let Some(queue) = &self.queue
-            && queue.try_send(Command::Open(told)).is_ok()
-        {
-            let _ = opened.await;
-        }
-    }
-
-    pub(super) fn begin(&self, head: TraceHead) -> Receipt {
-        let (ack, commit) = oneshot::channel();
-        let is_taken = self.push(Command::Begin(Box::new(head), ack));
-        Receipt::new(is_taken.then_some(commit), Arc::clone(&self.shared))
-    }
-
-    pub(super) fn submit(&self, trace: Trace) -> Receipt {
-        let id = trace.trace_id;
-        let dropped = || {
-            self.shared.note_dropped(id);
-            Receipt::new(None, Arc::clone(&self.shared))
-        };
-        let weight = row::weight(&trace);
-        if weight > MAX_BYTES {
-            self.shared.too_large.fetch_add(1, Ordering::Relaxed);
-            return dropped();
-        }
-        let bytes = self.shared.queued_bytes.fetch_add(weight, Ordering::Relaxed);
-        self.shared.queued.fetch_add(1, Ordering::Relaxed);
-        let (ack, commit) = oneshot::channel();
-        let has_room = bytes + weight <= MAX_QUEUED_BYTES;
-        if !has_room {
-            self.shared.queue_full.fetch_add(1, Ordering::Relaxed);
-        }
-        if !has_room || !self.push(Command::Finish { trace: Box::new(trace), weight, ack }) {
-            self.shared.queued_bytes.fetch_sub(weight, Ordering::Relaxed);
-            self.shared.queued.fetch_sub(1, Ordering::Relaxed);
-            return dropped();
-        }
-        Receipt::new(Some(commit), Arc::clone(&self.shared))
-    }
-
-    /// Puts a command into the queue, or counts that it is dropped.
-    fn push(&self, command: Command) -> bool {
-        let is_trace = matches!(command, Command::Finish { .. });
-        let count = match self.queue.as_ref().map(|queue| queue.try_send(command)) {
-            Some(Ok(())) => return true,
-            Some(Err(TrySendError::Full(_))) => &self.shared.queue_full,
-            Some(Err(TrySendError::Disconnected(_))) | None => &self.shared.refused,
-        };
-        // The head of an execution is only worth something without its trace.
-        if is_trace {
-            count.fetch_add(1, Ordering::Relaxed);
-        }
-        false
-    }
-
+    /// Asks for something of one scope. If there is nothing of it, nothing is found.
     pub(super) async fn read<T: Default + Send + 'static>(
+        &self,
+        scope: &Scope,
+        query: impl FnOnce(View<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let scope = scope.clone();
+        self.read_all(move |db| match View::of(db, &scope).map_err(StoreError::reading)? {
+            Some(view) => query(view),
+            None => Ok(T::default()),
+        })
+        .await
+    }
+
+    /// Asks for something of every scope.
+    pub(super) async fn read_all<T: Default + Send + 'static>(
         &self,
         query: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         Arc::clone(&self.readers).read(query).await
     }
 
-    pub(super) async fn change(&self, change: Change) -> Result<u64, StoreError> {
-        let (reply, answer) = oneshot::channel();
-        let job = Job { change, done: 0, reply: Some(reply) };
-        let is_taken = self.queue.as_ref().is_some_and(|queue| queue.try_send(Command::Change(job)).is_ok());
-        let gone = || StoreError::Unavailable(self.shared.state());
-        match is_taken {
-            true => answer.await.map_err(|_| gone())?,
-            false => Err(gone()),
-        }
+    /// Runs something in a transaction, perhaps several times: what the last run returns counts.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        scope: &Scope,
+        mut change: impl FnMut(View<'_>) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let made = Arc::new(Mutex::new(None));
+        let result = Arc::clone(&made);
+        let run = Run::new(move |view| {
+            *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(change(view)?);
+            Ok(())
+        });
+        self.change(scope, Change::Run(run)).await?;
+        let made = made.lock().unwrap_or_else(PoisonError::into_inner).take();
+        made.ok_or_else(|| StoreError::Unavailable(self.intake.state()))
+    }
+
+    pub(super) async fn change(&self, scope: &Scope, change: Change) -> Result<u64, StoreError> {
+        self.intake.change(scope, change).await
+    }
+
+    /// The turn to send what is unsent, if no other process has it.
+    pub(super) fn take_turn(&self) -> io::Result<Option<File>> {
+        self.place.take_turn()
     }
 
     pub(super) fn health(&self) -> Health {
-        Health {
-            state: self.shared.state(),
-            path: self.place.path(),
-            queued: self.shared.queued.load(Ordering::Relaxed),
-            counts: self.shared.counts(),
-            set_aside: self.place.all_aside(),
-        }
-    }
-}
-
-impl Drop for Database {
-    /// Writes what waits. If the database cannot be written, that ends after a moment.
-    fn drop(&mut self) {
-        self.shared.is_stopping.store(true, Ordering::Relaxed);
-        self.queue = None;
-        if let Some(writer) = self.writer.take() {
-            writer.thread().unpark();
-            if writer.join().is_err() {
-                tracing::error!("the trace store did not end as it should");
-            }
-        }
+        self.intake.health(self.place.path().display().to_string(), self.place.all_aside())
     }
 }

@@ -90,7 +90,8 @@ impl fmt::Display for State {
 #[derive(Clone, Debug)]
 pub struct Health {
     pub state: State,
-    pub path: PathBuf,
+    /// Where the database is: a file, or an address without its password.
+    pub place: String,
     /// Traces that wait to be written.
     pub queued: usize,
     pub counts: Counts,
@@ -115,6 +116,18 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// What has come since, by the names under which it is stored.
+    pub(super) fn since(&self, before: &Counts) -> Vec<(&'static str, u64)> {
+        let counts = [
+            ("late", self.late - before.late),
+            ("dropped_queue_full", self.queue_full - before.queue_full),
+            ("dropped_too_large", self.too_large - before.too_large),
+            ("dropped_refused", self.refused - before.refused),
+            ("conflicts", self.conflicts - before.conflicts),
+        ];
+        counts.into_iter().filter(|(_, more)| *more > 0).collect()
+    }
+
     pub fn dropped(&self) -> u64 {
         self.queue_full + self.too_large + self.refused
     }

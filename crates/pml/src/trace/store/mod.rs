@@ -1,6 +1,7 @@
 //! The store of traces.
 //!
-//! [`Store`] is what callers need; [`SqliteStore`] keeps traces in a database file in the data folder. Writing never holds
+//! [`Store`] is what callers need; [`SqliteStore`] keeps traces in a database file in the data folder, and
+//! [`PostgresStore`](postgres::PostgresStore) in a server that a team shares. Writing never holds
 //! up an execution: traces go through a bounded queue to one writer thread, which commits them in groups, and an execution
 //! waits for its commit at most 2 ms ([`Receipt::committed`]). Readers have connections of their own, which neither wait
 //! for the writer nor make it wait. What is dropped is counted, and the counts are in the database.
@@ -10,12 +11,17 @@
 
 mod api;
 mod body;
+mod capability;
 mod change;
 mod connection;
 mod database;
+mod engine;
+mod fqdn;
 mod health;
+mod intake;
 mod owner;
 mod place;
+pub mod postgres;
 mod query;
 mod raw;
 mod readers;
@@ -23,19 +29,28 @@ mod receipt;
 mod row;
 mod sample;
 mod schema;
+mod scope;
 mod sqlite;
+mod sqlite_engine;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod unfinished;
 mod writer;
 
 pub use self::api::{
-    Answer, Commit, Cursor, Deletion, Filter, Found, Outgoing, Page, Reading, Sampled, Stats, Store, StoreError,
-    Summary, ToolStats,
+    Answer, Archive, Commit, Cursor, Deletion, Filter, Found, Ingested, Outbox, Outgoing, Page, Reading, Record,
+    Sampled, Stats, Store, StoreError, Stores, Summary, ToolStats, Turn,
 };
 pub use self::database::Options;
+pub use self::fqdn::{Fqdn, FqdnError, MIN_HASH};
 pub use self::health::{Counts, Health, State};
 pub use self::place::{FOLDER, is_there, problem};
 pub use self::raw::RawStore;
 pub use self::receipt::{Receipt, Waited};
-pub use self::sqlite::SqliteStore;
+pub use self::scope::{NameError, Scope, check_name};
+pub use self::sqlite::{SqliteStore, SqliteStores};
+pub(crate) use self::{
+    capability::{adopt, lookup},
+    connection::Trouble,
+    query::View,
+};

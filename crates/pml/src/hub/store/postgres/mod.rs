@@ -1,0 +1,8 @@
+//! A hub's data in PostgreSQL, in the database of its traces. Several hubs may share it.
+
+mod capabilities;
+mod hub;
+mod keys;
+mod models;
+
+pub use self::hub::PostgresHub;

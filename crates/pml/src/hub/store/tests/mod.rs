@@ -1,0 +1,5 @@
+//! Tests of what a hub stores.
+
+pub(crate) mod contract;
+mod postgres;
+mod sqlite;

@@ -1,0 +1,211 @@
+//! The way to the writer: a bounded queue, and an account of what is in it.
+//!
+//! **Invariant:** nothing here waits. What finds no place in the queue is counted and dropped.
+
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::Ordering,
+        mpsc::{SyncSender, TrySendError, sync_channel},
+    },
+    thread::JoinHandle,
+};
+
+use pml_wire::trace::Trace;
+use tokio::sync::oneshot;
+
+use super::{
+    Health, Ingested, Options, Receipt, Scope, State, StoreError,
+    body::{Encoder, MAX_BYTES},
+    change::{Change, Job},
+    engine::Engine,
+    health::Shared,
+    row::{self, Origin, Row},
+    writer::{Command, Writer},
+};
+use crate::trace::TraceHead;
+
+/// Memory that traces may take while they wait.
+const MAX_QUEUED_BYTES: usize = 64 * 1024 * 1024;
+
+/// A queue, and the thread that empties it into a database. Dropping it writes what waits.
+#[derive(Debug)]
+pub(super) struct Intake {
+    shared: Arc<Shared>,
+    queue: Option<SyncSender<Command>>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl Intake {
+    /// Starts the thread, which opens the database: whatever is wrong with it is in its [`State`].
+    pub(super) fn start<E: Engine>(options: &Options, engine: impl FnOnce(Arc<Shared>) -> io::Result<E>) -> Intake {
+        let shared = Arc::new(Shared::default());
+        let (queue, commands) = sync_channel(options.queue.max(1));
+        let writer = engine(Arc::clone(&shared))
+            .and_then(|engine| Writer::new(engine, Arc::clone(&shared), commands))
+            .and_then(|writer| std::thread::Builder::new().name("traces".to_owned()).spawn(move || writer.run()));
+        let (queue, writer) = match writer {
+            Ok(writer) => (Some(queue), Some(writer)),
+            Err(err) => {
+                tracing::error!(error = %err, "no traces are stored: there is no thread for it");
+                shared.set_state(State::Failing(err.to_string()));
+                (None, None)
+            }
+        };
+        Intake { shared, queue, writer }
+    }
+
+    /// Waits until the database is open or cannot be opened, and executions of dead processes are found.
+    pub(super) async fn opened(&self) {
+        let (told, opened) = oneshot::channel();
+        if let Some(queue) = &self.queue
+            && queue.try_send(Command::Open(told)).is_ok()
+        {
+            let _ = opened.await;
+        }
+    }
+
+    pub(super) fn begin(&self, scope: &Scope, head: TraceHead) -> Receipt {
+        let (ack, commit) = oneshot::channel();
+        let is_taken = self.push(Command::Begin(scope.clone(), Box::new(head), ack));
+        Receipt::new(is_taken.then_some(commit), Arc::clone(&self.shared))
+    }
+
+    pub(super) fn submit(&self, scope: &Scope, trace: Trace) -> Receipt {
+        let id = trace.trace_id;
+        let dropped = || {
+            self.shared.note_dropped(id);
+            Receipt::new(None, Arc::clone(&self.shared))
+        };
+        let weight = row::weight(&trace);
+        if weight > MAX_BYTES {
+            self.shared.too_large.fetch_add(1, Ordering::Relaxed);
+            return dropped();
+        }
+        let bytes = self.shared.queued_bytes.fetch_add(weight, Ordering::Relaxed);
+        self.shared.queued.fetch_add(1, Ordering::Relaxed);
+        let (ack, commit) = oneshot::channel();
+        let has_room = bytes + weight <= MAX_QUEUED_BYTES;
+        if !has_room {
+            self.shared.queue_full.fetch_add(1, Ordering::Relaxed);
+        }
+        if !has_room || !self.push(Command::Finish { scope: scope.clone(), trace: Box::new(trace), weight, ack }) {
+            self.shared.queued_bytes.fetch_sub(weight, Ordering::Relaxed);
+            self.shared.queued.fetch_sub(1, Ordering::Relaxed);
+            return dropped();
+        }
+        Receipt::new(Some(commit), Arc::clone(&self.shared))
+    }
+
+    /// Puts a command into the queue, or counts that it is dropped.
+    fn push(&self, command: Command) -> bool {
+        let is_trace = matches!(command, Command::Finish { .. });
+        let count = match self.queue.as_ref().map(|queue| queue.try_send(command)) {
+            Some(Ok(())) => return true,
+            Some(Err(TrySendError::Full(_))) => &self.shared.queue_full,
+            Some(Err(TrySendError::Disconnected(_))) | None => &self.shared.refused,
+        };
+        // The head of an execution is only worth something without its trace.
+        if is_trace {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        false
+    }
+
+    /// Encodes traces of others, and tells what became of each when all of them are committed.
+    pub(super) fn ingest(
+        &self,
+        scope: &Scope,
+        traces: Vec<Trace>,
+    ) -> impl Future<Output = Result<Vec<Ingested>, StoreError>> + Send + use<> {
+        let (mut rows, mut waiting) = (Vec::new(), Vec::new());
+        let mut encoder = Encoder::new();
+        for trace in traces {
+            let row = match &mut encoder {
+                Ok(encoder) => Row::new(scope, Origin::Elsewhere, trace, encoder).map_err(|err| err.to_string()),
+                Err(err) => Err(err.to_string()),
+            };
+            waiting.push(match row {
+                Ok(Some(row)) => {
+                    let (ack, commit) = oneshot::channel();
+                    rows.push((Box::new(row), ack));
+                    Ok(commit)
+                }
+                Ok(None) => Err("it is too large".to_owned()),
+                Err(why) => Err(why),
+            });
+        }
+        let count = rows.len();
+        let weight = rows.iter().map(|(row, _)| row.bytes()).sum::<usize>();
+        let bytes = self.shared.queued_bytes.fetch_add(weight, Ordering::Relaxed);
+        self.shared.queued.fetch_add(count, Ordering::Relaxed);
+        let is_taken = count == 0
+            || (bytes + weight <= MAX_QUEUED_BYTES
+                && self.queue.as_ref().is_some_and(|queue| queue.try_send(Command::Rows(rows)).is_ok()));
+        if !is_taken {
+            self.shared.queued_bytes.fetch_sub(weight, Ordering::Relaxed);
+            self.shared.queued.fetch_sub(count, Ordering::Relaxed);
+        }
+        let shared = Arc::clone(&self.shared);
+        async move {
+            if !is_taken {
+                return Err(StoreError::Busy);
+            }
+            let mut outcomes = Vec::with_capacity(waiting.len());
+            for commit in waiting {
+                outcomes.push(match commit {
+                    Ok(commit) => match commit.await {
+                        Ok(commit) => Ingested::Committed(commit),
+                        Err(_) if shared.state().is_well() => {
+                            Ingested::Refused("the store does not take it".to_owned())
+                        }
+                        Err(_) => return Err(StoreError::Unavailable(shared.state())),
+                    },
+                    Err(why) => Ingested::Refused(why),
+                });
+            }
+            Ok(outcomes)
+        }
+    }
+
+    pub(super) async fn change(&self, scope: &Scope, change: Change) -> Result<u64, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let job = Job { scope: scope.clone(), change, done: 0, reply: Some(reply) };
+        let is_taken = self.queue.as_ref().is_some_and(|queue| queue.try_send(Command::Change(job)).is_ok());
+        let gone = || StoreError::Unavailable(self.shared.state());
+        match is_taken {
+            true => answer.await.map_err(|_| gone())?,
+            false => Err(gone()),
+        }
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.shared.state()
+    }
+
+    /// How the store is that this leads to.
+    pub(super) fn health(&self, place: String, set_aside: Vec<std::path::PathBuf>) -> Health {
+        Health {
+            state: self.shared.state(),
+            place,
+            queued: self.shared.queued.load(Ordering::Relaxed),
+            counts: self.shared.counts(),
+            set_aside,
+        }
+    }
+}
+
+impl Drop for Intake {
+    /// Writes what waits. If the database cannot be written, that ends after a moment.
+    fn drop(&mut self) {
+        self.shared.is_stopping.store(true, Ordering::Relaxed);
+        self.queue = None;
+        if let Some(writer) = self.writer.take() {
+            writer.thread().unpark();
+            if writer.join().is_err() {
+                tracing::error!("the trace store did not end as it should");
+            }
+        }
+    }
+}
