@@ -5,11 +5,7 @@
 
 use std::{
     path::Path,
-    sync::{
-        Arc,
-        atomic::Ordering,
-        mpsc::{SyncSender, TrySendError, sync_channel},
-    },
+    sync::{Arc, atomic::Ordering},
     thread::JoinHandle,
     time::Duration,
 };
@@ -19,11 +15,13 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::{
-    Health, Receipt, State, StoreError,
+    Commit, Health, Receipt, State, StoreError,
     body::MAX_BYTES,
     change::{Change, Job},
+    desk::Desk,
     health::Shared,
     place::Place,
+    queue::{Queue, Refused},
     readers::Readers,
     row,
     writer::{Command, Writer},
@@ -67,8 +65,9 @@ impl Default for Options {
 pub(super) struct Database {
     place: Place,
     shared: Arc<Shared>,
-    queue: Option<SyncSender<Command>>,
-    writer: Option<JoinHandle<()>>,
+    /// Absent if no thread could be started.
+    desk: Option<Arc<Desk>>,
+    thread: Option<JoinHandle<()>>,
     readers: Arc<Readers>,
 }
 
@@ -77,11 +76,11 @@ impl Database {
     pub(super) fn open(data_dir: &Path, name: &'static str, options: Options) -> Database {
         let place = Place::new(data_dir, name);
         let shared = Arc::new(Shared::default());
-        let (queue, commands) = sync_channel(options.queue.max(1));
-        let writer = Writer::new(place.clone(), options, Arc::clone(&shared), commands)
-            .and_then(|writer| std::thread::Builder::new().name("traces".to_owned()).spawn(move || writer.run()));
-        let (queue, writer) = match writer {
-            Ok(writer) => (Some(queue), Some(writer)),
+        let queue = Queue::new(options.queue);
+        let started =
+            Writer::new(place.clone(), options, Arc::clone(&shared)).and_then(|writer| Desk::start(queue, writer));
+        let (desk, thread) = match started {
+            Ok((desk, thread)) => (Some(desk), Some(thread)),
             Err(err) => {
                 tracing::error!(error = %err, "no traces are stored: there is no thread for it");
                 shared.set_state(State::Failing(err.to_string()));
@@ -89,15 +88,16 @@ impl Database {
             }
         };
         let readers = Arc::new(Readers::new(place.clone()));
-        Database { place, shared, queue, writer, readers }
+        Database { place, shared, desk, thread, readers }
     }
 
     /// Waits until the database is open or cannot be opened, and executions of dead processes are found.
     pub(super) async fn opened(&self) {
         let (told, opened) = oneshot::channel();
-        if let Some(queue) = &self.queue
-            && queue.try_send(Command::Open(told)).is_ok()
+        if let Some(desk) = &self.desk
+            && desk.queue.put(Command::Open(told)).is_ok()
         {
+            desk.queue.ring();
             let _ = opened.await;
         }
     }
@@ -105,14 +105,14 @@ impl Database {
     pub(super) fn begin(&self, head: TraceHead) -> Receipt {
         let (ack, commit) = oneshot::channel();
         let is_taken = self.push(Command::Begin(Box::new(head), ack));
-        Receipt::new(is_taken.then_some(commit), Arc::clone(&self.shared))
+        self.receipt(is_taken.then_some(commit))
     }
 
     pub(super) fn submit(&self, trace: Trace) -> Receipt {
         let id = trace.trace_id;
         let dropped = || {
             self.shared.note_dropped(id);
-            Receipt::new(None, Arc::clone(&self.shared))
+            self.receipt(None)
         };
         let weight = row::weight(&trace);
         if weight > MAX_BYTES {
@@ -131,16 +131,20 @@ impl Database {
             self.shared.queued.fetch_sub(1, Ordering::Relaxed);
             return dropped();
         }
-        Receipt::new(Some(commit), Arc::clone(&self.shared))
+        self.receipt(Some(commit))
     }
 
-    /// Puts a command into the queue, or counts that it is dropped.
+    fn receipt(&self, commit: Option<oneshot::Receiver<Commit>>) -> Receipt {
+        Receipt::new(commit, Arc::clone(&self.shared)).with_desk(self.desk.clone())
+    }
+
+    /// Puts a command into the queue, or counts that it is dropped. Its receipt has it written.
     fn push(&self, command: Command) -> bool {
         let is_trace = matches!(command, Command::Finish { .. });
-        let count = match self.queue.as_ref().map(|queue| queue.try_send(command)) {
+        let count = match self.desk.as_ref().map(|desk| desk.queue.put(command)) {
             Some(Ok(())) => return true,
-            Some(Err(TrySendError::Full(_))) => &self.shared.queue_full,
-            Some(Err(TrySendError::Disconnected(_))) | None => &self.shared.refused,
+            Some(Err(Refused::Full)) => &self.shared.queue_full,
+            Some(Err(Refused::Closed)) | None => &self.shared.refused,
         };
         // The head of an execution is only worth something without its trace.
         if is_trace {
@@ -159,7 +163,10 @@ impl Database {
     pub(super) async fn change(&self, change: Change) -> Result<u64, StoreError> {
         let (reply, answer) = oneshot::channel();
         let job = Job { change, done: 0, reply: Some(reply) };
-        let is_taken = self.queue.as_ref().is_some_and(|queue| queue.try_send(Command::Change(job)).is_ok());
+        let is_taken = self.desk.as_ref().is_some_and(|desk| desk.queue.put(Command::Change(job)).is_ok());
+        if let Some(desk) = &self.desk {
+            desk.queue.ring();
+        }
         let gone = || StoreError::Unavailable(self.shared.state());
         match is_taken {
             true => answer.await.map_err(|_| gone())?,
@@ -182,10 +189,12 @@ impl Drop for Database {
     /// Writes what waits. If the database cannot be written, that ends after a moment.
     fn drop(&mut self) {
         self.shared.is_stopping.store(true, Ordering::Relaxed);
-        self.queue = None;
-        if let Some(writer) = self.writer.take() {
-            writer.thread().unpark();
-            if writer.join().is_err() {
+        if let Some(desk) = &self.desk {
+            desk.queue.close();
+        }
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            if thread.join().is_err() {
                 tracing::error!("the trace store did not end as it should");
             }
         }

@@ -1,8 +1,8 @@
 //! The store of traces.
 //!
 //! [`Store`] is what callers need; [`SqliteStore`] keeps traces in a database file in the data folder. Writing never holds
-//! up an execution: traces go through a bounded queue to one writer thread, which commits them in groups, and an execution
-//! waits for its commit at most 2 ms ([`Receipt::committed`]). Readers have connections of their own, which neither wait
+//! up an execution: traces go through a bounded queue, are committed in groups, by a thread or, if that is quick, by whoever
+//! waits, and an execution waits for its commit at most 2 ms ([`Receipt::committed`]). Readers have connections of their own, which neither wait
 //! for the writer nor make it wait. What is dropped is counted, and the counts are in the database.
 //!
 //! **Invariant:** nothing that goes wrong here fails an execution. A database that is locked, full, read-only, damaged or of
@@ -13,10 +13,12 @@ mod body;
 mod change;
 mod connection;
 mod database;
+mod desk;
 mod health;
 mod owner;
 mod place;
 mod query;
+mod queue;
 mod raw;
 mod readers;
 mod receipt;

@@ -1,16 +1,13 @@
-//! The thread that writes.
+//! What writes.
 //!
 //! Takes what waits in the queue, writes it in one transaction and tells whoever waits: one commit for a trace that comes
 //! alone, one for hundreds under load. What cannot be written now stays and is tried again; the queue behind it fills up,
-//! and then new traces are dropped and counted.
+//! and then new traces are dropped and counted. It belongs to the thread, except for the moment in which
+//! somebody who waits writes little ([`Writer::write_at_once`]).
 
 use std::{
     collections::VecDeque,
-    sync::{
-        Arc,
-        atomic::Ordering,
-        mpsc::{Receiver, RecvTimeoutError},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -22,10 +19,11 @@ use super::{
     Commit, Counts, Options, State, StoreError,
     body::Encoder,
     change::{self, CARE, Change, Job, Progress},
-    connection::{Checkpointer, Db, Trouble},
+    connection::{BUSY, Checkpointer, Db, Trouble},
     health::Shared,
     owner::Owner,
     place::Place,
+    queue::Queue,
     row::{Row, millis},
     schema, unfinished,
 };
@@ -38,6 +36,12 @@ const MAX_BATCH_BYTES: usize = 8 * 1024 * 1024;
 const RETRY: Duration = Duration::from_millis(500);
 /// How long a lock may hold up a change that somebody waits for.
 const CHANGE_PATIENCE: Duration = Duration::from_secs(5);
+/// What somebody who waits writes without the thread.
+const AT_ONCE: usize = 16;
+const AT_ONCE_BYTES: usize = 64 * 1024;
+/// A commit that takes longer is slow, and those of a while after it are left to the thread.
+const SLOW: Duration = Duration::from_millis(1);
+const SLOW_FOR: Duration = Duration::from_secs(2);
 /// How long the end of the process waits for a database that cannot be written.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -58,6 +62,22 @@ pub(super) enum Command {
     Open(oneshot::Sender<()>),
 }
 
+impl Command {
+    /// Is it something to write?
+    fn is_write(&self) -> bool {
+        matches!(self, Command::Begin(..) | Command::Finish { .. })
+    }
+
+    /// About how much memory it takes.
+    fn weight(&self) -> usize {
+        match self {
+            Command::Finish { weight, .. } => *weight,
+            Command::Begin(..) => 1024,
+            Command::Change(_) | Command::Open(_) => 0,
+        }
+    }
+}
+
 /// Something to write.
 #[derive(Debug)]
 struct Entry {
@@ -76,7 +96,6 @@ pub(super) struct Writer {
     place: Place,
     options: Options,
     shared: Arc<Shared>,
-    commands: Receiver<Command>,
     encoder: Encoder,
     db: Option<Db>,
     checkpointer: Checkpointer,
@@ -88,21 +107,16 @@ pub(super) struct Writer {
     counted: Counts,
     cared_at: Option<Instant>,
     stopping_since: Option<Instant>,
+    slow_until: Option<Instant>,
 }
 
 impl Writer {
-    pub(super) fn new(
-        place: Place,
-        options: Options,
-        shared: Arc<Shared>,
-        commands: Receiver<Command>,
-    ) -> std::io::Result<Writer> {
+    pub(super) fn new(place: Place, options: Options, shared: Arc<Shared>) -> std::io::Result<Writer> {
         Ok(Writer {
             checkpointer: Checkpointer::start(place.clone())?,
             place,
             options,
             shared,
-            commands,
             encoder: Encoder::new()?,
             db: None,
             owner: None,
@@ -112,40 +126,87 @@ impl Writer {
             counted: Counts::default(),
             cared_at: None,
             stopping_since: None,
+            slow_until: None,
         })
     }
 
-    /// Works until nobody can ask for anything any more and everything is written.
-    pub(super) fn run(mut self) {
+    pub(super) fn open_first(&mut self) {
         let opened = self.open().map(drop);
         self.note(opened);
-        while self.take() {
-            self.write();
-            self.settle_dropped();
-            self.advance();
-            self.care();
-        }
-        self.close();
     }
 
-    /// Waits for something to do, and takes what there is. `false` at the end.
-    fn take(&mut self) -> bool {
-        if self.batch.is_empty() && self.jobs.is_empty() {
-            match self.commands.recv_timeout(CARE) {
-                Ok(command) => self.accept(command),
-                Err(RecvTimeoutError::Timeout) => return true,
-                Err(RecvTimeoutError::Disconnected) => return false,
-            }
+    /// Is there nothing to do but what may be in the queue?
+    pub(super) fn is_idle(&self) -> bool {
+        self.batch.is_empty() && self.jobs.is_empty()
+    }
+
+    /// Takes what is in the queue and does it.
+    pub(super) fn work(&mut self, queue: &Queue) {
+        self.take(queue);
+        if !self.batch.is_empty() {
+            self.write();
+            // The commit that had to sync the log, if one had to, is made.
+            self.checkpointer.has_synced();
         }
+        self.settle_dropped();
+        self.advance();
+        self.care();
+    }
+
+    fn take(&mut self, queue: &Queue) {
         let mut bytes = 0;
         while self.batch.len() < MAX_BATCH && bytes < MAX_BATCH_BYTES {
-            let Ok(command) = self.commands.try_recv() else { break };
-            if let Command::Finish { weight, .. } = &command {
-                bytes += weight;
-            }
+            let Some(command) = queue.take() else { return };
+            bytes += command.weight();
             self.accept(command);
         }
-        true
+        // The rest is taken when this is written.
+        queue.ring();
+    }
+
+    /// Writes what is in the queue, if that is little and the database is well. False if there is something left for the
+    /// thread. Never waits for a lock.
+    pub(super) fn write_at_once(&mut self, queue: &Queue) -> bool {
+        let is_slow = self.slow_until.is_some_and(|until| Instant::now() < until);
+        if !self.is_idle()
+            || is_slow
+            || self.db.is_none()
+            || !self.shared.state().is_well()
+            || self.checkpointer.is_fresh()
+        {
+            return false;
+        }
+        let mut left = AT_ONCE_BYTES;
+        while self.batch.len() < AT_ONCE {
+            let is_small = |command: &Command| command.is_write() && command.weight() <= left;
+            let Some(command) = queue.take_if(is_small) else { break };
+            left -= command.weight();
+            self.accept(command);
+        }
+        if self.batch.is_empty() {
+            return false;
+        }
+        let begun = Instant::now();
+        self.set_patience(Duration::ZERO);
+        let written = self.try_write();
+        self.set_patience(BUSY);
+        if begun.elapsed() > SLOW {
+            self.slow_until = Some(Instant::now() + SLOW_FOR);
+        }
+        match written {
+            Ok(commits) => self.written(&commits),
+            // The batch stays, and the thread copes.
+            Err(_) => return false,
+        }
+        queue.is_empty()
+    }
+
+    /// How long the database waits for locks of others.
+    fn set_patience(&self, patience: Duration) {
+        if let Some(db) = &self.db {
+            // Cannot fail on a connection that is open.
+            let _ = db.connection.busy_timeout(patience);
+        }
     }
 
     fn accept(&mut self, command: Command) {
@@ -188,22 +249,7 @@ impl Writer {
     fn write(&mut self) {
         while !self.batch.is_empty() {
             match self.try_write() {
-                Ok(commits) => {
-                    let bytes = self.batch.iter().map(|entry| entry.what.bytes()).sum();
-                    for (entry, commit) in self.batch.drain(..).zip(commits) {
-                        if let What::Trace(_) = entry.what {
-                            let count = match commit {
-                                Commit::Stored => &self.shared.stored,
-                                Commit::Duplicate => &self.shared.duplicates,
-                                Commit::Conflict => &self.shared.conflicts,
-                            };
-                            count.fetch_add(1, Ordering::Relaxed);
-                        }
-                        let _ = entry.ack.send(commit);
-                    }
-                    self.note(Ok(()));
-                    self.checkpointer.written(bytes);
-                }
+                Ok(commits) => self.written(&commits),
                 Err((Trouble::Refused(why), Some(index))) => {
                     // The others of the batch are written without it.
                     if let What::Trace(row) = self.batch.remove(index).what {
@@ -218,6 +264,24 @@ impl Writer {
                 self.give_up();
             }
         }
+    }
+
+    /// Tells everybody whose entry of the batch is written.
+    fn written(&mut self, commits: &[Commit]) {
+        let bytes = self.batch.iter().map(|entry| entry.what.bytes()).sum();
+        for (entry, commit) in self.batch.drain(..).zip(commits) {
+            if let What::Trace(_) = entry.what {
+                let count = match commit {
+                    Commit::Stored => &self.shared.stored,
+                    Commit::Duplicate => &self.shared.duplicates,
+                    Commit::Conflict => &self.shared.conflicts,
+                };
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+            let _ = entry.ack.send(*commit);
+        }
+        self.note(Ok(()));
+        self.checkpointer.written(bytes);
     }
 
     /// Writes the batch in one transaction. An error comes with the entry that it is about, if it is about one.
@@ -426,7 +490,7 @@ impl Writer {
         }
     }
 
-    fn close(mut self) {
+    pub(super) fn close(&mut self) {
         for job in self.jobs.drain(..) {
             if let Some(reply) = job.reply {
                 let _ = reply.send(Err(StoreError::Unavailable(State::Closed)));
