@@ -21,20 +21,12 @@ pub fn parsed_bytes(text: &str) -> usize {
 /// How deeply `text` nests, and about how many values it has.
 fn scan(text: &str) -> (usize, usize) {
     let (mut depth, mut deepest, mut values) = (0_usize, 0, 0);
-    let mut in_string = false;
-    let mut escaped = false;
-    for byte in text.bytes() {
-        if in_string {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                b'"' => in_string = false,
-                _ => {}
-            }
-            continue;
-        }
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        at += 1;
         match byte {
-            b'"' => in_string = true,
+            b'"' => at = string_end(bytes, at),
             b'[' | b'{' => {
                 depth += 1;
                 values += 1;
@@ -46,6 +38,22 @@ fn scan(text: &str) -> (usize, usize) {
         }
     }
     (deepest, values)
+}
+
+/// The place behind the string whose content begins at `at`. Most strings are short, and a long one is gone over by words.
+fn string_end(bytes: &[u8], mut at: usize) -> usize {
+    const NEAR: usize = 32;
+    let near = at + NEAR;
+    loop {
+        match bytes.get(at) {
+            None => return bytes.len(),
+            Some(b'"') => return at + 1,
+            // Whatever is escaped is not the end.
+            Some(b'\\') => at += 2,
+            Some(_) if at < near => at += 1,
+            Some(_) => at += memchr::memchr2(b'"', b'\\', &bytes[at..]).unwrap_or(bytes.len() - at),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -23,6 +23,11 @@ pub(crate) fn set_limit(bytes: usize) {
     LIMIT.store(USED.load(Relaxed).saturating_add(bytes), Relaxed);
 }
 
+/// How much the engine holds.
+pub(crate) fn used() -> usize {
+    USED.load(Relaxed)
+}
+
 /// Has an allocation been refused? Also read by the signal handler.
 pub(crate) fn is_exhausted() -> bool {
     EXHAUSTED.load(Relaxed)
@@ -46,9 +51,14 @@ fn admit(more: usize) -> bool {
 
 fn count(pointer: *mut u8) -> *mut u8 {
     if !pointer.is_null() {
-        USED.fetch_add(size_of_block(pointer), Relaxed);
+        // Not in one step, which would cost as much as the allocation: a process that sets a limit has one thread.
+        USED.store(USED.load(Relaxed).wrapping_add(size_of_block(pointer)), Relaxed);
     }
     pointer
+}
+
+fn discount(bytes: usize) {
+    USED.store(USED.load(Relaxed).wrapping_sub(bytes), Relaxed);
 }
 
 fn size_of_block(pointer: *mut u8) -> usize {
@@ -83,7 +93,7 @@ unsafe impl Allocator for Limited {
     }
 
     unsafe fn dealloc(&mut self, pointer: *mut u8) {
-        USED.fetch_sub(size_of_block(pointer), Relaxed);
+        discount(size_of_block(pointer));
         // SAFETY: the caller promises that `pointer` is a live block of ours.
         unsafe { libc::free(pointer.cast()) };
     }
@@ -97,11 +107,11 @@ unsafe impl Allocator for Limited {
         // fails, the old block stays as it was and stays counted.
         let moved = unsafe { libc::realloc(pointer.cast(), new_size) }.cast::<u8>();
         if !moved.is_null() {
-            USED.fetch_sub(old_size, Relaxed);
+            discount(old_size);
             return count(moved);
         }
         if new_size == 0 {
-            USED.fetch_sub(old_size, Relaxed); // realloc to nothing frees
+            discount(old_size); // realloc to nothing frees
         }
         moved
     }

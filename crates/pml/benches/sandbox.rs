@@ -408,30 +408,29 @@ impl Bench {
 }
 
 /// 10 MB of rows.
-fn payload() -> String {
+fn payload() -> Box<RawValue> {
     let row = r#"{"id":12345,"name":"some name","tags":["a","b"],"ok":true,"ratio":0.25}"#;
     let rows = vec![row; PAYLOAD_BYTES / (row.len() + 1)];
-    format!("[{}]", rows.join(","))
+    RawValue::from_string(format!("[{}]", rows.join(","))).expect("JSON")
 }
 
 /// Answers every call at once, and notes when it came.
 struct Tools {
-    answer: String,
+    answer: Box<RawValue>,
     seen: Mutex<Vec<Instant>>,
     timeout: Option<Duration>,
 }
 
 impl Default for Tools {
     fn default() -> Tools {
-        Tools { answer: "true".to_owned(), seen: Mutex::default(), timeout: None }
+        Tools { answer: RawValue::TRUE.to_owned(), seen: Mutex::default(), timeout: None }
     }
 }
 
 impl CallHandler for Tools {
     fn call(&self, _: ToolCall) -> HandlerFuture<'_, Result<Answer, CallError>> {
         self.seen.lock().expect("no panic").push(Instant::now());
-        let answer = RawValue::from_string(self.answer.clone()).expect("JSON");
-        Box::pin(std::future::ready(Ok(answer.into())))
+        Box::pin(std::future::ready(Ok(self.answer.clone().into())))
     }
 
     fn ask(&self, _: Arc<Context>, _: CallId, _: Ask) -> HandlerFuture<'_, Result<Answer, CallError>> {

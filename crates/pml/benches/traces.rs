@@ -1,20 +1,22 @@
-//! What storing and finding traces costs.
+//! What storing and finding traces costs, and what tracing adds to an execution.
 //!
-//! Traces are made up, with 3 KB of JSON on average, as executions of a few calls have. The raw store is measured, which is
+//! Two `pml serve`, one of which keeps traces, run a trivial program in turns: what the one takes longer is what tracing adds.
+//!
+//! Traces in the store are made up, with 3 KB of JSON on average, as executions of a few calls have. The raw store is measured, which is
 //! the same database without the type that only the sanitizer can make. Budgets are in SPECIFICATION.md; `--check` fails if
 //! one is broken. Run: `scripts/bench traces [--json] [--check] [--traces N]`.
 
 #![expect(clippy::disallowed_types, reason = "measures real time")]
 #![expect(clippy::disallowed_methods, reason = "what benches share starts programs")]
 
+#[path = "gateway/client.rs"]
+#[expect(dead_code, reason = "shared with the bench of the gateway, which uses all of it")]
+mod client;
 #[path = "support/made_up.rs"]
 mod made_up;
 #[path = "support/mod.rs"]
 #[expect(dead_code, reason = "shared with the other benches, which use all of it")]
 mod support;
-
-#[path = "support/made_up.rs"]
-mod made_up;
 
 use std::{
     env, fs,
@@ -28,6 +30,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use client::Pipe;
 use made_up::trace;
 use pml::trace::store::{Commit, Options, RawStore};
 use pml_testkit::promises::{Promise, Results, report};
@@ -45,7 +48,17 @@ const RATE: usize = 2_000;
 /// Traces among which one is looked up, unless `--traces` says otherwise.
 const STORED: usize = 100_000;
 
-const PROMISES: [Promise; 4] = [
+/// Executions with and without traces, and the pause before each: an agent takes time to think.
+const EXECUTIONS: usize = 600;
+const PAUSE: Duration = Duration::from_millis(5);
+
+const PROMISES: [Promise; 6] = [
+    Promise::at_most(
+        "tracing_adds_p50_over_bound",
+        1.0,
+        "what tracing adds to a trivial execution at the median, in the bound for it: 100 µs or 5 %",
+    ),
+    Promise::at_most("tracing_adds_p99_us", 1000.0, "what tracing adds to a trivial execution, 99th percentile, µs"),
     Promise::at_most("us_per_trace_batched", 100.0, "a trace, written in batches of 100: at least 10 000 in a second"),
     Promise::at_most("commit_p50_us", 500.0, "from submitting one trace to its commit"),
     Promise::at_most("by_id_p99_ms", 2.0, "a trace by its id, while 2 000 are written in a second, 99th percentile"),
@@ -61,6 +74,7 @@ fn main() -> ExitCode {
     results.insert("json_mean_bytes", sizes.iter().sum::<f64>() / sizes.len() as f64);
     results.insert("us_per_trace_batched", batched(folder.path()));
     commits(folder.path(), &mut results);
+    executions(folder.path(), &mut results);
     by_id(folder.path(), count.unwrap_or(STORED), &mut results);
     report(&results, &PROMISES, &args)
 }
@@ -96,6 +110,38 @@ fn commits(folder: &Path, results: &mut Results) {
         .collect();
     results.insert("commit_p50_us", percentile(&samples, 0.5));
     results.insert("commit_p99_us", percentile(&samples, 0.99));
+}
+
+/// A trivial program over stdio, with and without traces, in turns.
+fn executions(folder: &Path, results: &mut Results) {
+    let mut pipes = [true, false].map(|is_traced| {
+        let folder = folder.join(format!("traced-{is_traced}"));
+        fs::create_dir(&folder).expect("a folder");
+        let config = format!("[sandbox]\nwarm_workers = 4\n[trace]\nenabled = {is_traced}\n");
+        fs::write(folder.join("pml.toml"), config).expect("a file");
+        Pipe::begin(&folder)
+    });
+    let mut times = [Vec::new(), Vec::new()];
+    for round in 0..EXECUTIONS + EXECUTIONS / 10 {
+        for (pipe, times) in pipes.iter_mut().zip(&mut times) {
+            thread::sleep(PAUSE);
+            let started = Instant::now();
+            let answer = pipe.call("execute_code", &json!({ "code": "return 1+1" }));
+            assert_eq!(answer["content"][0]["text"], "2");
+            // The first ones warm caches.
+            if round >= EXECUTIONS / 10 {
+                times.push(started.elapsed().as_secs_f64() * 1e6);
+            }
+        }
+    }
+    let [(traced_p50, traced_p99), (plain_p50, plain_p99)] =
+        [0, 1].map(|at| (percentile(&times[at], 0.5), percentile(&times[at], 0.99)));
+    results.insert("traced_p50_us", traced_p50);
+    results.insert("untraced_p50_us", plain_p50);
+    results.insert("tracing_adds_p50_us", traced_p50 - plain_p50);
+    results.insert("tracing_adds_p50_over_bound", (traced_p50 - plain_p50) / (0.05 * plain_p50).max(100.0));
+    results.insert("tracing_adds_p99_us", traced_p99 - plain_p99);
+    pipes.map(Pipe::stop);
 }
 
 /// Looks traces up while others are stored.

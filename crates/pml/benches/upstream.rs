@@ -23,7 +23,7 @@ use std::{
 
 use pml::{
     audit::{Audit, CallEvent, CallLine, Decision, Retention},
-    broker::{AnswerBody, Arguments, CallHandler, Notices, Policy, ToolCall},
+    broker::{Afterwards, AnswerBody, Arguments, CallHandler, Notices, Policy, ToolCall},
     execution::{self, Budget, Request},
     sandbox::{Mode, Options, Pool, WorkerLimits},
     serve::{self, Services},
@@ -279,6 +279,7 @@ impl Gateway {
                 is_raw: false,
                 suggests: true,
                 notices: Notices::default(),
+                afterwards: Afterwards::default(),
             };
             let started = Instant::now();
             let answer = self.services.broker.call(call).await.expect("an answer");

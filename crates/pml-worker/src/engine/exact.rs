@@ -14,7 +14,11 @@ use std::{
 use pml_wire::walk::{Step, Walk};
 use rquickjs::{Ctx, Function, IntoJs, Object, Result, Value};
 
-use super::{Prelude, State, raw, to_json};
+use super::{
+    Prelude, State,
+    from_json::{self, Built},
+    raw, to_json,
+};
 
 /// From here on, not every integer can be told from its neighbours.
 const UNSAFE: f64 = 9_007_199_254_740_992.0;
@@ -108,8 +112,14 @@ pub(super) fn parse<'js>(
     text: Vec<u8>,
     origin: &str,
 ) -> Result<Value<'js>> {
-    let found = str::from_utf8(&text).map(find).unwrap_or_default();
-    let value = ctx.json_parse(text)?;
+    let (value, found) = match str::from_utf8(&text) {
+        Ok(text) => match from_json::build(ctx, text)? {
+            Some(Built { value, is_plain: true }) => return Ok(value),
+            Some(Built { value, is_plain: false }) => (value, find(text)),
+            None => (ctx.json_parse(text)?, find(text)),
+        },
+        Err(_) => (ctx.json_parse(text)?, Found::default()),
+    };
     let Found { noted, integers, first } = found;
     if let Some((path, integer)) = first.zip(integers.first())
         && state.exact.0.borrow_mut().warned.insert(origin.to_owned())
@@ -209,6 +219,11 @@ fn find(text: &str) -> Found {
         }
     }
     found
+}
+
+/// Does JavaScript write a number as it came?
+pub(super) fn is_plain(token: &str) -> bool {
+    judge(token) == (false, false)
 }
 
 /// Is it an integer beyond 2^53, and would it be written differently?

@@ -58,7 +58,7 @@ fn explanation<'js>(error: &Object<'js>, message: &str, state: &State<'js>, help
 
 /// The exceptions of the web's interfaces have the engine's stack as a property: gives it the form of other errors' stacks.
 fn show_stack<'js>(object: &Object<'js>, state: &State<'js>, helpers: &Helpers<'js>) {
-    if object.is_proxy() || !helpers.is_dom_exception.call((object.clone(),)).unwrap_or(false) {
+    if raw::class_id(object) != helpers.dom_exception {
         return;
     }
     let Some(stack) = own_text(object, "stack").filter(|stack| stack.trim_start().starts_with("at ")) else { return };

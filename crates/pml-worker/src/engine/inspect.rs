@@ -26,7 +26,8 @@ pub(crate) struct Helpers<'js> {
     pub(crate) entries: Function<'js>,
     /// The text of a date or regular expression.
     pub(crate) describe: Function<'js>,
-    pub(crate) is_dom_exception: Function<'js>,
+    /// The engine's class number of the exceptions of the web's interfaces.
+    pub(crate) dom_exception: rquickjs::qjs::JSClassID,
     /// Where an error was made, as the engine noted it.
     pub(crate) stack_of: Function<'js>,
 }
@@ -141,7 +142,7 @@ impl<'js> Printer<'_, 'js> {
             let name = self.own_text(object, "name").unwrap_or_default();
             return if name.is_empty() { "[Function]".to_owned() } else { format!("[Function {name}]") };
         }
-        if object.is_error() || self.helpers.is_dom_exception.call((object.clone(),)).unwrap_or(false) {
+        if object.is_error() || raw::class_id(object) == self.helpers.dom_exception {
             return self.error(object, depth);
         }
         if raw::is_date(object) || raw::is_regex(object) {

@@ -7,6 +7,7 @@
 mod deadline;
 mod exact;
 mod explained;
+mod from_json;
 mod handles;
 mod hashing;
 mod inspect;

@@ -85,6 +85,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     script(ctx, LOCALE)?.call::<_, ()>(())?;
     script(ctx, BYTES)?.call::<_, ()>((native,))?;
     let class_of = |code: &str| -> Result<_> { Ok(raw::class_id(&ctx.eval::<Value<'js>, _>(code)?)) };
+    let dom_exception = class_of("new DOMException()")?;
     let intrinsics = Intrinsics {
         object_prototype: ctx.eval("Object.prototype")?,
         array_prototype: ctx.eval("Array.prototype")?,
@@ -95,13 +96,13 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
         original_text: object.get("originalText")?,
         exact: state.exact.clone(),
         numbers_of: object.get("numbersOf")?,
-        is_dom_exception: object.get("isDomException")?,
+        dom_exception,
         boxed: [class_of("Object(1)")?, class_of("Object('')")?, class_of("Object(true)")?, class_of("Object(1n)")?],
     };
     let helpers = Helpers {
         entries: object.get("entries")?,
         describe: object.get("describe")?,
-        is_dom_exception: object.get("isDomException")?,
+        dom_exception,
         stack_of: object.get("stackOf")?,
     };
     let prelude = Prelude {

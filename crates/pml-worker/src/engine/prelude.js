@@ -26,7 +26,6 @@ export default function prelude(native) {
   const dateValue = uncurry(Date.prototype.getTime);
   const symbolText = uncurry(Symbol.prototype.toString);
   const unboxers = [Number, String, Boolean, BigInt].map(({ prototype }) => uncurry(prototype.valueOf));
-  const domName = getter(DOMException.prototype, "name");
   const dateText = uncurry(Date.prototype.toISOString);
   const mapGet = uncurry(Map.prototype.get);
   const mapSet = uncurry(Map.prototype.set);
@@ -795,7 +794,6 @@ export default function prelude(native) {
     unbox: (value) => {
       for (let i = 0; i < 4; i++) try { return unboxers[i](value); } catch {}
     },
-    isDomException: (value) => { try { domName(value); return true; } catch { return false; } },
     /// The text of a date, regular expression or symbol, for printing.
     describe: (value) => {
       if (typeof value === "symbol") return symbolText(value);

@@ -11,23 +11,28 @@ use rquickjs::{ArrayBuffer, Ctx, Object, Value, qjs};
 /// Lone surrogates, which no UTF-8 text can hold, become U+FFFD; the flag says whether there were
 /// any. `None` means that the engine is out of memory.
 pub(crate) fn text(value: &Value<'_>) -> Option<(String, bool)> {
+    with_text(value, |text, replaced| (text.to_owned(), replaced))
+}
+
+/// Lets `look` see the text of [`text`], which is copied only if it has to be.
+pub(crate) fn with_text<T>(value: &Value<'_>, look: impl FnOnce(&str, bool) -> T) -> Option<T> {
     let ctx = value.ctx().as_raw().as_ptr();
     let mut len = MaybeUninit::uninit();
     // SAFETY: `value` is alive and belongs to `ctx`. On success the pointer is valid for `len`
-    // bytes until it is freed, which happens below, after the copy.
-    let bytes = unsafe {
+    // bytes until it is freed, which happens below, after the look; nothing of the engine runs in between.
+    unsafe {
         let pointer = qjs::JS_ToCStringLen2(ctx, len.as_mut_ptr(), value.as_raw(), false);
         if pointer.is_null() {
             return None;
         }
-        let bytes = slice::from_raw_parts(pointer.cast::<u8>(), len.assume_init() as usize).to_vec();
+        let bytes = slice::from_raw_parts(pointer.cast::<u8>(), len.assume_init() as usize);
+        let seen = match str::from_utf8(bytes) {
+            Ok(text) => look(text, false),
+            Err(_) => look(&replace_surrogates(bytes), true),
+        };
         qjs::JS_FreeCString(ctx, pointer);
-        bytes
-    };
-    Some(match String::from_utf8(bytes) {
-        Ok(text) => (text, false),
-        Err(err) => (replace_surrogates(err.as_bytes()), true),
-    })
+        Some(seen)
+    }
 }
 
 /// The engine writes a lone surrogate as the three bytes UTF-8 would need for it.
@@ -59,6 +64,76 @@ pub(crate) fn take_exception<'js>(ctx: &Ctx<'js>) -> Value<'js> {
 pub(crate) fn bytes(buffer: &ArrayBuffer<'_>) -> Vec<u8> {
     // SAFETY: the slice is copied before anything else can run and move or detach the buffer.
     buffer.as_raw().map(|bytes| unsafe { bytes.as_ref() }.to_vec()).unwrap_or_default()
+}
+
+/// What an array, or what looks like one, holds at an index. `None` if that threw.
+pub(crate) fn element<'js>(array: &Object<'js>, index: u32) -> Option<Value<'js>> {
+    let ctx = array.ctx();
+    // SAFETY: `array` is alive and belongs to `ctx`; the value is ours, and is taken over.
+    unsafe {
+        let value = qjs::JS_GetPropertyUint32(ctx.as_raw().as_ptr(), array.as_value().as_raw(), index);
+        (!qjs::JS_IsException(value)).then(|| Value::from_raw(ctx.clone(), value))
+    }
+}
+
+/// The names of an object's own enumerable properties, as they were when they were asked for.
+#[derive(Debug)]
+pub(crate) struct OwnNames<'js> {
+    ctx: Ctx<'js>,
+    table: *mut qjs::JSPropertyEnum,
+    count: u32,
+}
+
+impl<'js> OwnNames<'js> {
+    /// `None` if asking for them threw.
+    pub(crate) fn of(object: &Object<'js>) -> Option<OwnNames<'js>> {
+        let ctx = object.ctx();
+        let (mut table, mut count) = (std::ptr::null_mut(), 0);
+        let flags = (qjs::JS_GPN_STRING_MASK | qjs::JS_GPN_ENUM_ONLY) as i32;
+        // SAFETY: `object` is alive and belongs to `ctx`; on success the table is ours, and is freed when this is dropped.
+        let done = unsafe {
+            let object = object.as_value().as_raw();
+            qjs::JS_GetOwnPropertyNames(ctx.as_raw().as_ptr(), &raw mut table, &raw mut count, object, flags)
+        };
+        (done == 0).then(|| OwnNames { ctx: ctx.clone(), table, count })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// The engine's number for a name. It is that of another name only after nobody holds this one any more.
+    pub(crate) fn number(&self, index: usize) -> qjs::JSAtom {
+        assert!(index < self.len(), "a name that is there");
+        // SAFETY: the table has `count` entries, and the index is one of them.
+        unsafe { (*self.table.add(index)).atom }
+    }
+
+    /// The name itself, which holds on to its number. `None` if the engine is out of memory.
+    pub(crate) fn name(&self, index: usize) -> Option<Value<'js>> {
+        // SAFETY: the atom is alive as long as the table is; the value is ours, and is taken over.
+        unsafe {
+            let value = qjs::JS_AtomToValue(self.ctx.as_raw().as_ptr(), self.number(index));
+            (!qjs::JS_IsException(value)).then(|| Value::from_raw(self.ctx.clone(), value))
+        }
+    }
+
+    /// The property of an object that has this name now. `None` if reading it threw.
+    pub(crate) fn value_in(&self, object: &Object<'js>, index: usize) -> Option<Value<'js>> {
+        // SAFETY: object and atom are alive; the value is ours, and is taken over.
+        unsafe {
+            let (ctx, object) = (self.ctx.as_raw().as_ptr(), object.as_value().as_raw());
+            let value = qjs::JS_GetProperty(ctx, object, self.number(index));
+            (!qjs::JS_IsException(value)).then(|| Value::from_raw(self.ctx.clone(), value))
+        }
+    }
+}
+
+impl Drop for OwnNames<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the table is ours and is not used again.
+        unsafe { qjs::JS_FreePropertyEnum(self.ctx.as_raw().as_ptr(), self.table, self.count) };
+    }
 }
 
 /// The engine's number for the kind of an object.

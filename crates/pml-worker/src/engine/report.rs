@@ -323,8 +323,7 @@ impl<'a, 'js> Reporter<'a, 'js> {
 
     /// Errors, and the exceptions of the web's interfaces, which the engine does not count as such.
     fn is_error(&self, object: &Object<'js>) -> bool {
-        let is_dom_exception = &self.session.prelude.helpers.is_dom_exception;
-        object.is_error() || is_dom_exception.call((object.clone(),)).unwrap_or(false)
+        object.is_error() || raw::class_id(object) == self.session.prelude.helpers.dom_exception
     }
 
     /// The errors that led to this one, or that it stands for, each on a line.

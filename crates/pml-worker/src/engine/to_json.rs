@@ -7,18 +7,34 @@
 //! **Invariant:** each property is read once, and what was read is what is written: a getter or a
 //! proxy cannot show one value to a check and another to the host.
 
+use std::{
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
+    rc::Rc,
+};
+
 use pml_wire::walk;
-use rquickjs::{Atom, Ctx, Function, Object, Value, function::This, object::Filter};
+use rquickjs::{
+    Atom, Ctx, Function, Object, Value,
+    atom::PredefinedAtom,
+    function::This,
+    object::Filter,
+    qjs::{JSAtom, JSClassID},
+};
 
 use super::{
     exact::{Exact, Integer, Notes},
-    raw,
+    raw::{self, OwnNames},
 };
 
 /// Steps of a path that can be shown, at most.
 const SHOWN_STEPS: usize = 200;
 /// Most warnings about one value; the rest is counted.
 const MAX_WARNINGS: usize = 10;
+
+/// Names of members that are remembered as they are written, and how long each may be.
+const MAX_KNOWN_NAMES: usize = 1024;
+const MAX_KNOWN_BYTES: usize = 64;
 
 /// What the walk needs to know of the realm as it was before any program ran.
 #[derive(Clone, Debug)]
@@ -36,9 +52,9 @@ pub(crate) struct Intrinsics<'js> {
     pub(super) exact: Exact,
     /// What is noted about the numbers of an array or object.
     pub(super) numbers_of: Function<'js>,
-    pub(crate) is_dom_exception: Function<'js>,
-    /// The engine's class numbers of boxed primitives.
-    pub(crate) boxed: [rquickjs::qjs::JSClassID; 4],
+    /// The engine's class numbers of the exceptions of the web's interfaces, and of boxed primitives.
+    pub(crate) dom_exception: JSClassID,
+    pub(crate) boxed: [JSClassID; 4],
 }
 
 /// What becomes of values that were read from JSON text.
@@ -91,6 +107,7 @@ pub(crate) fn to_json<'js>(
         out: Vec::new(),
         texts: Vec::new(),
         path: Vec::new(),
+        names: HashMap::default(),
         open: Vec::new(),
         warnings: Vec::new(),
         more_warnings: 0,
@@ -109,7 +126,34 @@ pub(crate) fn to_json<'js>(
 
 enum Step<'js> {
     Key(Atom<'js>),
+    /// One of an object's own names.
+    Own(Rc<OwnNames<'js>>, usize),
     Index(usize),
+}
+
+/// A name as it is written.
+struct KnownName<'js> {
+    text: Box<[u8]>,
+    /// Holds on to the engine's number for it.
+    _name: Value<'js>,
+}
+
+/// Spreads the numbers of atoms, which are small and nobody's to choose.
+#[derive(Default)]
+struct AtomHasher(u64);
+
+impl Hasher for AtomHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 struct Writer<'a, 'js> {
@@ -121,6 +165,8 @@ struct Writer<'a, 'js> {
     out: Vec<u8>,
     texts: Vec<u32>,
     path: Vec<Step<'js>>,
+    /// Names of members as they are written, each with its colon.
+    names: HashMap<JSAtom, KnownName<'js>, BuildHasherDefault<AtomHasher>>,
     /// The objects around the current value, outermost first.
     open: Vec<Object<'js>>,
     warnings: Vec<String>,
@@ -134,7 +180,8 @@ impl<'js> Writer<'_, 'js> {
             return Err(Failure::TooLarge { limit: self.limit });
         }
         if let Some(number) = value.as_int() {
-            self.out.extend_from_slice(number.to_string().as_bytes());
+            // Cannot fail: the sink is a Vec.
+            let _ = serde_json::to_writer(&mut self.out, &number);
         } else if let Some(number) = value.as_float() {
             self.float(number);
         } else if value.is_string() {
@@ -208,20 +255,19 @@ impl<'js> Writer<'_, 'js> {
     }
 
     fn string(&mut self, value: &Value<'js>) -> Result<(), Failure<'js>> {
-        let (text, replaced) = raw::text(value).ok_or_else(|| self.threw())?;
+        let (limit, out) = (self.limit, &mut self.out);
+        let written = raw::with_text(value, |text, replaced| {
+            let fits = text.len() <= limit;
+            if fits {
+                quote(out, text);
+            }
+            (fits, replaced)
+        });
+        let (fits, replaced) = written.ok_or_else(|| self.threw())?;
         if replaced {
             self.warn("a lone surrogate became U+FFFD");
         }
-        if text.len() > self.limit {
-            return Err(Failure::TooLarge { limit: self.limit });
-        }
-        self.quote(&text);
-        Ok(())
-    }
-
-    fn quote(&mut self, text: &str) {
-        // Cannot fail: strings serialize, and the sink is a Vec.
-        let _ = serde_json::to_writer(&mut self.out, text);
+        if fits { Ok(()) } else { Err(Failure::TooLarge { limit }) }
     }
 
     fn object(&mut self, mut object: Object<'js>) -> Result<bool, Failure<'js>> {
@@ -286,7 +332,7 @@ impl<'js> Writer<'_, 'js> {
                     return Err(Failure::TooLarge { limit: self.limit });
                 }
                 match is_noted {
-                    true => self.quote(&text),
+                    true => quote(&mut self.out, &text),
                     false => self.out.extend_from_slice(text.as_bytes()),
                 }
             }
@@ -301,7 +347,7 @@ impl<'js> Writer<'_, 'js> {
                     return Ok(is_written);
                 }
                 let text = String::from_utf8_lossy(&self.out.split_off(start)).into_owned();
-                self.quote(&text);
+                quote(&mut self.out, &text);
             }
         }
         if is_noted {
@@ -311,7 +357,7 @@ impl<'js> Writer<'_, 'js> {
     }
 
     fn array(&mut self, array: &Object<'js>) -> Result<(), Failure<'js>> {
-        let length: Value<'js> = array.get("length").map_err(|_| self.threw())?;
+        let length: Value<'js> = array.get(PredefinedAtom::Length).map_err(|_| self.threw())?;
         let length: f64 = match length.as_number() {
             Some(length) => length,
             None => self.intrinsics.to_number.call((length,)).map_err(|_| self.threw())?,
@@ -323,7 +369,11 @@ impl<'js> Writer<'_, 'js> {
                 self.out.push(b',');
             }
             self.path.push(Step::Index(index));
-            let item: Value<'js> = array.get(index as f64).map_err(|_| self.threw())?;
+            let item = match u32::try_from(index) {
+                Ok(index) => raw::element(array, index),
+                Err(_) => array.get(index as f64).ok(),
+            };
+            let item = item.ok_or_else(|| self.threw())?;
             if !self.noted(&notes, || index.to_string(), &item) && !self.value(item)? {
                 self.out.extend_from_slice(b"null");
             }
@@ -335,13 +385,43 @@ impl<'js> Writer<'_, 'js> {
 
     fn members(&mut self, object: &Object<'js>) -> Result<(), Failure<'js>> {
         let notes = self.notes(object);
+        let names = Rc::new(OwnNames::of(object).ok_or_else(|| self.threw())?);
         self.out.push(b'{');
         let mut first = true;
-        for key in object.own_keys::<Atom<'js>>(Filter::new().string().enum_only()) {
-            let key = key.map_err(|_| self.threw())?;
-            self.member(object, key, &notes, &mut first)?;
+        for index in 0..names.len() {
+            self.path.push(Step::Own(Rc::clone(&names), index));
+            let member = names.value_in(object, index).ok_or_else(|| self.threw())?;
+            let start = self.out.len();
+            if !first {
+                self.out.push(b',');
+            }
+            self.own_name(&names, index)?;
+            if self.noted(&notes, || own_text(&names, index).unwrap_or_default(), &member) || self.value(member)? {
+                first = false;
+            } else {
+                self.out.truncate(start);
+            }
+            self.path.pop();
         }
         self.out.push(b'}');
+        Ok(())
+    }
+
+    /// Writes one of an object's own names and a colon.
+    fn own_name(&mut self, names: &OwnNames<'js>, index: usize) -> Result<(), Failure<'js>> {
+        let number = names.number(index);
+        if let Some(known) = self.names.get(&number) {
+            self.out.extend_from_slice(&known.text);
+            return Ok(());
+        }
+        let start = self.out.len();
+        let name = names.name(index).ok_or_else(|| self.threw())?;
+        self.string(&name)?;
+        self.out.push(b':');
+        let written = &self.out[start..];
+        if written.len() <= MAX_KNOWN_BYTES && self.names.len() < MAX_KNOWN_NAMES {
+            self.names.insert(number, KnownName { text: written.into(), _name: name });
+        }
         Ok(())
     }
 
@@ -373,7 +453,7 @@ impl<'js> Writer<'_, 'js> {
     }
 
     fn is_error(&self, object: &Object<'js>) -> bool {
-        object.is_error() || self.intrinsics.is_dom_exception.call((object.clone(),)).unwrap_or(false)
+        object.is_error() || raw::class_id(object) == self.intrinsics.dom_exception
     }
 
     /// An error is its name, its message, what it was given besides, and what led to it.
@@ -407,13 +487,13 @@ impl<'js> Writer<'_, 'js> {
 
     /// What the object's own `toJSON` makes of it, if it has one.
     fn call_to_json(&mut self, object: &Object<'js>) -> Result<Option<Value<'js>>, Failure<'js>> {
-        let method: Value<'js> = object.get("toJSON").map_err(|_| self.threw())?;
+        let method: Value<'js> = object.get(PredefinedAtom::ToJSON).map_err(|_| self.threw())?;
         let Some(method) = method.into_function() else {
             return Ok(None);
         };
         let Intrinsics { object_prototype, array_prototype, .. } = self.intrinsics;
         for prototype in [object_prototype, array_prototype] {
-            let planted: Value<'js> = prototype.get("toJSON").map_err(|_| self.threw())?;
+            let planted: Value<'js> = prototype.get(PredefinedAtom::ToJSON).map_err(|_| self.threw())?;
             if raw::is_same(&planted, &method) {
                 self.warn("a toJSON on a built-in prototype was ignored");
                 return Ok(None);
@@ -421,6 +501,7 @@ impl<'js> Writer<'_, 'js> {
         }
         let key = match self.path.last() {
             Some(Step::Key(key)) => key.to_string().unwrap_or_default(),
+            Some(Step::Own(names, index)) => own_text(names, *index).unwrap_or_default(),
             Some(Step::Index(index)) => index.to_string(),
             None => String::new(),
         };
@@ -463,6 +544,7 @@ impl<'js> Writer<'_, 'js> {
     fn path(&self) -> String {
         let steps = self.path.iter().take(SHOWN_STEPS).map(|step| match step {
             Step::Index(index) => walk::Step::Index(*index),
+            Step::Own(names, index) => walk::Step::Key(own_text(names, *index).unwrap_or_else(|| "?".to_owned())),
             Step::Key(key) => {
                 let name = key.to_value().ok().and_then(|name| raw::text(&name));
                 walk::Step::Key(name.map_or_else(|| "?".to_owned(), |(name, _)| name))
@@ -470,6 +552,16 @@ impl<'js> Writer<'_, 'js> {
         });
         path(&steps.collect::<Vec<_>>())
     }
+}
+
+/// The text of one of an object's own names.
+fn own_text(names: &OwnNames<'_>, index: usize) -> Option<String> {
+    raw::text(&names.name(index)?).map(|(text, _)| text)
+}
+
+fn quote(out: &mut Vec<u8>, text: &str) {
+    // Cannot fail: strings serialize, and the sink is a Vec.
+    let _ = serde_json::to_writer(out, text);
 }
 
 /// A number as JavaScript writes it, but all digits of an integer.

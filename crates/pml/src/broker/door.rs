@@ -51,7 +51,7 @@ pub struct Broker {
     pub(super) servers: Fleet,
     pub(super) started: Instant,
     rules: RwLock<Arc<Rules>>,
-    sinks: Sinks,
+    sinks: Arc<Sinks>,
     sharing: Sharing,
     room: Room,
     activity: Activity,
@@ -94,7 +94,7 @@ impl Broker {
             servers,
             started: Instant::now(),
             rules: RwLock::new(Arc::new(Rules { policy: Policy::default(), rates: HashMap::new(), revision: 0 })),
-            sinks: Sinks { bus, audit, recorder },
+            sinks: Arc::new(Sinks { bus, audit, recorder }),
             sharing: Sharing::default(),
             room,
             activity: Activity::default(),
@@ -177,7 +177,7 @@ impl Broker {
         self.sinks.audit.counts()
     }
 
-    pub(super) fn sinks(&self) -> &Sinks {
+    pub(super) fn sinks(&self) -> &Arc<Sinks> {
         &self.sinks
     }
 
@@ -187,7 +187,7 @@ impl Broker {
         &self,
         id: &ToolId,
         suggests: bool,
-        record: &mut Record<'_>,
+        record: &mut Record,
     ) -> Result<(Arc<Tool>, Upstream), CallError> {
         let mut tool = self.find(id, suggests).await?;
         tool.id.as_str().clone_into(&mut record.tool);
@@ -211,7 +211,7 @@ impl Broker {
     }
 
     /// Takes one of the calls that a server may get in a minute.
-    pub(super) fn admit_rate(&self, rules: &Rules, server: &str, record: &mut Record<'_>) -> Result<(), CallError> {
+    pub(super) fn admit_rate(&self, rules: &Rules, server: &str, record: &mut Record) -> Result<(), CallError> {
         let Some(bucket) = rules.rates.get(server) else { return Ok(()) };
         bucket.admit(&format!("server `{server}` is called")).inspect_err(|_| {
             record.decision = Decision::Deny;
@@ -225,8 +225,8 @@ impl Broker {
         })
     }
 
-    async fn checked_call(&self, call: ToolCall, record: &mut Record<'_>) -> Result<Answer, CallError> {
-        let ToolCall { context, id, tool, args, is_raw, suggests, notices } = call;
+    async fn checked_call(&self, call: ToolCall, record: &mut Record) -> Result<Answer, CallError> {
+        let ToolCall { context, id, tool, args, is_raw, suggests, notices, afterwards: _ } = call;
         let (tool, upstream) = self.admit(&tool, suggests, record).await?;
         // Only now are values put in for handles: a call that is refused costs nothing.
         let prepared = prepare(&tool, args, &self.room, record).await?;
@@ -302,8 +302,9 @@ impl CallHandler for Broker {
         let span = record.span();
         let call = async move {
             record.args_sha256 = digest(call.args.written()).await;
+            let afterwards = call.afterwards.clone();
             let outcome = self.checked_call(call, &mut record).await;
-            record.end(&outcome);
+            record.end_later(&outcome, &afterwards);
             outcome
         };
         Box::pin(call.instrument(span))
@@ -396,12 +397,7 @@ async fn digest(text: &RawValue) -> String {
 }
 
 /// Puts values in for handles and checks the arguments: at once, or elsewhere if that takes long.
-async fn prepare(
-    tool: &Arc<Tool>,
-    args: Arguments,
-    room: &Room,
-    record: &mut Record<'_>,
-) -> Result<Prepared, CallError> {
+async fn prepare(tool: &Arc<Tool>, args: Arguments, room: &Room, record: &mut Record) -> Result<Prepared, CallError> {
     let bytes = args.bytes();
     let mut held = room.charge();
     // The message that they go into is as large again.

@@ -8,7 +8,7 @@ use pml_wire::{
 };
 use serde_json::{Value, value::RawValue};
 
-use super::notices::Notices;
+use super::{afterwards::Afterwards, notices::Notices};
 use crate::{
     room::{Held, Room},
     shown::visible,
@@ -75,6 +75,8 @@ pub struct ToolCall {
     pub suggests: bool,
     /// Where warnings about the call go.
     pub notices: Notices,
+    /// Where goes what can wait until the program has its answer.
+    pub afterwards: Afterwards,
 }
 
 /// The arguments of a call, a JSON object. The values that handles in them stand for are put in when they are needed, and

@@ -12,6 +12,7 @@
 //! **Invariant:** nothing else in pml calls a tool, reads or watches a resource, or gets a prompt on behalf of anybody.
 
 mod activity;
+mod afterwards;
 mod door;
 mod handler;
 mod idle_rules;
@@ -28,6 +29,7 @@ mod sharing;
 mod subject;
 
 pub use self::{
+    afterwards::Afterwards,
     door::{Broker, Parts},
     handler::{Answer, AnswerBody, Arguments, CallHandler, HandlerFuture, Kept, Part, StandIns, ToolCall},
     idle_rules::IdleRule,

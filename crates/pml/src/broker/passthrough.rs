@@ -54,7 +54,7 @@ impl Broker {
     async fn pass(
         &self,
         call: Passthrough,
-        record: &mut Record<'_>,
+        record: &mut Record,
         own: Option<&OwnTask>,
     ) -> Result<Result<Whole, RpcError>, CallError> {
         let Passthrough { context, tool, mut params, mut meta, relay, owner } = call;
@@ -116,7 +116,7 @@ impl OwnTask {
 
 /// Ends the records of a request that was passed on. A large answer is looked at elsewhere.
 pub(super) async fn recorded(
-    record: Record<'_>,
+    record: Record,
     own: Option<OwnTask>,
     outcome: Result<Result<Whole, RpcError>, CallError>,
 ) -> Result<Result<Whole, RpcError>, CallError> {

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use pml_wire::{CallId, ErrorCode, message::CallError};
-use tokio::time::Instant;
+use tokio::time::{Duration, Instant};
 use tracing::{Span, field, info_span};
 
-use super::handler::Answer;
+use super::{afterwards::Afterwards, handler::Answer};
 use crate::{
     audit::{Audit, CallEvent, CallLine, Decision},
     clock::now_millis,
@@ -25,8 +25,8 @@ pub(super) struct Sinks {
 
 /// A call that is going on. Dropped without an outcome, it was cancelled.
 #[derive(Debug)]
-pub(super) struct Record<'a> {
-    sinks: &'a Sinks,
+pub(super) struct Record {
+    sinks: Arc<Sinks>,
     context: Arc<Context>,
     id: CallId,
     pub(super) tool: String,
@@ -59,10 +59,10 @@ impl Ids {
     }
 }
 
-impl<'a> Record<'a> {
-    pub(super) fn new(sinks: &'a Sinks, context: &Arc<Context>, id: CallId, tool: &str) -> Record<'a> {
+impl Record {
+    pub(super) fn new(sinks: &Arc<Sinks>, context: &Arc<Context>, id: CallId, tool: &str) -> Record {
         Record {
-            sinks,
+            sinks: Arc::clone(sinks),
             context: Arc::clone(context),
             id,
             tool: tool.to_owned(),
@@ -91,7 +91,7 @@ impl<'a> Record<'a> {
     }
 
     /// The record of a search, which no server hears of.
-    pub(super) fn of_search(sinks: &'a Sinks, context: &Arc<Context>, id: CallId) -> Record<'a> {
+    pub(super) fn of_search(sinks: &Arc<Sinks>, context: &Arc<Context>, id: CallId) -> Record {
         let mut record = Record::new(sinks, context, id, SEARCH);
         record.unheard = CallEvent::Search;
         record
@@ -129,12 +129,21 @@ impl<'a> Record<'a> {
 
     /// Ends it with the size of the result, or with what went wrong.
     pub(super) fn end_with(mut self, outcome: Result<usize, &CallError>) {
-        self.write(outcome);
+        self.write(outcome, self.started.elapsed());
     }
 
-    fn write(&mut self, outcome: Result<usize, &CallError>) {
+    /// Ends it: at once if it failed, else when the program has its answer.
+    pub(super) fn end_later(mut self, outcome: &Result<Answer, CallError>, afterwards: &Afterwards) {
+        let (took, bytes) = match outcome {
+            Ok(answer) => (self.started.elapsed(), answer.bytes()),
+            Err(error) => return self.end_with(Err(error)),
+        };
+        afterwards.add(move || self.write(Ok(bytes), took));
+    }
+
+    fn write(&mut self, outcome: Result<usize, &CallError>, took: Duration) {
         self.is_over = true;
-        let duration_ms = (self.started.elapsed().as_secs_f64() * 1e6).round() / 1e3;
+        let duration_ms = (took.as_secs_f64() * 1e6).round() / 1e3;
         let error = outcome.err();
         self.span.record("duration_ms", duration_ms);
         if let Some(error) = error {
@@ -189,11 +198,11 @@ impl<'a> Record<'a> {
     }
 }
 
-impl Drop for Record<'_> {
+impl Drop for Record {
     fn drop(&mut self) {
         if !self.is_over {
             let error = CallError::new(ErrorCode::Cancelled, "the call was cancelled");
-            self.write(Err(&error));
+            self.write(Err(&error), self.started.elapsed());
         }
     }
 }

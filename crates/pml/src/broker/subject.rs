@@ -103,7 +103,7 @@ impl Broker {
     async fn pass_about(
         &self,
         request: SubjectRequest,
-        record: &mut Record<'_>,
+        record: &mut Record,
         own: Option<&OwnTask>,
     ) -> Result<Result<Whole, RpcError>, CallError> {
         let SubjectRequest { context, id, subject, method, params, mut meta, relay, owner } = request;
@@ -145,12 +145,7 @@ impl Broker {
         outcome
     }
 
-    fn record_about(
-        &self,
-        (context, id): (&Arc<Context>, CallId),
-        subject: &Subject,
-        method: &'static str,
-    ) -> Record<'_> {
+    fn record_about(&self, (context, id): (&Arc<Context>, CallId), subject: &Subject, method: &'static str) -> Record {
         let mut name = subject.to_string();
         if name.len() > MAX_RECORDED {
             name.truncate(name.floor_char_boundary(MAX_RECORDED));
@@ -162,7 +157,7 @@ impl Broker {
     }
 
     /// Finds the server of something that may be asked for now.
-    fn admit_about(&self, subject: &Subject, record: &mut Record<'_>) -> Result<Upstream, CallError> {
+    fn admit_about(&self, subject: &Subject, record: &mut Record) -> Result<Upstream, CallError> {
         let name = subject.to_string();
         let rules = self.rules();
         let verdict = rules.policy.judge_named(&name);

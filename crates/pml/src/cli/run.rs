@@ -123,10 +123,12 @@ async fn execute(request: Request, intent: Option<String>, config: &Config, quie
         let program = Program { code: &request.code, args: &request.args };
         let record = services.recorder.begin(Arc::new(context), Some(program));
         let request = Request { recording: record.recording().clone(), ..request };
-        starting::unknown(&services, &request.code, &interrupt).await;
-        services.anticipate(&request.code);
-        let run = execution::run(&pool, request, config.limits, &*services.broker, &listener, &interrupt);
-        let mut outcome = run.await;
+        let run = async {
+            starting::unknown(&services, &request.code, &interrupt).await;
+            services.anticipate(&request.code);
+            execution::run(&pool, request, config.limits, &*services.broker, &listener, &interrupt).await
+        };
+        let mut outcome = record.recording().during(run).await;
         let called: BTreeSet<ToolId> = outcome.calls.iter().filter_map(|call| call.tool.parse().ok()).collect();
         outcome.warnings.extend(called.iter().filter_map(|tool| services.broker.changed_line(tool)));
         let (_, receipt) = record.finish(outcome.finish());

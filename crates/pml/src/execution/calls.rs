@@ -18,7 +18,7 @@ use super::{
     vault::{Limits, Told, Vault, Weighed, weigh},
 };
 use crate::{
-    broker::{Answer, CallHandler, HandlerFuture, Notices, SEARCH, ToolCall, did_you_mean},
+    broker::{Afterwards, Answer, CallHandler, HandlerFuture, Notices, SEARCH, ToolCall, did_you_mean},
     rate::Bucket,
     room::Room,
     trace::{Context, Recording},
@@ -92,6 +92,8 @@ pub(super) struct Calls<'a> {
     records: Vec<CallRecord>,
     /// Warnings about calls.
     pub(super) notices: Notices,
+    /// What is left to do about calls that were answered.
+    pub(super) afterwards: Afterwards,
     pub(super) vault: Vault,
 }
 
@@ -176,6 +178,7 @@ impl<'a> Calls<'a> {
             open_bytes: 0,
             records: Vec::new(),
             notices: Notices::default(),
+            afterwards: Afterwards::default(),
             vault: Vault::new(budget.result_bytes, handler.room().total_bytes()),
         }
     }
@@ -282,6 +285,14 @@ impl<'a> Calls<'a> {
         self.waiting_bytes < WAITING_BYTES
     }
 
+    /// When the call was started that is the only thing in flight, if there is one.
+    pub(super) fn lone_call(&self) -> Option<Instant> {
+        match &self.open[..] {
+            [only] if self.in_flight.len() == 1 => Some(only.started),
+            _ => None,
+        }
+    }
+
     pub(super) fn any_in_flight(&self) -> bool {
         !self.in_flight.is_empty()
     }
@@ -374,7 +385,8 @@ impl<'a> Calls<'a> {
                 let suggests = self.unknown < SUGGESTIONS;
                 let notices = self.notices.clone();
                 let context = Arc::clone(&self.context);
-                let call = ToolCall { context, id, tool, args, is_raw, suggests, notices };
+                let afterwards = self.afterwards.clone();
+                let call = ToolCall { context, id, tool, args, is_raw, suggests, notices, afterwards };
                 listener(Event::CallStarted(&call));
                 self.handler.call(call)
             }
@@ -472,6 +484,7 @@ impl<'a> Calls<'a> {
     /// had not ended.
     pub(super) fn finish(mut self) -> (Vec<CallRecord>, Vec<String>) {
         self.in_flight.clear();
+        self.afterwards.catch_up();
         let never_started = self.waiting.drain(..).filter_map(|waiting| match waiting {
             Waiting::Call { id, target, .. } => {
                 self.handler.refused(&self.context, id, &target, &unfinished_error());

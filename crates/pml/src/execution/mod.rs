@@ -12,6 +12,7 @@ mod json_text;
 mod outcome;
 mod run;
 mod vault;
+mod watch;
 
 pub use self::{
     json_text::{IndexRoom, JsonText},

@@ -111,7 +111,8 @@ impl Frontend {
             let handler = ClientHandler { broker, results, caller };
             execution::run(&self.pool, request, budget, &handler, &listener, &stop).await
         };
-        let mut work = std::pin::pin!(work);
+        let announced = record.recording().clone();
+        let mut work = std::pin::pin!(announced.during(work));
         let outcome = tokio::select! {
             outcome = &mut work => outcome,
             () = self.runs.ended() => {

@@ -1,7 +1,7 @@
 //! One client, on standard input and output: one message in each line.
 //!
-//! Writing has a thread of its own, and so has reading where input is neither a pipe nor a socket, so that neither a
-//! client that does not read nor one that says nothing keeps anything else from ending.
+//! Pipes and sockets are read and written by tasks. Anything else has a thread for each way, so that neither a client that
+//! does not read nor one that says nothing keeps anything else from ending.
 
 use std::{
     io::{self, Write},
@@ -17,7 +17,7 @@ use rustix::{
 };
 use serde_json::Value;
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _},
+    io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     net::{UnixStream, unix::pipe},
     sync::{mpsc, oneshot},
     time::timeout,
@@ -45,6 +45,8 @@ const INLET: usize = 64;
 const MAX_REQUESTS: usize = 256;
 /// When input ends: how long requests that go on may still take if somebody reads the answers.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
+/// As much as is written in one go.
+const BATCH_BYTES: usize = 64 * 1024;
 /// What the last answers may take to be written.
 const FLUSH: Duration = Duration::from_secs(1);
 
@@ -65,12 +67,21 @@ impl Frontend {
         let (done, written) = oneshot::channel();
         let gone = CancellationToken::new();
         let reader_gone = gone.clone();
-        std::thread::Builder::new().name("stdout".to_owned()).spawn(move || {
-            if write_lines(messages).is_err() {
+        let end = move |written: io::Result<()>| {
+            if written.is_err() {
                 reader_gone.cancel(); // nobody reads the answers any more
             }
             let _ = done.send(());
-        })?;
+        };
+        let _writer = match output()? {
+            Some(output) => {
+                Some(AbortOnDropHandle::new(tokio::spawn(async move { end(write_to(output, messages).await) })))
+            }
+            None => {
+                std::thread::Builder::new().name("stdout".to_owned()).spawn(move || end(write_lines(messages)))?;
+                None
+            }
+        };
 
         let session = Session::new(Caller::new(STDIO), Client::only(), gone.clone());
         let _news = self.follow_news(&session, outlet.clone());
@@ -282,20 +293,55 @@ async fn read_from(input: Box<dyn AsyncRead + Send + Unpin>, lines: mpsc::Sender
     }
 }
 
-/// Writes messages until there will be no more. Those that wait are written together.
-fn write_lines(mut messages: mpsc::Receiver<OneLine>) -> io::Result<()> {
-    let mut output = io::stdout().lock();
-    let mut bytes = Vec::new();
-    while let Some(message) = messages.blocking_recv() {
-        let mut next = Some(message);
-        while let Some(message) = next {
-            bytes.extend_from_slice(message.as_str().as_bytes());
-            bytes.push(b'\n');
-            next = if bytes.len() < 64 * 1024 { messages.try_recv().ok() } else { None };
+/// Standard output as something that a task can write to, as [`input`] is read; `None` if it is neither pipe nor socket, or is
+/// standard error as well, which is written to by others, who do not expect to be told to try again.
+fn output() -> io::Result<Option<Box<dyn AsyncWrite + Send + Unpin>>> {
+    let output = rustix::io::dup(io::stdout())?;
+    let (own, errors) = (rustix::fs::fstat(&output)?, rustix::fs::fstat(io::stderr())?);
+    if (own.st_dev, own.st_ino) == (errors.st_dev, errors.st_ino) {
+        return Ok(None);
+    }
+    Ok(match FileType::from_raw_mode(own.st_mode) {
+        FileType::Fifo => Some(Box::new(pipe::Sender::from_owned_fd(output)?)),
+        FileType::Socket => {
+            let socket = StdStream::from(output);
+            socket.set_nonblocking(true)?;
+            Some(Box::new(UnixStream::from_std(socket)?))
         }
-        output.write_all(&bytes)?;
-        output.flush()?;
-        bytes.clear();
+        _ => None,
+    })
+}
+
+/// Writes messages until there will be no more. Those that wait are written together.
+async fn write_to(
+    mut output: Box<dyn AsyncWrite + Send + Unpin>,
+    mut messages: mpsc::Receiver<OneLine>,
+) -> io::Result<()> {
+    while let Some(message) = messages.recv().await {
+        output.write_all(&together(message, &mut messages)).await?;
     }
     Ok(())
+}
+
+/// The same from a thread.
+fn write_lines(mut messages: mpsc::Receiver<OneLine>) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    while let Some(message) = messages.blocking_recv() {
+        output.write_all(&together(message, &mut messages))?;
+        output.flush()?;
+    }
+    Ok(())
+}
+
+/// A message and those that wait behind it, each on its line.
+fn together(message: OneLine, messages: &mut mpsc::Receiver<OneLine>) -> Vec<u8> {
+    let mut bytes = message.into_string().into_bytes();
+    bytes.push(b'\n');
+    while bytes.len() < BATCH_BYTES
+        && let Ok(message) = messages.try_recv()
+    {
+        bytes.extend_from_slice(message.as_str().as_bytes());
+        bytes.push(b'\n');
+    }
+    bytes
 }

@@ -143,8 +143,7 @@ impl Desk {
 
     fn begin(&self, sanitizer: &Sanitizer, head: TraceHead) {
         if let Some(store) = &self.store {
-            // Nobody waits for it.
-            drop(store.begin(sanitizer.head(head)));
+            store.begin(sanitizer.head(head)).hurry();
         }
     }
 

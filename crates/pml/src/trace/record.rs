@@ -8,6 +8,7 @@ use pml_wire::{
     trace::{TaskKind, Trace},
 };
 use serde_json::value::RawValue;
+use tokio::time::{Duration, timeout};
 
 use super::{
     collector::{Collector, Summary},
@@ -18,6 +19,10 @@ use crate::{
     audit::Audit,
     events::{Body, Bus},
 };
+
+/// An execution that takes longer is told to the store before it ends, even if it asks for nothing. Most are over by then, and are
+/// stored once.
+const MOMENT: Duration = Duration::from_millis(5);
 
 /// Begins the records of all executions of this process.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +53,15 @@ pub struct ExecutionRecord {
 pub struct Recording {
     context: Arc<Context>,
     /// Absent once the record is finished.
-    collector: Arc<Mutex<Option<Collector>>>,
+    state: Arc<Mutex<Option<Unfinished>>>,
+}
+
+/// What there is of an execution that goes on.
+#[derive(Debug)]
+struct Unfinished {
+    collector: Collector,
+    /// Who is to hear that the execution has begun, until that is told.
+    unannounced: Option<Arc<dyn Sink>>,
 }
 
 /// How an execution ended.
@@ -73,11 +86,8 @@ impl Recorder {
             self.bus.publish(context.execution.to_string(), body);
         }
         let collector = Collector::new(&context, program.as_ref(), keeps_values);
-        if let Some(sink) = &self.sink {
-            sink.begin(collector.head());
-        }
-        let collector = Arc::new(Mutex::new(Some(collector)));
-        ExecutionRecord { recorder: self.clone(), recording: Recording { context, collector }, is_finished: false }
+        let state = Arc::new(Mutex::new(Some(Unfinished { collector, unannounced: self.sink.clone() })));
+        ExecutionRecord { recorder: self.clone(), recording: Recording { context, state }, is_finished: false }
     }
 }
 
@@ -99,8 +109,8 @@ impl ExecutionRecord {
     fn end(&mut self, finish: Finish<'_>) -> (Summary, Receipt) {
         self.is_finished = true;
         let code = finish.outcome.err().map(|(code, _)| code);
-        let Some(mut collector) = self.recording.lock().take() else {
-            let summary = Summary { code, calls: 0, failed_calls: 0, duration: tokio::time::Duration::ZERO };
+        let Some(Unfinished { mut collector, .. }) = self.recording.lock().take() else {
+            let summary = Summary { code, calls: 0, failed_calls: 0, duration: Duration::ZERO };
             return (summary, Receipt::none());
         };
         collector.finish(finish.outcome, finish.warnings);
@@ -137,16 +147,36 @@ impl Drop for ExecutionRecord {
 impl Recording {
     /// Of an execution that nobody records.
     pub fn none(context: Arc<Context>) -> Recording {
-        Recording { context, collector: Arc::default() }
+        Recording { context, state: Arc::default() }
     }
 
     pub fn context(&self) -> &Arc<Context> {
         &self.context
     }
 
-    /// The execution asks for something. It may have to wait for its turn.
+    /// The execution asks for something. It may have to wait for its turn. Before anybody else hears of it, the store has heard
+    /// of the execution.
     pub fn issued(&self, call: CallId, kind: TaskKind, tool: &str, args: Option<&str>) {
+        self.announce();
         self.with(|collector| collector.issue(call, kind, tool, args));
+    }
+
+    /// Does work, and tells the store that the execution has begun if the work takes longer than a moment.
+    pub async fn during<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        if let Ok(output) = timeout(MOMENT, &mut work).await {
+            return output;
+        }
+        self.announce();
+        work.await
+    }
+
+    /// Tells the sink that the execution has begun, once.
+    fn announce(&self) {
+        let told = self.lock().as_mut().and_then(|state| Some((state.unannounced.take()?, state.collector.head())));
+        if let Some((sink, head)) = told {
+            sink.begin(head);
+        }
     }
 
     /// The arguments of something that was asked for, once they are known.
@@ -192,17 +222,17 @@ impl Recording {
 
     /// What counts of an execution that is not finished yet, if it were cancelled now.
     pub fn summary(&self) -> Option<Summary> {
-        self.lock().as_ref().map(|collector| collector.summary(Some(ErrorCode::Cancelled)))
+        self.lock().as_ref().map(|state| state.collector.summary(Some(ErrorCode::Cancelled)))
     }
 
     fn with(&self, report: impl FnOnce(&mut Collector)) {
-        if let Some(collector) = self.lock().as_mut() {
-            report(collector);
+        if let Some(state) = self.lock().as_mut() {
+            report(&mut state.collector);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Collector>> {
-        self.collector.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<Unfinished>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -255,6 +285,36 @@ mod tests {
         recorder.begin(context, Some(Program { code: "return 1", args: RawValue::NULL }))
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn an_execution_is_announced_once_when_it_asks_or_lasts() {
+        let kept = Arc::new(Kept::default());
+        let recorder = Recorder::new(Bus::default(), Arc::default(), Some(Arc::clone(&kept) as Arc<dyn Sink>));
+        let begun = || *kept.begun.lock().unwrap();
+
+        let brief = begin(&recorder);
+        brief.recording().during(std::future::ready(())).await;
+        assert_eq!(begun(), 0);
+        drop(brief);
+
+        let asking = begin(&recorder);
+        asking.recording().issued(CallId(1), TaskKind::Tool, "a:b", None);
+        asking.recording().issued(CallId(2), TaskKind::Tool, "a:b", None);
+        asking.recording().during(tokio::time::sleep(2 * MOMENT)).await;
+        assert_eq!(begun(), 1);
+
+        let lasting = begin(&recorder);
+        let recording = lasting.recording().clone();
+        recording
+            .during(async {
+                tokio::time::sleep(MOMENT / 2).await;
+                assert_eq!(begun(), 1);
+                tokio::time::sleep(MOMENT).await;
+                assert_eq!(begun(), 2);
+            })
+            .await;
+        assert_eq!(kept.traces.lock().unwrap().len(), 1);
+    }
+
     #[tokio::test]
     async fn a_record_is_finished_once_whatever_happens() {
         let kept = Arc::new(Kept::default());
@@ -280,7 +340,7 @@ mod tests {
         assert!(panicked.join().is_err());
 
         let found = std::mem::take(&mut *kept.traces.lock().unwrap());
-        assert_eq!(*kept.begun.lock().unwrap(), 3);
+        assert_eq!(*kept.begun.lock().unwrap(), 1, "only of the one that asked for something");
         let codes: Vec<_> = found.iter().map(|trace| (trace.success, trace.error_code.as_deref())).collect();
         assert_eq!(codes, [(true, None), (false, Some("CANCELLED")), (false, Some("CANCELLED"))]);
         assert_eq!(found[0].result.as_ref().unwrap().get(), "7");

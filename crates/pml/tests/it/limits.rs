@@ -255,7 +255,7 @@ async fn answers_that_do_not_fit_into_memory_are_no_deadlock() {
     let mut sandbox = Sandbox::start();
     sandbox.budget.memory_bytes = 16 * MIB;
     // Each answer is kept, until there is not even room to say that there is none.
-    let program = "const text = JSON.stringify(Array.from({ length: 50 }, (_, i) => ({ name: 'tool ' + i, more: 'x'.repeat(100) })));
+    let program = "const text = JSON.stringify(Array.from({ length: 50 }, (_, i) => ({ name: 'tool ' + i, more: 'x'.repeat(250) })));
         const calls = Array.from({ length: 900 }, () => mcp.test.text({ text }));
         return (await Promise.allSettled(calls)).length";
     let outcome = sandbox.run(program).await;

@@ -4,11 +4,7 @@
 
 use std::{
     io,
-    sync::{
-        Arc,
-        atomic::Ordering,
-        mpsc::{SyncSender, TrySendError, sync_channel},
-    },
+    sync::{Arc, atomic::Ordering},
     thread::JoinHandle,
 };
 
@@ -16,11 +12,13 @@ use pml_wire::trace::Trace;
 use tokio::sync::oneshot;
 
 use super::{
-    Health, Ingested, Options, Receipt, Scope, State, StoreError,
+    Commit, Health, Ingested, Options, Receipt, Scope, State, StoreError,
     body::{Encoder, MAX_BYTES},
     change::{Change, Job},
+    desk::Desk,
     engine::Engine,
     health::Shared,
+    queue::{Queue, Refused},
     row::{self, Origin, Row},
     writer::{Command, Writer},
 };
@@ -33,35 +31,34 @@ const MAX_QUEUED_BYTES: usize = 64 * 1024 * 1024;
 #[derive(Debug)]
 pub(super) struct Intake {
     shared: Arc<Shared>,
-    queue: Option<SyncSender<Command>>,
-    writer: Option<JoinHandle<()>>,
+    /// Absent if no thread could be started.
+    desk: Option<Arc<Desk>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Intake {
     /// Starts the thread, which opens the database: whatever is wrong with it is in its [`State`].
     pub(super) fn start<E: Engine>(options: &Options, engine: impl FnOnce(Arc<Shared>) -> io::Result<E>) -> Intake {
         let shared = Arc::new(Shared::default());
-        let (queue, commands) = sync_channel(options.queue.max(1));
-        let writer = engine(Arc::clone(&shared))
-            .and_then(|engine| Writer::new(engine, Arc::clone(&shared), commands))
-            .and_then(|writer| std::thread::Builder::new().name("traces".to_owned()).spawn(move || writer.run()));
-        let (queue, writer) = match writer {
-            Ok(writer) => (Some(queue), Some(writer)),
+        let queue = Queue::new(options.queue);
+        let started = engine(Arc::clone(&shared))
+            .and_then(|engine| Writer::new(Box::new(engine), Arc::clone(&shared)))
+            .and_then(|writer| Desk::start(queue, writer));
+        let (desk, thread) = match started {
+            Ok((desk, thread)) => (Some(desk), Some(thread)),
             Err(err) => {
                 tracing::error!(error = %err, "no traces are stored: there is no thread for it");
                 shared.set_state(State::Failing(err.to_string()));
                 (None, None)
             }
         };
-        Intake { shared, queue, writer }
+        Intake { shared, desk, thread }
     }
 
     /// Waits until the database is open or cannot be opened, and executions of dead processes are found.
     pub(super) async fn opened(&self) {
         let (told, opened) = oneshot::channel();
-        if let Some(queue) = &self.queue
-            && queue.try_send(Command::Open(told)).is_ok()
-        {
+        if self.hand_over(Command::Open(told)) {
             let _ = opened.await;
         }
     }
@@ -69,14 +66,14 @@ impl Intake {
     pub(super) fn begin(&self, scope: &Scope, head: TraceHead) -> Receipt {
         let (ack, commit) = oneshot::channel();
         let is_taken = self.push(Command::Begin(scope.clone(), Box::new(head), ack));
-        Receipt::new(is_taken.then_some(commit), Arc::clone(&self.shared))
+        self.receipt(is_taken.then_some(commit))
     }
 
     pub(super) fn submit(&self, scope: &Scope, trace: Trace) -> Receipt {
         let id = trace.trace_id;
         let dropped = || {
             self.shared.note_dropped(id);
-            Receipt::new(None, Arc::clone(&self.shared))
+            self.receipt(None)
         };
         let weight = row::weight(&trace);
         if weight > MAX_BYTES {
@@ -95,16 +92,28 @@ impl Intake {
             self.shared.queued.fetch_sub(1, Ordering::Relaxed);
             return dropped();
         }
-        Receipt::new(Some(commit), Arc::clone(&self.shared))
+        self.receipt(Some(commit))
     }
 
-    /// Puts a command into the queue, or counts that it is dropped.
+    fn receipt(&self, commit: Option<oneshot::Receiver<Commit>>) -> Receipt {
+        Receipt::new(commit, Arc::clone(&self.shared)).with_desk(self.desk.clone())
+    }
+
+    /// Puts a command into the queue and wakes the thread. False if there is no place for it.
+    fn hand_over(&self, command: Command) -> bool {
+        let Some(desk) = &self.desk else { return false };
+        let is_taken = desk.queue.put(command).is_ok();
+        desk.queue.ring();
+        is_taken
+    }
+
+    /// Puts a command into the queue, or counts that it is dropped. Its receipt has it written.
     fn push(&self, command: Command) -> bool {
         let is_trace = matches!(command, Command::Finish { .. });
-        let count = match self.queue.as_ref().map(|queue| queue.try_send(command)) {
+        let count = match self.desk.as_ref().map(|desk| desk.queue.put(command)) {
             Some(Ok(())) => return true,
-            Some(Err(TrySendError::Full(_))) => &self.shared.queue_full,
-            Some(Err(TrySendError::Disconnected(_))) | None => &self.shared.refused,
+            Some(Err(Refused::Full)) => &self.shared.queue_full,
+            Some(Err(Refused::Closed)) | None => &self.shared.refused,
         };
         // The head of an execution is only worth something without its trace.
         if is_trace {
@@ -140,9 +149,7 @@ impl Intake {
         let weight = rows.iter().map(|(row, _)| row.bytes()).sum::<usize>();
         let bytes = self.shared.queued_bytes.fetch_add(weight, Ordering::Relaxed);
         self.shared.queued.fetch_add(count, Ordering::Relaxed);
-        let is_taken = count == 0
-            || (bytes + weight <= MAX_QUEUED_BYTES
-                && self.queue.as_ref().is_some_and(|queue| queue.try_send(Command::Rows(rows)).is_ok()));
+        let is_taken = count == 0 || (bytes + weight <= MAX_QUEUED_BYTES && self.hand_over(Command::Rows(rows)));
         if !is_taken {
             self.shared.queued_bytes.fetch_sub(weight, Ordering::Relaxed);
             self.shared.queued.fetch_sub(count, Ordering::Relaxed);
@@ -172,7 +179,7 @@ impl Intake {
     pub(super) async fn change(&self, scope: &Scope, change: Change) -> Result<u64, StoreError> {
         let (reply, answer) = oneshot::channel();
         let job = Job { scope: scope.clone(), change, done: 0, reply: Some(reply) };
-        let is_taken = self.queue.as_ref().is_some_and(|queue| queue.try_send(Command::Change(job)).is_ok());
+        let is_taken = self.hand_over(Command::Change(job));
         let gone = || StoreError::Unavailable(self.shared.state());
         match is_taken {
             true => answer.await.map_err(|_| gone())?,
@@ -200,10 +207,12 @@ impl Drop for Intake {
     /// Writes what waits. If the database cannot be written, that ends after a moment.
     fn drop(&mut self) {
         self.shared.is_stopping.store(true, Ordering::Relaxed);
-        self.queue = None;
-        if let Some(writer) = self.writer.take() {
-            writer.thread().unpark();
-            if writer.join().is_err() {
+        if let Some(desk) = &self.desk {
+            desk.queue.close();
+        }
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            if thread.join().is_err() {
                 tracing::error!("the trace store did not end as it should");
             }
         }

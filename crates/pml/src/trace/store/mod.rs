@@ -2,8 +2,8 @@
 //!
 //! [`Store`] is what callers need; [`SqliteStore`] keeps traces in a database file in the data folder, and
 //! [`PostgresStore`](postgres::PostgresStore) in a server that a team shares. Writing never holds
-//! up an execution: traces go through a bounded queue to one writer thread, which commits them in groups, and an execution
-//! waits for its commit at most 2 ms ([`Receipt::committed`]). Readers have connections of their own, which neither wait
+//! up an execution: traces go through a bounded queue, are committed in groups, by a thread or, if that is quick, by whoever
+//! waits, and an execution waits for its commit at most 2 ms ([`Receipt::committed`]). Readers have connections of their own, which neither wait
 //! for the writer nor make it wait. What is dropped is counted, and the counts are in the database.
 //!
 //! **Invariant:** nothing that goes wrong here fails an execution. A database that is locked, full, read-only, damaged or of
@@ -15,6 +15,7 @@ mod capability;
 mod change;
 mod connection;
 mod database;
+mod desk;
 mod engine;
 mod fqdn;
 mod health;
@@ -23,6 +24,7 @@ mod owner;
 mod place;
 pub mod postgres;
 mod query;
+mod queue;
 mod raw;
 mod readers;
 mod receipt;

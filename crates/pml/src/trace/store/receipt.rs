@@ -1,4 +1,6 @@
 //! What becomes of a trace that was submitted.
+//!
+//! **Invariant:** what was submitted is written: by whoever waits for it, or by the thread, which is woken when nobody does.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -7,7 +9,7 @@ use std::{
 
 use tokio::{sync::oneshot, time::timeout};
 
-use super::{Commit, health::Shared};
+use super::{Commit, desk::Desk, health::Shared};
 
 /// How long an execution waits for the commit of its trace. The timer counts whole milliseconds and rounds up, so this is
 /// a wait of less than 2 ms.
@@ -19,6 +21,8 @@ const WAIT: Duration = Duration::from_millis(1);
 pub struct Receipt {
     commit: Option<oneshot::Receiver<Commit>>,
     shared: Arc<Shared>,
+    /// Where it is written, until somebody has been told to.
+    desk: Option<Arc<Desk>>,
 }
 
 /// How waiting for a commit went.
@@ -34,12 +38,36 @@ pub enum Waited {
 
 impl Receipt {
     pub(super) fn new(commit: Option<oneshot::Receiver<Commit>>, shared: Arc<Shared>) -> Receipt {
-        Receipt { commit, shared }
+        Receipt { commit, shared, desk: None }
+    }
+
+    /// The trace lies in the queue of this desk, and nobody has been told.
+    pub(super) fn with_desk(mut self, desk: Option<Arc<Desk>>) -> Receipt {
+        self.desk = desk.filter(|_| self.commit.is_some());
+        self
+    }
+
+    /// Has it written now if that is quick, and else soon. Does not wait.
+    pub fn hurry(mut self) {
+        self.write_at_once();
+    }
+
+    fn write_at_once(&mut self) {
+        if let Some(desk) = self.desk.take() {
+            desk.write_at_once();
+        }
+    }
+
+    fn wake(&mut self) {
+        if let Some(desk) = self.desk.take() {
+            desk.queue.ring();
+        }
     }
 
     /// Waits for the commit for less than 2 ms; not at all while the store is known to be stuck.
-    pub async fn committed(self) -> Waited {
-        let Some(mut commit) = self.commit else { return Waited::Dropped };
+    pub async fn committed(mut self) -> Waited {
+        self.write_at_once();
+        let Some(mut commit) = self.commit.take() else { return Waited::Dropped };
         let waited = match self.shared.is_stalled.load(Ordering::Relaxed) {
             true => commit.try_recv().map_err(|err| err == oneshot::error::TryRecvError::Empty),
             false => match timeout(WAIT, commit).await {
@@ -58,12 +86,20 @@ impl Receipt {
     }
 
     /// Waits until it is known what became of the trace; `None` if it was dropped.
-    pub async fn outcome(self) -> Option<Commit> {
-        self.commit?.await.ok()
+    pub async fn outcome(mut self) -> Option<Commit> {
+        self.wake();
+        self.commit.take()?.await.ok()
     }
 
     /// The same on a thread that may be blocked.
-    pub fn blocking_outcome(self) -> Option<Commit> {
-        self.commit?.blocking_recv().ok()
+    pub fn blocking_outcome(mut self) -> Option<Commit> {
+        self.wake();
+        self.commit.take()?.blocking_recv().ok()
+    }
+}
+
+impl Drop for Receipt {
+    fn drop(&mut self) {
+        self.wake();
     }
 }

@@ -23,7 +23,7 @@ impl From<rusqlite::Error> for Refusal {
 }
 
 pub(super) fn version(connection: &Connection) -> rusqlite::Result<i64> {
-    connection.query_row("PRAGMA user_version", [], |row| row.get(0))
+    connection.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))
 }
 
 /// Brings the database to [`VERSION`].

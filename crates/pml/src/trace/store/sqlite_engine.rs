@@ -9,7 +9,7 @@ use super::{
     Commit, Options, Scope, StoreError,
     body::Encoder,
     change::{self, Change, Progress},
-    connection::{Checkpointer, Db, Trouble},
+    connection::{BUSY, Checkpointer, Db, Trouble},
     engine::{Coping, Engine, Entry, What},
     owner::Owner,
     place::Place,
@@ -88,6 +88,14 @@ impl SqliteEngine {
         Ok(commits)
     }
 
+    /// How long the database waits for locks of others.
+    fn set_patience(&self, patience: Duration) {
+        if let Some(db) = &self.db {
+            // Cannot fail on a connection that is open.
+            let _ = db.connection.busy_timeout(patience);
+        }
+    }
+
     /// This process as an owner; 0, which is nobody and so dead, if it cannot be one.
     fn owner_id(&mut self, batch: &[Entry]) -> i64 {
         let has_heads = batch.iter().any(|entry| matches!(entry.what, What::Head { .. }));
@@ -124,8 +132,21 @@ impl Engine for SqliteEngine {
             What::Head { json, .. } => json.len(),
             What::Trace(row) => row.bytes(),
         };
+        // The commit that had to sync the log, if one had to, is made.
+        self.checkpointer.has_synced();
         self.checkpointer.written(batch.iter().map(bytes).sum());
         Ok(commits)
+    }
+
+    fn is_quick(&self) -> bool {
+        self.db.is_some() && !self.options.survives_power_cuts && !self.checkpointer.is_fresh()
+    }
+
+    fn write_quickly(&mut self, batch: &[Entry]) -> Result<Vec<Commit>, (Trouble, Option<usize>)> {
+        self.set_patience(Duration::ZERO);
+        let written = self.write(batch);
+        self.set_patience(BUSY);
+        written
     }
 
     fn count(&mut self, more: &[(&'static str, u64)]) -> Result<(), Trouble> {

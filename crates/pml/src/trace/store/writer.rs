@@ -1,16 +1,13 @@
-//! The thread that writes.
+//! What writes.
 //!
 //! Takes what waits in the queue, writes it in one transaction and tells whoever waits: one commit for a trace that comes
 //! alone, one for hundreds under load. What cannot be written now stays and is tried again; the queue behind it fills up,
-//! and then new traces are dropped and counted.
+//! and then new traces are dropped and counted. It belongs to the thread, except for the moment in which
+//! somebody who waits writes little ([`Writer::write_at_once`]).
 
 use std::{
     collections::VecDeque,
-    sync::{
-        Arc,
-        atomic::Ordering,
-        mpsc::{Receiver, RecvTimeoutError},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -24,6 +21,7 @@ use super::{
     connection::Trouble,
     engine::{Coping, Engine, Entry, What},
     health::Shared,
+    queue::Queue,
     row::{Origin, Row, millis},
     scope::Scope,
 };
@@ -36,6 +34,12 @@ const MAX_BATCH_BYTES: usize = 8 * 1024 * 1024;
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 /// How long a lock may hold up a change that somebody waits for.
 const CHANGE_PATIENCE: Duration = Duration::from_secs(5);
+/// What somebody who waits writes without the thread.
+const AT_ONCE: usize = 16;
+const AT_ONCE_BYTES: usize = 64 * 1024;
+/// A commit that takes longer is slow, and those of a while after it are left to the thread.
+const SLOW: Duration = Duration::from_millis(1);
+const SLOW_FOR: Duration = Duration::from_secs(2);
 /// How long the end of the process waits for a database that cannot be written.
 pub(super) const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -59,11 +63,27 @@ pub(super) enum Command {
     Open(oneshot::Sender<()>),
 }
 
+impl Command {
+    /// Is it something to write that an execution of this process waits for?
+    fn is_own_write(&self) -> bool {
+        matches!(self, Command::Begin(..) | Command::Finish { .. })
+    }
+
+    /// About how much memory it takes.
+    fn weight(&self) -> usize {
+        match self {
+            Command::Finish { weight, .. } => *weight,
+            Command::Rows(rows) => rows.iter().map(|(row, _)| row.bytes()).sum(),
+            Command::Begin(..) => 1024,
+            Command::Change(_) | Command::Open(_) => 0,
+        }
+    }
+}
+
 #[derive(Debug)]
-pub(super) struct Writer<E> {
-    engine: E,
+pub(super) struct Writer {
+    engine: Box<dyn Engine>,
     shared: Arc<Shared>,
-    commands: Receiver<Command>,
     encoder: Encoder,
     batch: Vec<Entry>,
     jobs: VecDeque<Job>,
@@ -73,14 +93,14 @@ pub(super) struct Writer<E> {
     counted_at: Instant,
     cared_at: Option<Instant>,
     stopping_since: Option<Instant>,
+    slow_until: Option<Instant>,
 }
 
-impl<E: Engine> Writer<E> {
-    pub(super) fn new(engine: E, shared: Arc<Shared>, commands: Receiver<Command>) -> std::io::Result<Writer<E>> {
+impl Writer {
+    pub(super) fn new(engine: Box<dyn Engine>, shared: Arc<Shared>) -> std::io::Result<Writer> {
         Ok(Writer {
             engine,
             shared,
-            commands,
             encoder: Encoder::new()?,
             batch: Vec::new(),
             jobs: VecDeque::new(),
@@ -89,44 +109,77 @@ impl<E: Engine> Writer<E> {
             counted_at: Instant::now(),
             cared_at: None,
             stopping_since: None,
+            slow_until: None,
         })
     }
 
-    /// Works until nobody can ask for anything any more and everything is written.
-    pub(super) fn run(mut self) {
+    pub(super) fn open_first(&mut self) {
         let opened = self.engine.open();
         self.note(opened);
-        while self.take() {
-            self.write();
-            self.settle_dropped();
-            self.advance();
-            self.care();
-            self.count(COUNT_EVERY);
-        }
-        self.close();
     }
 
-    /// Waits for something to do, and takes what there is. `false` at the end.
-    fn take(&mut self) -> bool {
-        if self.batch.is_empty() && self.jobs.is_empty() {
-            let wait = self.engine.tick().unwrap_or(CARE);
-            match self.commands.recv_timeout(wait) {
-                Ok(command) => self.accept(command),
-                Err(RecvTimeoutError::Timeout) => return true,
-                Err(RecvTimeoutError::Disconnected) => return false,
-            }
+    /// For how long there is nothing to do but what may come into the queue; zero if there is something.
+    pub(super) fn idle_for(&mut self) -> Duration {
+        match self.is_idle() {
+            true => self.engine.tick().unwrap_or(CARE),
+            false => Duration::ZERO,
         }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.batch.is_empty() && self.jobs.is_empty()
+    }
+
+    /// Takes what is in the queue and does it.
+    pub(super) fn work(&mut self, queue: &Queue) {
+        self.take(queue);
+        self.write();
+        self.settle_dropped();
+        self.advance();
+        self.care();
+        self.count(COUNT_EVERY);
+    }
+
+    fn take(&mut self, queue: &Queue) {
         let mut bytes = 0;
         while self.batch.len() < MAX_BATCH && bytes < MAX_BATCH_BYTES {
-            let Ok(command) = self.commands.try_recv() else { break };
-            bytes += match &command {
-                Command::Finish { weight, .. } => *weight,
-                Command::Rows(rows) => rows.iter().map(|(row, _)| row.bytes()).sum(),
-                Command::Begin(..) | Command::Change(_) | Command::Open(_) => 0,
-            };
+            let Some(command) = queue.take() else { return };
+            bytes += command.weight();
             self.accept(command);
         }
-        true
+        // The rest is taken when this is written.
+        queue.ring();
+    }
+
+    /// Writes what is in the queue, if that is little and the database is well. False if there is something left for the
+    /// thread. Never waits for a lock.
+    pub(super) fn write_at_once(&mut self, queue: &Queue) -> bool {
+        let is_slow = self.slow_until.is_some_and(|until| Instant::now() < until);
+        if !self.is_idle() || is_slow || !self.shared.state().is_well() || !self.engine.is_quick() {
+            return false;
+        }
+        let mut left = AT_ONCE_BYTES;
+        while self.batch.len() < AT_ONCE {
+            let is_small = |command: &Command| command.is_own_write() && command.weight() <= left;
+            let Some(command) = queue.take_if(is_small) else { break };
+            left -= command.weight();
+            self.accept(command);
+        }
+        if self.batch.is_empty() {
+            return false;
+        }
+        let begun = Instant::now();
+        let written = self.engine.write_quickly(&self.batch);
+        if begun.elapsed() > SLOW {
+            self.slow_until = Some(Instant::now() + SLOW_FOR);
+        }
+        match written {
+            Ok(commits) => self.written(&commits),
+            // The batch stays, and the thread copes.
+            Err(_) => return false,
+        }
+        // What was counted is written by the thread.
+        queue.is_empty() && self.counted_at.elapsed() < COUNT_EVERY
     }
 
     fn accept(&mut self, command: Command) {
@@ -176,20 +229,7 @@ impl<E: Engine> Writer<E> {
     fn write(&mut self) {
         while !self.batch.is_empty() {
             match self.engine.write(&self.batch) {
-                Ok(commits) => {
-                    for (entry, commit) in self.batch.drain(..).zip(commits) {
-                        if let What::Trace(_) = entry.what {
-                            let count = match commit {
-                                Commit::Stored => &self.shared.stored,
-                                Commit::Duplicate => &self.shared.duplicates,
-                                Commit::Conflict => &self.shared.conflicts,
-                            };
-                            count.fetch_add(1, Ordering::Relaxed);
-                        }
-                        let _ = entry.ack.send(commit);
-                    }
-                    self.note(Ok(()));
-                }
+                Ok(commits) => self.written(&commits),
                 Err((Trouble::Refused(why), Some(index))) => {
                     // The others of the batch are written without it.
                     if let What::Trace(row) = self.batch.remove(index).what {
@@ -204,6 +244,22 @@ impl<E: Engine> Writer<E> {
                 self.give_up();
             }
         }
+    }
+
+    /// Tells everybody whose entry of the batch is written.
+    fn written(&mut self, commits: &[Commit]) {
+        for (entry, commit) in self.batch.drain(..).zip(commits) {
+            if let What::Trace(_) = entry.what {
+                let count = match commit {
+                    Commit::Stored => &self.shared.stored,
+                    Commit::Duplicate => &self.shared.duplicates,
+                    Commit::Conflict => &self.shared.conflicts,
+                };
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+            let _ = entry.ack.send(*commit);
+        }
+        self.note(Ok(()));
     }
 
     /// Says how the store is, and once to the log if that has changed.
@@ -331,7 +387,7 @@ impl<E: Engine> Writer<E> {
         }
     }
 
-    fn close(mut self) {
+    pub(super) fn close(&mut self) {
         for job in self.jobs.drain(..) {
             if let Some(reply) = job.reply {
                 let _ = reply.send(Err(StoreError::Unavailable(State::Closed)));
