@@ -190,10 +190,13 @@ async fn follow(
             frontend.set_settings(settings(&config, &project));
             continue;
         }
+        services.set_bounds(config.max_starting, config.audit);
         let fixed = |config: &Config| Gateway { output_tokens: 0, ..config.gateway.clone() };
         let unchanged = |config: &Config| (config.sandbox.clone(), config.search.clone(), fixed(config));
         if unchanged(&config) != unchanged(&current) {
-            tracing::warn!("[sandbox], [search], and [gateway] but for output_tokens, count when pml is started again");
+            tracing::warn!(
+                "[sandbox], [search], and [gateway] but for output_tokens and max_starting count when pml is started again"
+            );
         }
         let (servers, policy) = (config.servers.clone(), config.policy.clone());
         match services.take_over(frontend, servers, policy, settings(&config, &project)) {
