@@ -279,6 +279,7 @@ impl Gateway {
                 is_raw: false,
                 suggests: true,
                 notices: Notices::default(),
+                progress: None,
             };
             let started = Instant::now();
             let answer = self.services.broker.call(call).await.expect("an answer");

@@ -12,6 +12,7 @@ mod hashing;
 mod inspect;
 mod json_texts;
 mod language;
+mod lines;
 mod natives;
 mod questions;
 mod raw;
@@ -46,6 +47,7 @@ use self::{
     exact::Exact,
     explained::Explained,
     inspect::Helpers,
+    lines::Lines,
     report::Reporter,
     results::Results,
     timers::Timers,
@@ -108,6 +110,7 @@ struct State<'js> {
     exact: Exact,
     results: Results,
     explained: Explained,
+    lines: Lines,
     /// The program, once it is compiled.
     source: RefCell<Option<Rc<Source>>>,
     /// Was an answer lost for lack of memory?
@@ -134,10 +137,19 @@ struct PendingCall<'js> {
     target: String,
     resolve: Function<'js>,
     reject: Function<'js>,
-    /// Where the call was made. Absent for `callTool`, which is answered with an envelope and
-    /// never rejects.
-    stack: Option<Value<'js>>,
+    /// Where the call was made.
+    stack: Value<'js>,
+    manner: Manner,
     form: Form,
+}
+
+/// How a program hears of a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    /// The promise is rejected.
+    Thrown,
+    /// `callTool`: both outcomes come in an envelope, and the promise never rejects.
+    Enveloped,
 }
 
 /// What a program gets of a result.
@@ -233,6 +245,7 @@ impl<'js> Session<'js> {
             exact: Exact::default(),
             results: Results::default(),
             explained: Explained::default(),
+            lines: Lines::default(),
             source: RefCell::default(),
             has_lost_answers: Cell::new(false),
             early: RefCell::default(),
@@ -522,7 +535,9 @@ impl<'js> Session<'js> {
             CallError::new(ErrorCode::MemoryLimit, message)
         });
         if let Ok(value) = &outcome {
-            self.state.results.note(&call.target, call.stack.as_ref(), value, text);
+            // What stands at the place of `callTool` is the envelope, not the result.
+            let stack = Some(&call.stack).filter(|_| call.manner == Manner::Thrown);
+            self.state.results.note(&call.target, stack, value, text);
         }
         self.settle(&call, outcome);
     }

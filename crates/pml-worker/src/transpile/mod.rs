@@ -6,8 +6,8 @@
 //! wrapping is done on the syntax tree: the agent's text is never pasted into ours, so no text of
 //! theirs can end our function early.
 //!
-//! No source map is made on the way: most programs succeed. [`Source`] compiles again when the
-//! first error asks for a place.
+//! A source map is made on the way only for programs that may make calls, whose lines are told to the host: most other
+//! programs succeed and need none. For those, [`Source`] compiles again when the first error asks for a place.
 //!
 //! **Invariant:** this runs inside the jail. Deep nesting may exhaust the stack here; see
 //! [`crate::last_words`] for how that becomes an answer.
@@ -118,9 +118,13 @@ pub(crate) fn compile(code: &str, name: &str, probes: Probes) -> Result<Program,
         let report = ErrorReport::new(ErrorCode::CodeEmpty, "there is no code to run");
         return Err(Box::new(report.with_hint("send at least one statement, such as `return 1`")));
     }
-    let output = translate(&source, probes, CodegenOptions::default())?;
-    let Output { javascript, branches, calls, unreturned, .. } = output;
-    warnings.extend(output.warnings);
+    let options = if may_call(source.code()) { with_map() } else { CodegenOptions::default() };
+    let output = translate(&source, probes, options)?;
+    let Output { javascript, branches, calls, unreturned, map, warnings: more } = output;
+    warnings.extend(more);
+    if let Some(map) = map {
+        source.set_map(Mapped { javascript: javascript.clone(), map });
+    }
     Ok(Program { javascript, source, branches, calls, warnings, unreturned })
 }
 
@@ -148,10 +152,18 @@ fn has_fence(text: &str) -> bool {
     finder.1 || !parsed.diagnostics.is_empty()
 }
 
+/// Can the program call tools, as far as its text tells? One that gets at them in another way is mapped later.
+fn may_call(code: &str) -> bool {
+    code.contains("mcp") || code.contains("pml")
+}
+
+fn with_map() -> CodegenOptions {
+    CodegenOptions { source_map_path: Some(ENGINE_FILE.into()), ..CodegenOptions::default() }
+}
+
 /// The map from the output's places back to the text's.
 fn source_map(source: &Source, probes: Probes) -> Option<Mapped> {
-    let options = CodegenOptions { source_map_path: Some(ENGINE_FILE.into()), ..CodegenOptions::default() };
-    let output = translate(source, probes, options).ok()?;
+    let output = translate(source, probes, with_map()).ok()?;
     Some(Mapped { javascript: output.javascript, map: output.map? })
 }
 

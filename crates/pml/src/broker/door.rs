@@ -32,7 +32,7 @@ use crate::{
     rate::Bucket,
     room::{Charge, Room},
     trace::{Context, Recorder},
-    upstream::{CallResult, Fleet, Invocation, Item, Repetition, Settings, Upstream},
+    upstream::{CallResult, Fleet, Invocation, Item, ProgressListener, Repetition, Settings, Upstream},
     work::{self, AT_ONCE_BYTES, Waiter},
 };
 
@@ -226,7 +226,7 @@ impl Broker {
     }
 
     async fn checked_call(&self, call: ToolCall, record: &mut Record<'_>) -> Result<Answer, CallError> {
-        let ToolCall { context, id, tool, args, is_raw, suggests, notices } = call;
+        let ToolCall { context, id, tool, args, is_raw, suggests, notices, progress } = call;
         let (tool, upstream) = self.admit(&tool, suggests, record).await?;
         // Only now are values put in for handles: a call that is refused costs nothing.
         let prepared = prepare(&tool, args, &self.room, record).await?;
@@ -243,7 +243,7 @@ impl Broker {
         let key = Key { tool: tool.id.clone(), server: upstream.id(), args_sha256: record.args_sha256.clone(), texts };
         let traceparent = context.traceparent_of(id);
         let server = tool.id.server().to_owned();
-        let work = execute(upstream, tool, prepared, texts, traceparent, self.room.clone());
+        let work = execute(upstream, tool, prepared, texts, (traceparent, progress), self.room.clone());
         record.start().await;
         let answer = match is_shared {
             false => work.await,
@@ -463,14 +463,14 @@ async fn execute(
     tool: Arc<Tool>,
     prepared: Prepared,
     texts: JsonTexts,
-    traceparent: String,
+    (traceparent, progress): (String, Option<ProgressListener>),
     room: Room,
 ) -> Result<Answer, CallError> {
     let Prepared { args, checked: Checked { headers, .. }, _held: held } = prepared;
     let args = Arc::new(args);
     let (name, needs_task) = (tool.id.tool(), tool.hints.needs_task);
     let repetition = repetition(&tool, upstream.settings());
-    let result = upstream.execute(&Invocation { tool: name, args, traceparent, headers, needs_task }).await;
+    let result = upstream.execute(&Invocation { tool: name, args, traceparent, headers, needs_task, progress }).await;
     let result = result.map_err(|failure| failure.into_call_error(repetition))?;
     drop(held);
     let checks = upstream.settings().checks_results && !result.is_error && tool.output_schema.is_some();

@@ -71,6 +71,7 @@ impl Frontend {
         let Some(_running) = self.runs.begin() else {
             return Outcome::refused(id, ErrorReport::new(ErrorCode::ShuttingDown, "pml is shutting down"));
         };
+        self.recorder.ready().await;
         let record = self.recorder.begin(context, Some(Program { code: &arguments.code, args: &args }));
         let recording = record.recording().clone();
         let mut ending = Ending { frontend: self, recording: recording.clone(), outcome: None };
@@ -106,7 +107,9 @@ impl Frontend {
                 teller.tell(&event);
                 self.publish(&correlation, &event);
             };
-            let request = Request { recording, args, media: Media::Apart, ..Request::new(arguments.code) };
+            let follows_calls = scope.progress_token().is_some() || self.bus.is_heard();
+            let request =
+                Request { recording, args, media: Media::Apart, follows_calls, ..Request::new(arguments.code) };
             let (broker, results, caller) = (&*self.broker, &*self.results, &scope.session.caller);
             let handler = ClientHandler { broker, results, caller };
             execution::run(&self.pool, request, budget, &handler, &listener, &stop).await
@@ -156,6 +159,13 @@ impl Frontend {
                 progress: progress.progress,
                 total: progress.total,
                 message: progress.message.clone(),
+            },
+            Event::CallProgress { call, tool, progress } => Body::ToolProgress {
+                tool: (*tool).to_owned(),
+                call: call.0,
+                progress: progress.progress,
+                total: progress.total,
+                message: progress.message(),
             },
             // The broker tells of calls.
             Event::CallStarted(_) | Event::CallEnded(_) | Event::Waiting | Event::Awake => return,

@@ -10,6 +10,7 @@ use pml_wire::ErrorCode;
 
 use crate::{
     audit::Counts,
+    trace::store,
     upstream::{Fleet, HealthState},
 };
 
@@ -57,7 +58,14 @@ impl Metrics {
     }
 
     /// Everything that is counted, as text, and what there is now: runs, servers and tools.
-    pub(super) fn exposition(&self, runs_in_flight: usize, servers: &Fleet, tools: usize, audit: Counts) -> String {
+    pub(super) fn exposition(
+        &self,
+        runs_in_flight: usize,
+        servers: &Fleet,
+        tools: usize,
+        audit: Counts,
+        traces: Option<&store::Health>,
+    ) -> String {
         let mut text = String::new();
         // Writing to a String cannot fail.
         let mut family = |name: &str, kind: &str, help: &str, samples: &[(String, String)]| {
@@ -99,6 +107,13 @@ impl Metrics {
             "Audit lines that were not written, or after their call went on.",
             &lines,
         );
+        if let Some(store::Health { state, queued, counts, .. }) = traces {
+            let fates = [("stored", counts.stored), ("late", counts.late), ("dropped", counts.dropped())];
+            family("pml_traces_total", "counter", "Traces, by what became of them.", &by("fate", &fates));
+            family("pml_traces_waiting", "gauge", "Traces that wait to be written.", &one(*queued as u64));
+            let is_well = u64::from(state.is_well());
+            family("pml_trace_store_up", "gauge", "Are traces written as they come?", &one(is_well));
+        }
         let servers: Vec<_> = servers
             .all()
             .iter()

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
+use tokio::time::{Duration, timeout};
 
 use super::command::open;
 use crate::{
@@ -10,6 +11,9 @@ use crate::{
     shown::visible,
     trace::store::{self, Store},
 };
+
+/// How long another process may hold the lock before the store counts as locked.
+const PROBE: Duration = Duration::from_secs(1);
 
 /// Shows whether traces are stored. The same as JSON, and whether all is well.
 pub(in crate::cli) async fn check(as_json: bool, config: &Config) -> (Value, bool) {
@@ -34,6 +38,8 @@ pub(in crate::cli) async fn check(as_json: bool, config: &Config) -> (Value, boo
         }
         match open(config, data_dir).await.filter(|_| problem.is_none()) {
             Some(store) => {
+                // A change of nothing shows whether the database can be written now.
+                let _ = timeout(PROBE, store.acknowledge(Vec::new())).await;
                 let health = store.health();
                 is_well &= health.state.is_well();
                 let mark = if health.state.is_well() { "ok    " } else { "FAILED" };
