@@ -70,7 +70,7 @@ pub enum Body {
     ServersChanged { added: Vec<String>, removed: Vec<String>, changed: Vec<String> },
     /// A program was begun.
     #[serde(rename = "execution.started")]
-    ExecutionStarted { intent: Option<String>, code_bytes: usize },
+    ExecutionStarted { caller: String, intent: Option<String>, code_bytes: usize },
     #[serde(rename = "execution.log")]
     ExecutionLog { level: LogLevel, text: String },
     #[serde(rename = "execution.progress")]

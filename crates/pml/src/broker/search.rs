@@ -140,12 +140,20 @@ impl Broker {
     /// The same in an index of the tools that are known.
     pub async fn search_in(&self, index: Searchable, question: Question) -> Findings {
         let (snapshot, rules, pins) = (self.snapshot(), self.rules(), self.pins.clone());
-        let is_slow = index.is_slow();
+        let (is_slow, is_narrowed) = (index.is_slow(), self.is_narrowed());
         let work = move |_: &Waiter| {
             let Question { query, limit, threshold, server } = question;
             let is_wanted = |tool: &Tool| rules.policy.allows_as_it_is(&tool.id, &pins);
             let wish = Wish { query: &query, limit, threshold, server: server.as_deref() };
-            (index.search(&snapshot, wish, is_wanted), index.count(server.as_deref()))
+            let searched = match is_narrowed {
+                // What a profile leaves out is not counted either.
+                true => {
+                    let is_meant = |tool: &&Arc<Tool>| server.as_deref().is_none_or(|only| only == tool.id.server());
+                    snapshot.tools().filter(is_meant).filter(|tool| is_wanted(tool)).count()
+                }
+                false => index.count(server.as_deref()),
+            };
+            (index.search(&snapshot, wish, is_wanted), searched)
         };
         let (found, searched) = work::weighed(is_slow, work).await;
         Findings { found, searched, not_ready: self.not_ready() }
@@ -170,7 +178,10 @@ impl Broker {
     pub fn unknown(&self) -> Vec<Upstream> {
         let snapshot = self.snapshot();
         let mut servers = self.servers.all();
-        servers.retain(|server| snapshot.listing(&server.settings().name).is_none());
+        servers.retain(|server| {
+            let name = &server.settings().name;
+            snapshot.listing(name).is_none() && self.shows_server(name)
+        });
         servers
     }
 

@@ -24,6 +24,7 @@ mod serve;
 mod server;
 mod starting;
 mod suspicions;
+mod token;
 mod tools;
 mod trace;
 mod trust;
@@ -109,6 +110,11 @@ enum Command {
     Import(import::Args),
     /// Make pml a server of a client, such as Claude Code or Cursor
     Install(install::Args),
+    /// Give clients over HTTP names and tokens of their own
+    Token {
+        #[command(subcommand)]
+        what: token::What,
+    },
     /// Let the pml.toml of a folder count, once you have seen what it would do
     Trust(trust::Args),
     /// See what was called, by whom, and how it ended; check that nobody changed the log
@@ -198,6 +204,7 @@ pub fn main() -> ExitCode {
             Command::Types(args) => tools::types(args, config).await,
             Command::Server { what } => Box::pin(server::run(what, config)).await,
             Command::Trace { what } => trace::run(what, &config).await,
+            Command::Token { what } => token::run(&what, &config),
             Command::Doctor(args) => doctor::run(args, config, &project, &sources).await,
             // Done before there was a runtime.
             Command::Import(_)

@@ -24,6 +24,7 @@ pub(super) fn check_project(file: &File) -> Result<(), String> {
         ("trace.max_mb", file.trace.max_mb.is_some()),
         ("trace.raw", file.trace.raw.is_some()),
         ("telemetry.otlp", file.telemetry.otlp.is_some()),
+        ("profiles", !file.profiles.is_empty()),
     ];
     match reserved.iter().find(|(_, is_set)| *is_set) {
         Some((key, _)) => Err(format!("`{key}` cannot be set by a project's file, only by your own")),
@@ -60,6 +61,7 @@ pub(super) fn merge(project: File, own: File) -> File {
         audit: own.audit,
         trace: trace(project.trace, own.trace),
         telemetry: own.telemetry,
+        profiles: own.profiles,
         servers,
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod jsonc;
 mod merge;
 mod network;
 mod places;
+mod profiles;
 mod servers;
 mod sources;
 mod telemetry;
@@ -31,6 +32,7 @@ use serde::Deserialize;
 pub use self::clients::CLIENTS_OWN_KEYS;
 pub use self::difference::{Difference, differences};
 pub use self::places::{Places, System};
+pub use self::profiles::{ProfileFile, ProfileLimitsFile};
 pub use self::servers::{Kind, OAuthFile, ServerFile, ToolFile};
 pub(crate) use self::servers::{check_name, is_secret_name};
 pub use self::sources::{
@@ -44,7 +46,7 @@ use crate::{
     audit::Retention,
     broker::{OnChange, Policy},
     catalog::nearest,
-    execution::Budget,
+    execution::{Budget, Ceilings},
     sandbox::Mode,
     serve::{Network, TraceSettings},
     upstream::Settings,
@@ -68,6 +70,8 @@ pub struct Config {
     pub network: Network,
     /// The `[trace]` and `[telemetry]` tables, checked.
     pub traces: TraceSettings,
+    /// What runs of clients with a profile may use at most, by the name of the profile. The rest of a profile is in the policy.
+    pub ceilings: BTreeMap<String, Ceilings>,
     /// Servers that are switched on, by name.
     pub servers: Vec<Settings>,
     /// Where lists of tools, logins, traces and the audit log are kept; `None` if there is no place for them.
@@ -116,6 +120,7 @@ pub struct File {
     pub servers_env: ServersEnvFile,
     pub trace: TraceFile,
     pub telemetry: TelemetryFile,
+    pub profiles: BTreeMap<String, ProfileFile>,
     pub servers: BTreeMap<String, ServerFile>,
 }
 
@@ -363,8 +368,12 @@ impl Config {
                 "`limits.max_timeout_ms` is {max_timeout_ms}, less than `limits.timeout_ms`, {timeout_ms}"
             ));
         }
+        let profiles = profiles::check(file.profiles)?;
         Ok(Config {
+            ceilings: profiles.ceilings,
             policy: Policy {
+                profiles: profiles.rules,
+                narrower: Vec::new(),
                 allow: file.policy.allow,
                 within: file.policy.within,
                 deny,

@@ -5,6 +5,7 @@
 //! leaves the run.
 
 mod calls;
+mod ceilings;
 mod clock;
 mod fill;
 mod from_worker;
@@ -15,6 +16,7 @@ mod run;
 mod vault;
 
 pub use self::{
+    ceilings::Ceilings,
     json_text::{IndexRoom, JsonText},
     outcome::{CallRecord, Outcome, millis},
     run::{Budget, Event, Media, Request, run},

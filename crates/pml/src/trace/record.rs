@@ -91,7 +91,8 @@ impl Recorder {
     pub fn begin(&self, context: Arc<Context>, program: Option<Program<'_>>) -> ExecutionRecord {
         let keeps_values = self.sink.is_some() || tracing::enabled!(tracing::Level::DEBUG);
         if let Some(program) = &program {
-            let body = Body::ExecutionStarted { intent: context.intent.clone(), code_bytes: program.code.len() };
+            let (caller, intent) = (context.caller.to_string(), context.intent.clone());
+            let body = Body::ExecutionStarted { caller, intent, code_bytes: program.code.len() };
             self.bus.publish(context.execution.to_string(), body);
         }
         let collector = Collector::new(&context, program.as_ref(), keeps_values);

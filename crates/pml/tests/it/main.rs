@@ -35,6 +35,7 @@ mod oauth;
 mod passthrough;
 mod peer;
 mod pool;
+mod profiles;
 mod programs;
 mod questions;
 mod real_servers;

@@ -1,6 +1,11 @@
 //! Connections: accepted, bounded, and ended.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use axum::{Extension, Router, extract::ConnectInfo};
 use hyper::server::conn::http1;
@@ -45,6 +50,7 @@ impl Frontend {
         let gone = CancellationToken::new();
         let web = Arc::new(Web {
             frontend: Arc::clone(self),
+            of_profiles: Mutex::default(),
             sessions: Sessions::default(),
             guard: Guard::new(access, listener.local_addr()?),
             bodies: Arc::default(),

@@ -13,7 +13,11 @@ mod listener;
 mod responses;
 mod routes;
 mod sessions;
+mod tokens;
 mod visitors;
 mod web;
 
-pub use self::guard::Access;
+pub use self::{
+    guard::Access,
+    tokens::{NamedToken, TokenBook},
+};

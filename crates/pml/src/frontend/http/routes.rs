@@ -41,7 +41,7 @@ pub(super) fn routes(web: Arc<Web>) -> Router {
 /// Whether the gateway serves, and how the trace store is. A store that is not well keeps nobody from being served, so the
 /// status stays what it is. Whoever has no token is told one word, without paths and numbers.
 async fn health(State(web): State<Arc<Web>>) -> Response {
-    let health = web.frontend.recorder.store_health();
+    let health = web.frontend.shared.recorder.store_health();
     let traces = health.as_ref().map_or("off", |health| health.state.as_str());
     typed(StatusCode::OK, "application/json", json!({ "status": "ok", "traces": traces }).to_string())
 }
@@ -62,9 +62,15 @@ fn page(kind: &'static str, text: &'static str) -> Response {
 
 async fn metrics(State(web): State<Arc<Web>>) -> Response {
     let frontend = &web.frontend;
-    let tools = frontend.catalog.snapshot().tools().count();
+    let tools = frontend.shared.catalog.snapshot().tools().count();
     let audit = frontend.broker.audit_counts();
-    let traces = frontend.recorder.store_health();
-    let text = frontend.metrics.exposition(frontend.runs.count(), &frontend.servers, tools, audit, traces.as_ref());
+    let traces = frontend.shared.recorder.store_health();
+    let text = frontend.shared.metrics.exposition(
+        frontend.shared.runs.count(),
+        &frontend.shared.servers,
+        tools,
+        audit,
+        traces.as_ref(),
+    );
     typed(StatusCode::OK, "text/plain; version=0.0.4", text)
 }
