@@ -122,7 +122,7 @@ fn preflights() -> Vec<(&'static str, Value)> {
                 "Line 1", "RpcCall 1", "Answered 1", "RpcCall 2", "Answered 2", "Read 3", "Answered 3", "RpcCall 4", "Value 0", "ExecutionComplete 0"])),
         // A line is told when it is another one.
         ("for (const a of [1, 2])\n  await mcp.test.echo({ a });\nawait pml.callTool('test:echo')",
-            json!(["Preflight 0: test:echo() 2:9", "Line 2", "RpcCall 1", "Answered 1", "RpcCall 2", "Answered 2", "Line 3", "RpcCall 3",
+            json!(["Preflight 0: test:echo() 2:9, test:echo() 3:7", "Line 2", "RpcCall 1", "Answered 1", "RpcCall 2", "Answered 2", "Line 3", "RpcCall 3",
                 "Value 0", "ExecutionComplete 0"])),
     ]
 }

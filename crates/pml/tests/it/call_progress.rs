@@ -39,7 +39,7 @@ fn check(told: &[Value], expected: &[[&str; 2]]) {
 }
 
 const PROGRAM: &str = "await Promise.all([
-        mcp.old.sleep({ ms: 600, progress: 2 }), mcp.new.sleep({ ms: 600, progress: 2 }),
+        mcp.old.sleep({ ms: 2400, progress: 2 }), mcp.new.sleep({ ms: 2400, progress: 2 }),
         mcp.old.research({ polls: 8 }), mcp.new.research({ polls: 8 }),
     ]); return 1";
 
