@@ -57,11 +57,14 @@ pub enum Kind {
     Decisions = 29,
     /// Worker → host: before a request, how many answers the program had when it made the request. The id is the number.
     Answered = 30,
+    /// Worker → host: before a request, the line of the program that makes it, if it is another one than before. The id is
+    /// the line, or 0 if it is not known.
+    Line = 31,
 }
 
 impl Kind {
     /// Every kind there is.
-    const ALL: [Kind; 21] = [
+    const ALL: [Kind; 22] = [
         Kind::Init,
         Kind::RpcResult,
         Kind::RpcError,
@@ -83,6 +86,7 @@ impl Kind {
         Kind::Recall,
         Kind::Decisions,
         Kind::Answered,
+        Kind::Line,
     ];
 
     fn from_byte(byte: u8) -> Option<Kind> {

@@ -115,11 +115,15 @@ fn preflights() -> Vec<(&'static str, Value)> {
     vec![
         ("return 1", json!(["Value 0", "ExecutionComplete 0"])),
         ("console.log(1); await mcp.test.echo({ a: 1 })",
-            json!(["Preflight 0: test:echo(a) 1:23", "Log 0", "RpcCall 1", "Value 0", "ExecutionComplete 0"])),
+            json!(["Preflight 0: test:echo(a) 1:23", "Log 0", "Line 1", "RpcCall 1", "Value 0", "ExecutionComplete 0"])),
         ("throw 1; mcp.test.echo()", json!(["Preflight 0: test:echo() 1:10", "ExecutionComplete 0"])),
         ("await mcp.test.echo(); await (await mcp.kept.text()).slice(0, 1); await mcp.test.echo()",
             json!(["Preflight 0: test:echo() 1:7, kept:text() 1:37, test:echo() 1:73",
-                "RpcCall 1", "Answered 1", "RpcCall 2", "Answered 2", "Read 3", "Answered 3", "RpcCall 4", "Value 0", "ExecutionComplete 0"])),
+                "Line 1", "RpcCall 1", "Answered 1", "RpcCall 2", "Answered 2", "Read 3", "Answered 3", "RpcCall 4", "Value 0", "ExecutionComplete 0"])),
+        // A line is told when it is another one.
+        ("for (const a of [1, 2])\n  await mcp.test.echo({ a });\nawait pml.callTool('test:echo')",
+            json!(["Preflight 0: test:echo() 2:9, test:echo() 3:7", "Line 2", "RpcCall 1", "Answered 1", "RpcCall 2", "Answered 2", "Line 3", "RpcCall 3",
+                "Value 0", "ExecutionComplete 0"])),
     ]
 }
 

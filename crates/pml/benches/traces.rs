@@ -35,6 +35,7 @@ use made_up::trace;
 use pml::trace::store::{Commit, Options, RawStore};
 use pml_testkit::promises::{Promise, Results, report};
 use pml_wire::{ExecutionId, trace::Trace};
+use serde_json::json;
 use support::percentile;
 
 const BATCH: usize = 100;

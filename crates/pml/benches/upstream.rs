@@ -280,6 +280,7 @@ impl Gateway {
                 suggests: true,
                 notices: Notices::default(),
                 afterwards: Afterwards::default(),
+                progress: None,
             };
             let started = Instant::now();
             let answer = self.services.broker.call(call).await.expect("an answer");

@@ -21,6 +21,13 @@ pub fn sha256_of(parts: &[&[u8]]) -> String {
     digits
 }
 
+/// Are two digests the same? Takes the same time wherever they differ.
+pub fn same(one: &str, other: &str) -> bool {
+    let differences = one.bytes().zip(other.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
+    // Kept from being made into a comparison that ends early.
+    one.len() == other.len() && std::hint::black_box(differences) == 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -30,5 +37,6 @@ mod tests {
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(sha256("abc"), abc);
         assert_eq!(sha256_of(&[b"a", b"", b"bc"]), abc);
+        assert!(same(abc, &sha256("abc")) && !same(abc, &sha256("abd")) && !same(abc, &abc[..63]) && !same("", abc));
     }
 }

@@ -70,7 +70,7 @@ pub enum Body {
     ServersChanged { added: Vec<String>, removed: Vec<String>, changed: Vec<String> },
     /// A program was begun.
     #[serde(rename = "execution.started")]
-    ExecutionStarted { intent: Option<String>, code_bytes: usize },
+    ExecutionStarted { caller: String, intent: Option<String>, code_bytes: usize },
     #[serde(rename = "execution.log")]
     ExecutionLog { level: LogLevel, text: String },
     #[serde(rename = "execution.progress")]
@@ -78,6 +78,9 @@ pub enum Body {
     /// A program calls a tool; how that ends is told as completed or failed.
     #[serde(rename = "execution.call.started")]
     ToolStarted { tool: ToolId, call: u32 },
+    /// The server of a call that a program made says how far it is.
+    #[serde(rename = "execution.call.progress")]
+    ToolProgress { tool: String, call: u32, progress: Option<f64>, total: Option<f64>, message: Option<String> },
     #[serde(rename = "execution.ended")]
     ExecutionEnded { success: bool, code: Option<ErrorCode>, calls: usize, duration_ms: f64 },
     /// A server has other resources than before.
@@ -122,6 +125,7 @@ impl Body {
             | Body::ExecutionLog { .. }
             | Body::ExecutionProgress { .. }
             | Body::ToolStarted { .. }
+            | Body::ToolProgress { .. }
             | Body::ExecutionEnded { .. }
             | Body::Log { .. }
             | Body::Audited { .. }

@@ -18,6 +18,7 @@ const COMPLETE: u8 = 22;
 const ASK: u8 = 25;
 const WAITING: u8 = 26;
 const AWAKE: u8 = 27;
+const LINE: u8 = 31;
 
 fn frame(kind: u8, id: u32, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(body.len()).expect("short");
@@ -166,6 +167,15 @@ fn play(name: &str) -> io::Result<u8> {
         socket.write_all(&frame(RPC_CALL, 2, br#"{"target":"fix:count","args":{"key":"smuggled"}}"#))?;
         let counted = answer(&mut socket)?;
         socket.write_all(&[frame(VALUE, 0, &counted), frame(COMPLETE, 0, b"{}")].concat())?;
+        thread::sleep(Duration::from_secs(60));
+    }
+    if does("odd-lines") {
+        for (id, line) in (1..).zip([u32::MAX, 1, 2, 0]) {
+            let call = frame(RPC_CALL, id, br#"{"target":"fix:echo","args":{"text":"x"}}"#);
+            socket.write_all(&[frame(LINE, line, b""), call].concat())?;
+            answer(&mut socket)?;
+        }
+        socket.write_all(&[frame(VALUE, 0, b"1"), frame(COMPLETE, 0, b"{}")].concat())?;
         thread::sleep(Duration::from_secs(60));
     }
     if does("many-decisions") {

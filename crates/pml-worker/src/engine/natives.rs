@@ -19,7 +19,7 @@ use rquickjs::{
 };
 
 use super::{
-    Form, PendingCall, Prelude, State, explained, handles, hashing,
+    Form, Manner, PendingCall, Prelude, State, explained, handles, hashing,
     inspect::{self, Helpers},
     json_texts, language, questions, raw,
     to_json::{self, Failure, Intrinsics, Texts},
@@ -144,8 +144,14 @@ pub(super) fn given<'a, 'js>(late: &'a Late<'js>) -> &'a Prelude<'js> {
 /// Calls, names and progress: everything that goes to the host.
 fn bridge<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>, late: &Late<'js>) -> Result<()> {
     let (shared, prelude) = (Rc::clone(state), Rc::clone(late));
-    let call = move |ctx: Ctx<'js>, target: Value<'js>, args: Value<'js>, is_raw: bool, stack: Opt<Value<'js>>| {
-        call(&ctx, &shared, given(&prelude), &target, &args, is_raw, stack.0)
+    let call = move |ctx: Ctx<'js>,
+                     target: Value<'js>,
+                     args: Value<'js>,
+                     is_raw: bool,
+                     stack: Value<'js>,
+                     is_enveloped: bool| {
+        let manner = if is_enveloped { Manner::Enveloped } else { Manner::Thrown };
+        call(&ctx, &shared, given(&prelude), (&target, &args, is_raw), stack, manner)
     };
     native.set("call", Function::new(ctx.clone(), call)?)?;
 
@@ -196,16 +202,15 @@ fn call<'js>(
     ctx: &Ctx<'js>,
     state: &State<'js>,
     prelude: &Prelude<'js>,
-    target: &Value<'js>,
-    args: &Value<'js>,
-    is_raw: bool,
-    stack: Option<Value<'js>>,
+    (target, args, is_raw): (&Value<'js>, &Value<'js>, bool),
+    stack: Value<'js>,
+    manner: Manner,
 ) -> Result<Value<'js>> {
     let (mut target, _) = raw::text(target).ok_or(rquickjs::Error::Exception)?;
     // Longer than any tool's name: cut here, refused by the host.
     target.truncate(target.floor_char_boundary(2 * MAX_NAME_BYTES + 2));
     let (promise, resolve, reject) = ctx.promise()?;
-    let call = PendingCall { target, resolve, reject, stack, form: Form::Value };
+    let call = PendingCall { target, resolve, reject, stack, manner, form: Form::Value };
 
     let args = if args.is_undefined() {
         Ok(to_json::Json { text: b"{}".to_vec(), ..to_json::Json::default() })
@@ -249,7 +254,7 @@ pub(super) fn pending<'js>(
     stack: Value<'js>,
 ) -> Result<(Value<'js>, PendingCall<'js>)> {
     let (promise, resolve, reject) = ctx.promise()?;
-    let call = PendingCall { target: name.to_owned(), resolve, reject, stack: Some(stack), form };
+    let call = PendingCall { target: name.to_owned(), resolve, reject, stack, manner: Manner::Thrown, form };
     Ok((promise.into_value(), call))
 }
 
@@ -261,6 +266,7 @@ pub(super) fn send<'js>(state: &State<'js>, call: PendingCall<'js>, kind: Kind, 
     }
     let id = state.last_call.get() + 1;
     state.last_call.set(id);
+    let line = state.lines.news(state.source.borrow().as_deref(), &call.stack);
     state.pending.borrow_mut().insert(id, call);
     // What led to the request is known before it.
     tell_decisions(state);
@@ -268,6 +274,9 @@ pub(super) fn send<'js>(state: &State<'js>, call: PendingCall<'js>, kind: Kind, 
     let answers = state.answers.get();
     if state.answers_told.replace(answers) != answers {
         channel.send(Kind::Answered, answers, b"");
+    }
+    if let Some(line) = line {
+        channel.send(Kind::Line, line, b"");
     }
     channel.send(kind, id, body);
 }
@@ -312,8 +321,12 @@ fn settlement<'js>(
         prelude.note_links.call::<_, ()>((value.clone(), server))?;
     }
     let error = match outcome {
-        Ok(value) if call.stack.is_none() => return Ok(Ok(prelude.make_success.call((value,))?)),
-        Ok(value) => return Ok(Ok(value)),
+        Ok(value) => {
+            return Ok(Ok(match call.manner {
+                Manner::Enveloped => prelude.make_success.call((value,))?,
+                Manner::Thrown => value,
+            }));
+        }
         Err(error) => error,
     };
     let data = match error.data {
@@ -322,9 +335,11 @@ fn settlement<'js>(
     };
     let (code, tool, outcome) = (error.code.as_str(), call.target.as_str(), error.outcome.as_str());
     let CallError { message, retryable, rpc_code, .. } = error;
-    Ok(match &call.stack {
-        None => Ok(prelude.make_failure.call((code, message, tool, retryable, outcome, data, rpc_code))?),
-        Some(stack) => {
+    Ok(match call.manner {
+        Manner::Enveloped => {
+            Ok(prelude.make_failure.call((code, message, tool, retryable, outcome, data, rpc_code))?)
+        }
+        Manner::Thrown => {
             // More than fit a tuple.
             let mut args = Args::new(ctx.clone(), 8);
             args.push_args([code, &message, tool])?;
@@ -332,7 +347,7 @@ fn settlement<'js>(
             args.push_arg(outcome)?;
             args.push_arg(data)?;
             args.push_arg(rpc_code)?;
-            args.push_arg(stack.clone())?;
+            args.push_arg(call.stack.clone())?;
             Err(prelude.make_tool_error.call_arg(args)?)
         }
     })

@@ -158,7 +158,7 @@ export default function prelude(native) {
   const makeTool = (server, tool) => {
     const target = server + ":" + tool;
     // The answer comes from outside any code of the program, so the place is noted now.
-    const call = (args) => native.call(target, args, false, stackOf(new Error()));
+    const call = (args) => native.call(target, args, false, stackOf(new Error()), false);
     hide(call, "name", tool);
     return freeze(call);
   };
@@ -170,7 +170,7 @@ export default function prelude(native) {
 
   const callTool = (name, args, options) => {
     if (typeof name !== "string") throw new TypeError("callTool takes a tool name, `server:tool`, and its arguments");
-    return native.call(name, args, wantsRaw(options));
+    return native.call(name, args, wantsRaw(options), stackOf(new Error()), true);
   };
   /// Reads `{ raw: true }`.
   const symbolOrText = (key) => (typeof key === "symbol" ? symbolText(key) : key);

@@ -31,7 +31,7 @@ pub(crate) struct Source {
     code: Option<String>,
     name: String,
     probes: Probes,
-    /// Made when it is first needed.
+    /// Made with the program if it may make calls, each of which asks for its line; otherwise when it is first needed.
     map: OnceCell<Option<Mapped>>,
 }
 
@@ -118,6 +118,16 @@ impl Source {
             column += 1;
         }
         Some(Position { line: line + 1, column })
+    }
+
+    /// The line of the agent's text that a line and column of the engine stand for.
+    pub(crate) fn line(&self, line: u32, column: u32) -> Option<u32> {
+        u32::try_from(self.original(line, column)?.line).ok()
+    }
+
+    /// Keeps the map that was made with the program.
+    pub(super) fn set_map(&mut self, mapped: Mapped) {
+        self.map = OnceCell::from(Some(mapped));
     }
 
     /// Says which expression an engine's message is about. `stack` is where it happened, `results` what tools gave.

@@ -41,7 +41,7 @@ pub(super) struct Log {
     begun: Option<u64>,
     /// Has this process looked for files that are too old?
     has_pruned: bool,
-    retention: Retention,
+    pub(super) retention: Retention,
 }
 
 /// The end of a file.

@@ -104,6 +104,13 @@ impl Audit {
         Ok(Audit { shared: Some(shared), queue: Some(queue), writer: Some(writer) })
     }
 
+    /// From now on, lines are kept for so long.
+    pub fn set_retention(&self, retention: Retention) {
+        if let Some(shared) = &self.shared {
+            lock(&shared.log).retention = retention;
+        }
+    }
+
     /// Writes the line of a call that is about to start, and waits until it is written, for a moment.
     pub async fn record_start(&self, line: &CallLine<'_>) {
         let Some(shared) = &self.shared else { return };

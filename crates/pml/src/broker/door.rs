@@ -2,7 +2,8 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Arc, PoisonError, RwLock},
+    num::NonZeroU32,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
     time::Duration,
 };
 
@@ -19,7 +20,9 @@ use super::{
     handler::{Answer, Arguments, CallHandler, HandlerFuture, ToolCall},
     normalise::{self, JsonTexts},
     offers::Lists,
+    paces::Paces,
     policy::{OnChange, Policy},
+    profile::Profile,
     record::{Record, Sinks},
     search::meant,
     sharing::{Key, Sharing},
@@ -32,7 +35,7 @@ use crate::{
     rate::Bucket,
     room::{Charge, Room},
     trace::{Context, Recorder},
-    upstream::{CallResult, Fleet, Invocation, Item, Repetition, Settings, Upstream},
+    upstream::{CallResult, Fleet, Invocation, Item, ProgressListener, Repetition, Settings, Upstream},
     work::{self, AT_ONCE_BYTES, Waiter},
 };
 
@@ -44,19 +47,32 @@ const NEWS: Duration = Duration::from_millis(250);
 const MAX_PARSED_BYTES: usize = 32 * 1024 * 1024;
 
 /// The only door from programs to servers.
-#[derive(Debug)]
+/// Clones share everything. A clone [for a profile](Broker::for_profile) is held to what that profile allows: every check asks
+/// [`rules`](Broker::rules), so none can forget the profile.
+#[derive(Clone, Debug)]
 pub struct Broker {
     pub(super) catalog: Catalog,
     pub(super) finder: Finder,
     pub(super) servers: Fleet,
     pub(super) started: Instant,
-    rules: RwLock<Arc<Rules>>,
+    rules: Arc<RwLock<RuleSet>>,
+    /// The profile whose clients this is the door for.
+    profile: Option<Arc<str>>,
     sinks: Arc<Sinks>,
-    sharing: Sharing,
+    sharing: Arc<Sharing>,
     room: Room,
-    activity: Activity,
+    activity: Arc<Activity>,
+    /// What clients of profiles with a pace have left.
+    paces: Arc<Paces>,
     pub(super) pins: Pins,
-    pub(super) lists: Lists,
+    pub(super) lists: Arc<Lists>,
+}
+
+/// The rules of now: those of everybody, and those of each profile.
+#[derive(Debug)]
+struct RuleSet {
+    own: Arc<Rules>,
+    profiles: HashMap<String, Arc<Rules>>,
 }
 
 /// What calls are held to.
@@ -65,8 +81,17 @@ pub(super) struct Rules {
     pub(super) policy: Policy,
     /// Of the servers that are limited.
     rates: HashMap<String, Arc<Bucket>>,
+    /// Calls that each client may make in a minute, if a profile says so.
+    pace: Option<NonZeroU32>,
     /// Counts the sets of rules that there were.
     revision: u64,
+}
+
+impl Default for RuleSet {
+    fn default() -> RuleSet {
+        let own = Rules { policy: Policy::default(), rates: HashMap::new(), pace: None, revision: 0 };
+        RuleSet { own: Arc::new(own), profiles: HashMap::new() }
+    }
 }
 
 /// What a broker is made of.
@@ -93,13 +118,15 @@ impl Broker {
             finder,
             servers,
             started: Instant::now(),
-            rules: RwLock::new(Arc::new(Rules { policy: Policy::default(), rates: HashMap::new(), revision: 0 })),
+            rules: Arc::new(RwLock::new(RuleSet::default())),
+            profile: None,
             sinks: Arc::new(Sinks { bus, audit, recorder }),
-            sharing: Sharing::default(),
+            sharing: Arc::default(),
             room,
-            activity: Activity::default(),
+            activity: Arc::default(),
+            paces: Arc::default(),
             pins,
-            lists: Lists::default(),
+            lists: Arc::default(),
         };
         broker.set_rules(policy, broker.servers.all().iter().map(Upstream::settings));
         broker
@@ -107,23 +134,58 @@ impl Broker {
 
     /// From now on, calls are held to this policy and to the rates of these servers, which need not be there yet.
     pub fn set_rules<'a>(&self, policy: Policy, servers: impl IntoIterator<Item = &'a Settings>) {
-        let before = self.rules();
-        let rates = servers.into_iter().filter_map(|server| {
-            let (name, limit) = (server.name.clone(), server.calls_per_minute?);
-            // A limit that stays goes on counting.
-            let known = before.rates.get(&name).filter(|bucket| bucket.per_minute() == limit.get()).cloned();
-            Some((name, known.unwrap_or_else(|| Arc::new(Bucket::new(limit)))))
-        });
+        let before = Arc::clone(&self.rule_set().own);
+        let rates: HashMap<_, _> = servers
+            .into_iter()
+            .filter_map(|server| {
+                let (name, limit) = (server.name.clone(), server.calls_per_minute?);
+                // A limit that stays goes on counting.
+                let known = before.rates.get(&name).filter(|bucket| bucket.per_minute() == limit.get()).cloned();
+                Some((name, known.unwrap_or_else(|| Arc::new(Bucket::new(limit)))))
+            })
+            .collect();
         if policy != before.policy {
             let policy = policy.clone();
             self.finder.set_filter(Arc::new(move |tool| policy.allows(tool)));
         }
-        let rules = Arc::new(Rules { policy, rates: rates.collect(), revision: before.revision + 1 });
-        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
+        let revision = before.revision + 1;
+        let of_profile = |(name, profile): (&String, &Profile)| {
+            let (policy, pace) = (policy.narrowed(name), profile.calls_per_minute);
+            (name.clone(), Arc::new(Rules { policy, rates: rates.clone(), pace, revision }))
+        };
+        let profiles = policy.profiles.iter().map(of_profile).collect();
+        let own = Arc::new(Rules { policy, rates, pace: None, revision });
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = RuleSet { own, profiles };
     }
 
+    fn rule_set(&self) -> RwLockReadGuard<'_, RuleSet> {
+        self.rules.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The rules of now, for whoever this is the door for. A profile that is not defined, or no more, allows nothing.
     pub(super) fn rules(&self) -> Arc<Rules> {
-        Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
+        let rules = self.rule_set();
+        let Some(profile) = &self.profile else { return Arc::clone(&rules.own) };
+        rules.profiles.get(&**profile).cloned().unwrap_or_else(|| {
+            let (policy, revision) = (rules.own.policy.narrowed(profile), rules.own.revision);
+            Arc::new(Rules { policy, rates: HashMap::new(), pace: None, revision })
+        })
+    }
+
+    /// The door for clients of a profile. It shares everything else.
+    #[must_use]
+    pub fn for_profile(&self, profile: &str) -> Broker {
+        Broker { profile: Some(profile.into()), ..self.clone() }
+    }
+
+    /// Is this the door for clients of a profile?
+    pub(super) fn is_narrowed(&self) -> bool {
+        self.profile.is_some()
+    }
+
+    /// Is there anything of a server that may be used, as far as the profile tells?
+    pub fn shows_server(&self, server: &str) -> bool {
+        self.profile.is_none() || self.rules().policy.shows_server(server)
     }
 
     /// Changes whenever the rules do.
@@ -212,8 +274,13 @@ impl Broker {
 
     /// Takes one of the calls that a server may get in a minute.
     pub(super) fn admit_rate(&self, rules: &Rules, server: &str, record: &mut Record) -> Result<(), CallError> {
-        let Some(bucket) = rules.rates.get(server) else { return Ok(()) };
-        bucket.admit(&format!("server `{server}` is called")).inspect_err(|_| {
+        let own = rules.pace.zip(self.profile.as_ref());
+        let own = own.map(|(pace, profile)| self.paces.of(profile, record.caller(), pace));
+        let own = own.map_or(Ok(()), |bucket| bucket.admit("this client calls tools"));
+        let bucket = rules.rates.get(server);
+        let admitted =
+            own.and_then(|()| bucket.map_or(Ok(()), |bucket| bucket.admit(&format!("server `{server}` is called"))));
+        admitted.inspect_err(|_| {
             record.decision = Decision::Deny;
             "calls_per_minute".clone_into(&mut record.rule);
         })
@@ -226,7 +293,7 @@ impl Broker {
     }
 
     async fn checked_call(&self, call: ToolCall, record: &mut Record) -> Result<Answer, CallError> {
-        let ToolCall { context, id, tool, args, is_raw, suggests, notices, afterwards: _ } = call;
+        let ToolCall { context, id, tool, args, is_raw, suggests, notices, afterwards: _, progress } = call;
         let (tool, upstream) = self.admit(&tool, suggests, record).await?;
         // Only now are values put in for handles: a call that is refused costs nothing.
         let prepared = prepare(&tool, args, &self.room, record).await?;
@@ -243,7 +310,7 @@ impl Broker {
         let key = Key { tool: tool.id.clone(), server: upstream.id(), args_sha256: record.args_sha256.clone(), texts };
         let traceparent = context.traceparent_of(id);
         let server = tool.id.server().to_owned();
-        let work = execute(upstream, tool, prepared, texts, traceparent, self.room.clone());
+        let work = execute(upstream, tool, prepared, texts, (traceparent, progress), self.room.clone());
         record.start().await;
         let answer = match is_shared {
             false => work.await,
@@ -362,7 +429,8 @@ fn allowed_names(snapshot: &Snapshot, rules: &Rules, pins: &Pins) -> Arc<str> {
             list.push(tool.id.tool().into());
         }
     }
-    // A server whose tools are all denied is not there. One that has none, or none yet, is.
+    // A server whose tools are all denied is not there. One that has none, or none yet, is, unless a profile leaves it out.
+    names.retain(|server, _| rules.policy.shows_server(server));
     names
         .retain(|server, tools| !denied.contains(server.as_str()) || tools.as_array().is_some_and(|it| !it.is_empty()));
     serde_json::Value::Object(names).to_string().into()
@@ -459,14 +527,14 @@ async fn execute(
     tool: Arc<Tool>,
     prepared: Prepared,
     texts: JsonTexts,
-    traceparent: String,
+    (traceparent, progress): (String, Option<ProgressListener>),
     room: Room,
 ) -> Result<Answer, CallError> {
     let Prepared { args, checked: Checked { headers, .. }, _held: held } = prepared;
     let args = Arc::new(args);
     let (name, needs_task) = (tool.id.tool(), tool.hints.needs_task);
     let repetition = repetition(&tool, upstream.settings());
-    let result = upstream.execute(&Invocation { tool: name, args, traceparent, headers, needs_task }).await;
+    let result = upstream.execute(&Invocation { tool: name, args, traceparent, headers, needs_task, progress }).await;
     let result = result.map_err(|failure| failure.into_call_error(repetition))?;
     drop(held);
     let checks = upstream.settings().checks_results && !result.is_error && tool.output_schema.is_some();

@@ -13,6 +13,7 @@ use crate::{
     room::{Held, Room},
     shown::visible,
     trace::Context,
+    upstream::ProgressListener,
 };
 
 /// The way from a program's calls to real tools.
@@ -77,6 +78,8 @@ pub struct ToolCall {
     pub notices: Notices,
     /// Where goes what can wait until the program has its answer.
     pub afterwards: Afterwards,
+    /// Hears how far the call is, if anybody wants to know.
+    pub progress: Option<ProgressListener>,
 }
 
 /// The arguments of a call, a JSON object. The values that handles in them stand for are put in when they are needed, and

@@ -19,9 +19,11 @@ mod idle_rules;
 mod normalise;
 mod notices;
 mod offers;
+mod paces;
 mod passthrough;
 mod policy;
 mod preflight;
+mod profile;
 mod questions;
 mod record;
 mod search;
@@ -37,6 +39,7 @@ pub use self::{
     offers::{Items, Listed, NoHolder, Resource},
     passthrough::Passthrough,
     policy::{OnChange, Policy, matches},
+    profile::Profile,
     record::SEARCH,
     search::{Findings, Question, did_you_mean, rounded, whole},
     subject::{Subject, SubjectKind, SubjectRequest},

@@ -46,7 +46,7 @@ impl Broker {
     pub async fn forward(&self, call: Passthrough) -> Result<Result<Whole, RpcError>, CallError> {
         let mut record = Record::new(self.sinks(), &call.context, CallId(1), call.tool.as_str());
         let span = record.span();
-        let own = OwnTask::begin(self, &call.context, TaskKind::Tool, call.tool.as_str());
+        let own = OwnTask::begin(self, &call.context, TaskKind::Tool, call.tool.as_str()).await;
         let outcome = self.pass(call, &mut record, own.as_ref()).instrument(span).await;
         recorded(record, own, outcome).await
     }
@@ -91,17 +91,19 @@ pub(super) struct OwnTask {
 
 impl OwnTask {
     /// Begins the record; `None` if the request is part of a program's execution, which has a record already.
-    pub(super) fn begin(broker: &Broker, context: &Arc<Context>, kind: TaskKind, tool: &str) -> Option<OwnTask> {
+    pub(super) async fn begin(broker: &Broker, context: &Arc<Context>, kind: TaskKind, tool: &str) -> Option<OwnTask> {
         if context.is_program() {
             return None;
         }
-        let record = broker.sinks().recorder.begin(Arc::clone(context), None);
+        let recorder = &broker.sinks().recorder;
+        recorder.ready().await;
+        let record = recorder.begin(Arc::clone(context), None);
         record.recording().issued(CallId(1), kind, tool, None);
         Some(OwnTask { record, kind })
     }
 
     /// Ends the record, and waits a moment until the trace is stored.
-    async fn finish(self, outcome: Result<&str, &CallError>) {
+    pub(super) async fn finish(self, outcome: Result<&str, &CallError>) {
         let OwnTask { record, kind } = self;
         record.recording().ended(CallId(1), kind, outcome);
         let outcome = match outcome {

@@ -1,7 +1,10 @@
 //! Which tools may be called at all, and which resources and prompts may be used.
 
+use std::collections::BTreeMap;
+
 use pml_wire::ToolId;
 
+use super::profile::Profile;
 use crate::catalog::Pins;
 
 /// Lists of patterns for `server:tool`, in which `*` stands for anything. A denial wins; with any
@@ -17,6 +20,10 @@ pub struct Policy {
     pub within: Vec<String>,
     pub deny: Vec<String>,
     pub changed: OnChange,
+    /// What clients of a profile may use of that, by the name of the profile.
+    pub profiles: BTreeMap<String, Profile>,
+    /// Of a profile: further lists, each of which must cover what is called.
+    pub narrower: Vec<Vec<String>>,
 }
 
 /// What is done about a tool that is not what it was when it was first seen, until somebody accepts it.
@@ -88,6 +95,9 @@ impl Policy {
         if !self.within.is_empty() && !self.within.iter().any(|pattern| covers(&pattern)) {
             return (false, "not in allow", None);
         }
+        if self.narrower.iter().any(|list| !list.iter().any(|pattern| covers(&pattern))) {
+            return (false, "not in the profile", None);
+        }
         match self.allow.iter().find(covers) {
             Some(pattern) => (true, "allow", Some(pattern)),
             None if self.allow.is_empty() => (true, "default", None),
@@ -111,7 +121,28 @@ impl Policy {
 
     /// Is nothing denied?
     pub(super) fn is_trivial(&self) -> bool {
-        self.allow.is_empty() && self.within.is_empty() && self.deny.is_empty() && self.changed == OnChange::Tell
+        let is_open = self.allow.is_empty() && self.within.is_empty() && self.narrower.is_empty();
+        is_open && self.deny.is_empty() && self.changed == OnChange::Tell
+    }
+
+    /// The policy for clients of a profile. One that is not defined allows nothing.
+    pub(super) fn narrowed(&self, profile: &str) -> Policy {
+        let profile = self.profiles.get(profile).cloned().unwrap_or_else(Profile::undefined);
+        let mut policy = Policy { narrower: profile.lists(), profiles: BTreeMap::new(), ..self.clone() };
+        policy.deny.extend(profile.deny);
+        policy
+    }
+
+    /// Is there anything of a server that a client of this profile may use, as far as the names of servers tell?
+    pub(super) fn shows_server(&self, server: &str) -> bool {
+        let names = |pattern: &String| {
+            let own = pattern.split_once(':').map_or(pattern.as_str(), |(own, _)| own);
+            matches(own, server)
+        };
+        // No tool is called so: a denial that matches it denies everything.
+        let any = format!("{server}:\u{0}");
+        let is_denied = !self.narrower.is_empty() && self.deny.iter().any(|pattern| matches(pattern, &any));
+        self.narrower.iter().all(|list| list.iter().any(names)) && !is_denied
     }
 }
 
@@ -151,6 +182,41 @@ pub(super) fn consists_of<'a>(mut parts: impl Iterator<Item = &'a str>, text: &s
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_profile_narrows_and_never_widens() {
+        let list = |patterns: &[&str]| patterns.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        let profile = |servers: Option<&[&str]>, allow: &[&str], deny: &[&str]| {
+            let servers = servers.map(list);
+            Profile { servers, allow: list(allow), deny: list(deny), calls_per_minute: None }
+        };
+        let base = Policy { allow: list(&["fs:*", "db:*"]), deny: list(&["fs:secret_*"]), ..Policy::default() };
+        let table = [
+            (profile(None, &[], &[]), "fs:read", true),
+            (profile(None, &["*"], &[]), "git:log", false),
+            (profile(None, &["*"], &[]), "fs:secret_read", false),
+            (profile(Some(&["fs"]), &[], &[]), "fs:read", true),
+            (profile(Some(&["fs"]), &[], &[]), "db:read", false),
+            (profile(Some(&[]), &["*"], &[]), "fs:read", false),
+            (profile(Some(&["fs"]), &["db:*"], &[]), "db:read", false),
+            (profile(None, &["fs:read*"], &[]), "fs:write", false),
+            (profile(None, &["fs:read*"], &["fs:read_all"]), "fs:read_all", false),
+            (profile(Some(&["fs"]), &[], &[]), "fs:resource:file:///a", true),
+            (profile(Some(&["db"]), &[], &[]), "fs:resource:file:///a:db:*", false),
+        ];
+        for (profile, name, expected) in table {
+            let profiles = BTreeMap::from([("p".to_owned(), profile.clone())]);
+            let narrowed = Policy { profiles, ..base.clone() }.narrowed("p");
+            assert_eq!(narrowed.allows_named(name), expected, "{profile:?} {name}");
+        }
+        assert!(!base.narrowed("nobody").allows_named("fs:read"), "a profile that is not defined");
+        let only = |servers: &[&str], deny: &[&str]| {
+            let profiles = BTreeMap::from([("p".to_owned(), profile(Some(servers), &[], deny))]);
+            Policy { profiles, ..Policy::default() }.narrowed("p")
+        };
+        assert!(only(&["fs"], &["fs:write*"]).shows_server("fs") && !only(&["fs"], &[]).shows_server("db"));
+        assert!(!only(&["fs"], &["fs:*"]).shows_server("fs") && Policy::default().shows_server("fs"));
+    }
 
     #[test]
     fn patterns_match_whole_names() {

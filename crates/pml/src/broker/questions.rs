@@ -113,8 +113,9 @@ impl Broker {
     /// The real name of a server that a program names.
     fn server_for_program(&self, name: &str) -> Result<String, CallError> {
         let snapshot = self.snapshot();
-        snapshot.server_name(name).map(str::to_owned).ok_or_else(|| {
-            let hint = match nearest(name, snapshot.servers()).first() {
+        let is_shown = |server: &&str| self.shows_server(server);
+        snapshot.server_name(name).filter(is_shown).map(str::to_owned).ok_or_else(|| {
+            let hint = match nearest(name, snapshot.servers().filter(is_shown)).first() {
                 Some(near) => format!("; did you mean `{near}`?"),
                 None => String::new(),
             };

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Where records go.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Sinks {
     pub(super) bus: Bus,
     pub(super) audit: Arc<Audit>,
@@ -83,6 +83,11 @@ impl Record {
             is_started: false,
             is_over: false,
         }
+    }
+
+    /// On whose behalf the call is made.
+    pub(super) fn caller(&self) -> &Arc<str> {
+        &self.context.caller
     }
 
     /// The span of the call. Its outcome is recorded when the call is over.

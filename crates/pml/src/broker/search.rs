@@ -6,6 +6,7 @@ use futures_util::future::join_all;
 use pml_wire::{
     CallId, ErrorCode, ToolId,
     message::{self, CallError},
+    trace::TaskKind,
 };
 use serde_json::{Value, json, value::to_raw_value};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -13,7 +14,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::{
     door::{Broker, Rules},
     handler::Answer,
-    record::Record,
+    passthrough::OwnTask,
+    record::{Record, SEARCH},
 };
 use crate::{
     catalog::{Change, Found, Pins, Searchable, Snapshot, Tool, Wish},
@@ -71,6 +73,12 @@ impl Findings {
     pub fn bytes(&self) -> usize {
         self.found.iter().map(|found| found.tool.raw().get().len()).sum()
     }
+
+    /// The names and scores of what was found, for its trace.
+    fn to_json(&self) -> Value {
+        let tool = |found: &Found| json!({ "name": found.tool.id, "score": rounded(found.score) });
+        self.found.iter().map(tool).collect()
+    }
 }
 
 impl Question {
@@ -96,6 +104,12 @@ impl Question {
     pub fn query(&self) -> &str {
         &self.query
     }
+
+    /// For its trace.
+    fn to_json(&self) -> Value {
+        let Question { query, limit, threshold, server } = self;
+        json!({ "query": query, "limit": limit, "threshold": rounded(*threshold), "server": server })
+    }
 }
 
 impl Broker {
@@ -110,20 +124,36 @@ impl Broker {
     pub async fn search_for_client(&self, context: &Arc<Context>, question: Question) -> Findings {
         let mut record = Record::of_search(self.sinks(), context, CallId(1));
         record.args_sha256 = sha256(&question.query);
+        let own = OwnTask::begin(self, context, TaskKind::Search, SEARCH).await;
+        if let Some(own) = &own {
+            own.record.recording().arguments(CallId(1), &question.to_json().to_string());
+            own.record.recording().started(CallId(1), SEARCH);
+        }
         let findings = self.search(question).await;
         record.end_with(Ok(findings.bytes()));
+        if let Some(own) = own {
+            own.finish(Ok(&findings.to_json().to_string())).await;
+        }
         findings
     }
 
     /// The same in an index of the tools that are known.
     pub async fn search_in(&self, index: Searchable, question: Question) -> Findings {
         let (snapshot, rules, pins) = (self.snapshot(), self.rules(), self.pins.clone());
-        let is_slow = index.is_slow();
+        let (is_slow, is_narrowed) = (index.is_slow(), self.is_narrowed());
         let work = move |_: &Waiter| {
             let Question { query, limit, threshold, server } = question;
             let is_wanted = |tool: &Tool| rules.policy.allows_as_it_is(&tool.id, &pins);
             let wish = Wish { query: &query, limit, threshold, server: server.as_deref() };
-            (index.search(&snapshot, wish, is_wanted), index.count(server.as_deref()))
+            let searched = match is_narrowed {
+                // What a profile leaves out is not counted either.
+                true => {
+                    let is_meant = |tool: &&Arc<Tool>| server.as_deref().is_none_or(|only| only == tool.id.server());
+                    snapshot.tools().filter(is_meant).filter(|tool| is_wanted(tool)).count()
+                }
+                false => index.count(server.as_deref()),
+            };
+            (index.search(&snapshot, wish, is_wanted), searched)
         };
         let (found, searched) = work::weighed(is_slow, work).await;
         Findings { found, searched, not_ready: self.not_ready() }
@@ -148,7 +178,10 @@ impl Broker {
     pub fn unknown(&self) -> Vec<Upstream> {
         let snapshot = self.snapshot();
         let mut servers = self.servers.all();
-        servers.retain(|server| snapshot.listing(&server.settings().name).is_none());
+        servers.retain(|server| {
+            let name = &server.settings().name;
+            snapshot.listing(name).is_none() && self.shows_server(name)
+        });
         servers
     }
 

@@ -6,7 +6,7 @@
 use std::{fmt, sync::Arc};
 
 use pml_wire::{CallId, ErrorCode, message::CallError, trace::TaskKind};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
@@ -95,7 +95,7 @@ impl Broker {
             SubjectKind::Prompt => TaskKind::Prompt,
         };
         let span = record.span();
-        let own = OwnTask::begin(self, &request.context, kind, &record.tool);
+        let own = OwnTask::begin(self, &request.context, kind, &record.tool).await;
         let outcome = self.pass_about(request, &mut record, own.as_ref()).instrument(span).await;
         recorded(record, own, outcome).await
     }
@@ -134,14 +134,23 @@ impl Broker {
     pub async fn watch(&self, context: &Arc<Context>, subject: &Subject) -> Result<Watch, CallError> {
         let mut record = self.record_about((context, CallId(1)), subject, "resources/subscribe");
         record.args_sha256 = sha256(&subject.name);
+        let own = OwnTask::begin(self, context, TaskKind::Resource, &record.tool).await;
         let outcome = match self.admit_about(subject, &mut record) {
             Ok(upstream) => {
                 record.start().await;
+                if let Some(own) = &own {
+                    let args = json!({"method": "resources/subscribe", "uri": subject.name}).to_string();
+                    own.record.recording().arguments(CallId(1), &args);
+                    own.record.recording().started(CallId(1), &record.tool);
+                }
                 upstream.watch(&subject.name).await.map_err(CallError::from)
             }
             Err(error) => Err(error),
         };
         record.end_with(outcome.as_ref().map(|_| 0));
+        if let Some(own) = own {
+            own.finish(outcome.as_ref().map(|_| "null")).await;
+        }
         outcome
     }
 

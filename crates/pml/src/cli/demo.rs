@@ -58,7 +58,7 @@ pub(super) async fn run(mut config: Config) -> ExitCode {
             };
             let _ = writeln!(io::stderr(), "  → {} {verdict} in {}", call.tool, print::duration(call.duration));
         }
-        Event::CallStarted(_) | Event::Progress(_) => {}
+        Event::CallStarted(_) | Event::CallProgress { .. } | Event::Progress(_) => {}
     };
     let request = Request { name: "demo.ts".to_owned(), ..Request::new(PROGRAM) };
     let outcome = with_services(&config, config.sandbox.mode, async |pool, services, interrupt| {

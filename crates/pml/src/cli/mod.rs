@@ -25,6 +25,7 @@ mod serve;
 mod server;
 mod starting;
 mod suspicions;
+mod token;
 mod tools;
 mod trace;
 mod trust;
@@ -110,6 +111,11 @@ enum Command {
     Import(import::Args),
     /// Make pml a server of a client, such as Claude Code or Cursor
     Install(install::Args),
+    /// Give clients over HTTP names and tokens of their own
+    Token {
+        #[command(subcommand)]
+        what: token::What,
+    },
     /// Let the pml.toml of a folder count, once you have seen what it would do
     Trust(trust::Args),
     /// See what was called, by whom, and how it ended; check that nobody changed the log
@@ -203,6 +209,7 @@ pub fn main() -> ExitCode {
             Command::Trace { what } => trace::run(what, &config).await,
             Command::Hub(args) => hub::run(args, config).await,
             Command::Audit(args) => audit::run_hub(&args, &config).await,
+            Command::Token { what } => token::run(&what, &config),
             Command::Doctor(args) => doctor::run(args, config, &project, &sources).await,
             // Done before there was a runtime.
             Command::Import(_)

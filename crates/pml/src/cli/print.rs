@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::{
     execution::Outcome,
     shown::{visible, visible_json},
+    upstream,
 };
 
 /// A place for text in which every character can be seen. Each piece that is written must be whole text.
@@ -45,6 +46,11 @@ pub(super) fn progress(progress: &Progress) {
     let total = total.map(|total| format!("/{total}")).unwrap_or_default();
     let message = message.as_deref().map(|message| format!(" {}", visible(message))).unwrap_or_default();
     let _ = writeln!(io::stderr(), "progress: {progress}{total}{message}");
+}
+
+/// How far the server of a call says it is.
+pub(super) fn call_progress(tool: &str, progress: &upstream::Progress) {
+    let _ = writeln!(io::stderr(), "progress: {} {}", visible(tool), visible(&progress.to_string()));
 }
 
 /// One line of JSON to stdout, in which every character can be seen; the values are what they are.

@@ -87,7 +87,7 @@ pub(super) async fn run(args: Args, mut config: Config) -> ExitCode {
     };
     let outcome = match String::from_utf8(bytes) {
         Ok(code) => {
-            let request = Request { name, args: program_args, ..Request::new(code) };
+            let request = Request { name, args: program_args, follows_calls: true, ..Request::new(code) };
             return match execute(request, args.intent, &config, args.json).await {
                 Ok(code) => code,
                 Err(err) => fail(&err, USAGE),
@@ -116,11 +116,13 @@ async fn execute(request: Request, intent: Option<String>, config: &Config, quie
     let listener = |event: Event<'_>| match event {
         Event::Log(log) if !quiet => print::log(log),
         Event::Progress(progress) if !quiet && is_watched => print::progress(progress),
+        Event::CallProgress { tool, progress, .. } if !quiet && is_watched => print::call_progress(tool, progress),
         _ => {}
     };
     // One program needs one worker, and executing it is faster than preparing to fork it.
     with_services(config, Mode::Subprocess, async |pool, services, interrupt| {
         let program = Program { code: &request.code, args: &request.args };
+        services.recorder.ready().await;
         let record = services.recorder.begin(Arc::new(context), Some(program));
         let request = Request { recording: record.recording().clone(), ..request };
         let run = async {

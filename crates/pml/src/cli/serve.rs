@@ -17,11 +17,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{USAGE, fail, with_services};
+use super::{USAGE, fail, token::unknown_profile, with_services};
 use crate::{
     config::{self, Config, Gateway, Loaded, Project, Sources},
     error::Error,
-    frontend::{Access, Expose, Frontend, Parts, Settings},
+    frontend::{Access, Expose, Frontend, Parts, Settings, TokenBook},
     hub::{Hub, HubSettings},
     serve::{self, Services},
     shown::visible,
@@ -40,6 +40,10 @@ pub(super) struct Args {
     /// What clients see: pml's own tools, the servers' own, or both
     #[arg(long, value_enum, default_value_t = ExposeArg::Code, value_name = "WHAT")]
     expose: ExposeArg,
+
+    /// Hold clients without a token of their own to this profile of pml.toml
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
 
     /// With passthrough: list tools under their own names where only one server has it, not as server__tool
     #[arg(long)]
@@ -66,7 +70,7 @@ const FILES: u64 = 4096;
 /// Where clients come from.
 enum Door {
     Stdio,
-    Http(TcpListener, Access),
+    Http(TcpListener, Box<Access>),
 }
 
 pub(super) async fn run(args: Args, mut config: Config, project: Project, sources: Sources) -> ExitCode {
@@ -75,6 +79,9 @@ pub(super) async fn run(args: Args, mut config: Config, project: Project, source
         ExposeArg::Passthrough => Expose::Passthrough,
         ExposeArg::Both => Expose::Both,
     };
+    if let Some(err) = args.profile.as_deref().and_then(|profile| unknown_profile(profile, &config)) {
+        return fail(&err, USAGE);
+    }
     // Servers are told that they may ask the client only if somebody asks it for them.
     let relays = expose != Expose::Code;
     config.servers.iter_mut().for_each(|server| server.relays = relays);
@@ -109,14 +116,17 @@ pub(super) async fn run(args: Args, mut config: Config, project: Project, source
         let (stop, reloaded) = (CancellationToken::new(), Notify::new());
         let serving = async {
             match door {
-                Door::Stdio => frontend.serve_stdio(&stop).await,
+                Door::Stdio => match &args.profile {
+                    Some(profile) => frontend.for_profile(profile).serve_stdio(&stop).await,
+                    None => frontend.serve_stdio(&stop).await,
+                },
                 Door::Http(listener, access) => {
                     let settings = HubSettings {
                         requests_per_minute: config.hub.requests_per_minute,
                         rules: config.traces.rules.clone(),
                     };
                     let hub = services.hub_store().map(|store| Hub::new(store, settings));
-                    frontend.serve_http(listener, access, hub, &stop).await
+                    frontend.serve_http(listener, *access, hub, &stop).await
                 }
             }
         };
@@ -198,10 +208,13 @@ async fn follow(
             frontend.set_settings(settings(&config, &project));
             continue;
         }
+        services.set_bounds(config.max_starting, config.audit);
         let fixed = |config: &Config| Gateway { output_tokens: 0, ..config.gateway.clone() };
         let unchanged = |config: &Config| (config.sandbox.clone(), config.search.clone(), fixed(config));
         if unchanged(&config) != unchanged(&current) {
-            tracing::warn!("[sandbox], [search], and [gateway] but for output_tokens, count when pml is started again");
+            tracing::warn!(
+                "[sandbox], [search], and [gateway] but for output_tokens and max_starting count when pml is started again"
+            );
         }
         let (servers, policy) = (config.servers.clone(), config.policy.clone());
         match services.take_over(frontend, servers, policy, settings(&config, &project)) {
@@ -242,11 +255,13 @@ async fn open(address: SocketAddr, args: &Args, config: &Config) -> Result<Door,
     })?;
     let access = Access {
         token,
+        names: config.data_dir.as_deref().map(TokenBook::new),
+        profile: args.profile.clone(),
         hosts: config.gateway.allowed_hosts.clone(),
         origins: config.gateway.allowed_origins.clone(),
         requests_per_minute: config.gateway.requests_per_minute,
     };
-    Ok(Door::Http(listener, access))
+    Ok(Door::Http(listener, Box::new(access)))
 }
 
 /// Reads `127.0.0.1:7777`, `localhost:7777` or `7777`.
@@ -280,6 +295,7 @@ fn settings(config: &Config, project: &Project) -> Settings {
         limits: config.limits,
         output_tokens: config.gateway.output_tokens,
         is_project_distrusted: project.is_distrusted(),
+        ceilings: Arc::new(config.ceilings.clone()),
     }
 }
 

@@ -26,6 +26,7 @@ pub(super) fn check_project(file: &File) -> Result<(), String> {
         ("trace.database", file.trace.database.is_some()),
         ("telemetry.otlp", file.telemetry.otlp.is_some()),
         ("hub", file.hub.is_set()),
+        ("profiles", !file.profiles.is_empty()),
     ];
     match reserved.iter().find(|(_, is_set)| *is_set) {
         Some((key, _)) => Err(format!("`{key}` cannot be set by a project's file, only by your own")),
@@ -63,6 +64,7 @@ pub(super) fn merge(project: File, own: File) -> File {
         trace: trace(project.trace, own.trace),
         telemetry: own.telemetry,
         hub: own.hub,
+        profiles: own.profiles,
         servers,
     }
 }

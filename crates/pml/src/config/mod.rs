@@ -13,6 +13,7 @@ pub(crate) mod jsonc;
 mod merge;
 mod network;
 mod places;
+mod profiles;
 mod servers;
 mod sources;
 mod telemetry;
@@ -33,6 +34,7 @@ pub use self::clients::CLIENTS_OWN_KEYS;
 pub use self::difference::{Difference, differences};
 pub use self::hub::{HubConfig, HubFile, KEY_VARIABLE, hub_url};
 pub use self::places::{Places, System};
+pub use self::profiles::{ProfileFile, ProfileLimitsFile};
 pub use self::servers::{Kind, OAuthFile, ServerFile, ToolFile};
 pub(crate) use self::servers::{check_name, is_secret_name};
 pub use self::sources::{
@@ -46,7 +48,7 @@ use crate::{
     audit::Retention,
     broker::{OnChange, Policy},
     catalog::nearest,
-    execution::Budget,
+    execution::{Budget, Ceilings},
     sandbox::Mode,
     serve::{Network, TraceSettings},
     upstream::Settings,
@@ -72,6 +74,8 @@ pub struct Config {
     pub traces: TraceSettings,
     /// The `[hub]` table, checked.
     pub hub: HubConfig,
+    /// What runs of clients with a profile may use at most, by the name of the profile. The rest of a profile is in the policy.
+    pub ceilings: BTreeMap<String, Ceilings>,
     /// Servers that are switched on, by name.
     pub servers: Vec<Settings>,
     /// Where lists of tools, logins, traces and the audit log are kept; `None` if there is no place for them.
@@ -121,6 +125,7 @@ pub struct File {
     pub trace: TraceFile,
     pub telemetry: TelemetryFile,
     pub hub: HubFile,
+    pub profiles: BTreeMap<String, ProfileFile>,
     pub servers: BTreeMap<String, ServerFile>,
 }
 
@@ -369,8 +374,12 @@ impl Config {
             ));
         }
         let hub = file.hub.check(lookup)?;
+        let profiles = profiles::check(file.profiles)?;
         Ok(Config {
+            ceilings: profiles.ceilings,
             policy: Policy {
+                profiles: profiles.rules,
+                narrower: Vec::new(),
                 allow: file.policy.allow,
                 within: file.policy.within,
                 deny,

@@ -14,6 +14,7 @@ use tokio::{sync::Semaphore, time::Instant};
 
 use super::{
     outcome::CallRecord,
+    reports::Reporting,
     run::{Budget, Event, Verdict},
     vault::{Limits, Told, Vault, Weighed, weigh},
 };
@@ -95,6 +96,8 @@ pub(super) struct Calls<'a> {
     /// What is left to do about calls that were answered.
     pub(super) afterwards: Afterwards,
     pub(super) vault: Vault,
+    /// How far calls are, if anybody wants to know.
+    reporting: Option<Reporting>,
 }
 
 /// A call as the worker wrote it.
@@ -159,7 +162,12 @@ enum Finished {
 type Outcome = Result<Weighed, CallError>;
 
 impl<'a> Calls<'a> {
-    pub(super) fn new(recording: Recording, budget: Budget, handler: &'a dyn CallHandler) -> Calls<'a> {
+    pub(super) fn new(
+        recording: Recording,
+        budget: Budget,
+        handler: &'a dyn CallHandler,
+        reporting: Option<Reporting>,
+    ) -> Calls<'a> {
         Calls {
             context: Arc::clone(recording.context()),
             recording,
@@ -180,6 +188,7 @@ impl<'a> Calls<'a> {
             notices: Notices::default(),
             afterwards: Afterwards::default(),
             vault: Vault::new(budget.result_bytes, handler.room().total_bytes()),
+            reporting,
         }
     }
 
@@ -302,6 +311,11 @@ impl<'a> Calls<'a> {
         !self.in_flight.is_empty() || !self.waiting.is_empty()
     }
 
+    /// The tool of a call that has not ended.
+    pub(super) fn tool_of(&self, call: CallId) -> Option<&str> {
+        self.open.iter().find(|open| open.id == call).map(|open| open.target.as_str())
+    }
+
     /// Some tools whose calls have not ended.
     pub(super) fn open_tools(&self) -> Vec<&str> {
         let mut tools: Vec<_> = self.open.iter().map(|open| open.target.as_str()).collect();
@@ -386,7 +400,8 @@ impl<'a> Calls<'a> {
                 let notices = self.notices.clone();
                 let context = Arc::clone(&self.context);
                 let afterwards = self.afterwards.clone();
-                let call = ToolCall { context, id, tool, args, is_raw, suggests, notices, afterwards };
+                let progress = self.reporting.as_ref().map(|reporting| reporting.listener(id));
+                let call = ToolCall { context, id, tool, args, is_raw, suggests, notices, afterwards, progress };
                 listener(Event::CallStarted(&call));
                 self.handler.call(call)
             }

@@ -46,6 +46,8 @@ pub(super) enum FromWorker {
     Decisions(Vec<Decision>),
     /// How many answers the program had when it made the requests that follow.
     Answered(u32),
+    /// The line of the program that makes the requests that follow. Not checked yet.
+    Line(u32),
 }
 
 /// What a worker did that ours never does.
@@ -92,6 +94,7 @@ impl FromWorker {
             Kind::Waiting => FromWorker::Waiting,
             Kind::Awake => FromWorker::Awake,
             Kind::Answered => FromWorker::Answered(frame.id),
+            Kind::Line => FromWorker::Line(frame.id),
             Kind::Decisions => FromWorker::Decisions(parse::<Decisions>(frame)?.decisions),
             Kind::Init
             | Kind::RpcResult

@@ -1,20 +1,23 @@
 //! One run of one program, from request to outcome.
 //!
 //! [`run()`] leases a worker, gives it the program and acts on its frames; [`calls`] counts, bounds and records the tool
-//! calls; [`vault`] keeps what is too large for the sandbox, [`json_text`] reads parts of it, and [`fill`] puts it in where JSON
+//! calls; [`reports`] tells how far they are; [`vault`] keeps what is too large for the sandbox, [`json_text`] reads parts of it, and [`fill`] puts it in where JSON
 //! leaves the run.
 
 mod calls;
+mod ceilings;
 mod clock;
 mod fill;
 mod from_worker;
 mod json_text;
 mod outcome;
+mod reports;
 mod run;
 mod vault;
 mod watch;
 
 pub use self::{
+    ceilings::Ceilings,
     json_text::{IndexRoom, JsonText},
     outcome::{CallRecord, Outcome, millis},
     run::{Budget, Event, Media, Request, run},

@@ -10,7 +10,7 @@
 use std::{future::Future, num::NonZeroU32, pin::pin, sync::Arc, time::Duration};
 
 use pml_wire::{
-    ErrorCode, Frame, Kind,
+    CallId, ErrorCode, Frame, Kind,
     message::{
         Decision, ErrorReport, ExecutionComplete, Init, Limits, Log, MAX_DECISIONS_CUT, Progress, WAITING_AFTER_MS,
         log_cost,
@@ -27,12 +27,14 @@ use super::{
     clock::{Clock, Limit},
     from_worker::{FromWorker, Violation},
     outcome::{CallRecord, Outcome},
+    reports::{Report, Reports},
     watch::{ServerWatch, look_around},
 };
 use crate::{
     broker::{CallHandler, HandlerFuture, ToolCall},
     sandbox::{Ended, Pool, Worker},
     trace::{Context, Recording},
+    upstream,
     work::{self, AT_ONCE_BYTES},
 };
 
@@ -70,6 +72,8 @@ pub struct Request {
     /// The value of the global `args`.
     pub args: Box<RawValue>,
     pub media: Media,
+    /// Tell how far calls are, with [`Event::CallProgress`]?
+    pub follows_calls: bool,
 }
 
 /// Where images, audio and binary resources in a result go.
@@ -90,6 +94,7 @@ impl Request {
             name: "agent.ts".to_owned(),
             args: RawValue::NULL.to_owned(),
             media: Media::Inline,
+            follows_calls: false,
         }
     }
 }
@@ -132,6 +137,12 @@ pub enum Event<'a> {
     Log(&'a Log),
     Progress(&'a Progress),
     CallStarted(&'a ToolCall),
+    /// The server of a call that goes on says how far it is. Told at a bounded rate.
+    CallProgress {
+        call: CallId,
+        tool: &'a str,
+        progress: &'a upstream::Progress,
+    },
     CallEnded(&'a CallRecord),
     /// The program waits, for calls or timers, and needs no processor.
     Waiting,
@@ -152,11 +163,14 @@ pub async fn run(
     let id = recording.context().execution;
     let span = info_span!("execute", execution = %id, code = field::Empty, duration_ms = field::Empty);
     let started = Instant::now();
+    let reports = request.follows_calls.then(Reports::new);
     let mut run = Run {
         budget,
         listener,
-        calls: Calls::new(recording.clone(), budget, handler),
+        calls: Calls::new(recording.clone(), budget, handler, reports.as_ref().map(Reports::reporting)),
+        reports,
         recording,
+        lines: count_lines(&request.code),
         clock: Clock::start(budget.timeout, budget.total),
         media: request.media,
         is_waiting: false,
@@ -205,7 +219,11 @@ struct Run<'a> {
     budget: Budget,
     listener: &'a (dyn Fn(Event<'_>) + Sync),
     calls: Calls<'a>,
+    /// How far calls are, if anybody wants to know.
+    reports: Option<Reports>,
     recording: Recording,
+    /// Lines of the program.
+    lines: u32,
     clock: Clock,
     media: Media,
     /// Does the program wait, as far as is known?
@@ -413,6 +431,9 @@ impl Run<'_> {
                 }
                 ended = self.calls.next(), if may_answer => {
                     if let Some(record) = &ended.record {
+                        if let Some(reports) = &self.reports {
+                            reports.forget(record.id);
+                        }
                         (self.listener)(Event::CallEnded(record));
                     }
                     // It may have waited for this, and not long enough to say so.
@@ -427,6 +448,12 @@ impl Run<'_> {
                     // Most programs make the next call right after the last answer.
                     if !self.calls.any_in_flight() {
                         watch_closely(worker).await?;
+                    }
+                }
+                report = Reports::next_of(&mut self.reports) => {
+                    if let Some(tool) = self.calls.tool_of(report.call) {
+                        let Report { call, progress } = &report;
+                        (self.listener)(Event::CallProgress { call: *call, tool, progress });
                     }
                 }
                 moved = worker.exchange(may_read) => moved?,
@@ -501,6 +528,8 @@ impl Run<'_> {
             FromWorker::Awake => self.wake(),
             FromWorker::Decisions(decisions) => self.decide(decisions, 0),
             FromWorker::Answered(count) => self.recording.answered(count),
+            // A line that the program does not have is of no use to anybody.
+            FromWorker::Line(line) => self.recording.at_line((1..=self.lines).contains(&line).then_some(line)),
             FromWorker::Waiting => {}
         }
         Ok(None)
@@ -572,6 +601,12 @@ impl Run<'_> {
         };
         Box::new(ErrorReport::new(ErrorCode::Timeout, message).with_hint(hint))
     }
+}
+
+/// How many lines a program has at most, whatever counts as the end of one.
+fn count_lines(code: &str) -> u32 {
+    let ends = code.chars().filter(|c| matches!(c, '\n' | '\r' | '\u{2028}' | '\u{2029}')).count();
+    u32::try_from(ends).unwrap_or(u32::MAX - 1) + 1
 }
 
 fn millis(time: Duration) -> u64 {

@@ -35,7 +35,7 @@ impl Frontend {
         let mut outcome = teller.during(self.run(arguments, &teller, scope)).await;
         let called = outcome.calls.iter().filter_map(|call| call.tool.parse().ok());
         outcome.warnings.extend(self.note_changes(&scope.session, called));
-        let (results, caller) = (Arc::clone(&self.results), scope.session.caller.clone());
+        let (results, caller) = (Arc::clone(&self.shared.results), scope.session.caller.clone());
         let keeper = Keeper { results, caller, budget: self.settings().output_tokens };
         work::sized(outcome.bytes(), move |_| answer::answer(outcome, &keeper)).await
     }
@@ -68,10 +68,11 @@ impl Frontend {
         if let Some(report) = refused {
             return Outcome::refused(id, report);
         }
-        let Some(_running) = self.runs.begin() else {
+        let Some(_running) = self.shared.runs.begin() else {
             return Outcome::refused(id, ErrorReport::new(ErrorCode::ShuttingDown, "pml is shutting down"));
         };
-        let record = self.recorder.begin(context, Some(Program { code: &arguments.code, args: &args }));
+        self.shared.recorder.ready().await;
+        let record = self.shared.recorder.begin(context, Some(Program { code: &arguments.code, args: &args }));
         let recording = record.recording().clone();
         let mut ending = Ending { frontend: self, recording: recording.clone(), outcome: None };
         let correlation = id.to_string();
@@ -82,11 +83,11 @@ impl Frontend {
             self.prepare(&arguments.code, teller, &stop).await;
             let client = &scope.session.client;
             let granted = tokio::select! {
-                granted = async { Ok((self.places.take(client).await?, self.turns.take(client).await?)) } => Some(granted),
+                granted = async { Ok((self.shared.places.take(client).await?, self.shared.turns.take(client).await?)) } => Some(granted),
                 () = stop.cancelled() => None,
             };
             let (_place, turn) = match granted {
-                Some(Ok(granted)) if !self.runs.are_over() => granted,
+                Some(Ok(granted)) if !self.shared.runs.are_over() => granted,
                 Some(Err(TooMany)) => {
                     let message = "too many programs of this client wait for their turn";
                     return Outcome::refused(id, ErrorReport::new(ErrorCode::RateLimited, message));
@@ -106,16 +107,18 @@ impl Frontend {
                 teller.tell(&event);
                 self.publish(&correlation, &event);
             };
-            let request = Request { recording, args, media: Media::Apart, ..Request::new(arguments.code) };
-            let (broker, results, caller) = (&*self.broker, &*self.results, &scope.session.caller);
+            let follows_calls = scope.progress_token().is_some() || self.shared.bus.is_heard();
+            let request =
+                Request { recording, args, media: Media::Apart, follows_calls, ..Request::new(arguments.code) };
+            let (broker, results, caller) = (&*self.broker, &*self.shared.results, &scope.session.caller);
             let handler = ClientHandler { broker, results, caller };
-            execution::run(&self.pool, request, budget, &handler, &listener, &stop).await
+            execution::run(&self.shared.pool, request, budget, &handler, &listener, &stop).await
         };
         let announced = record.recording().clone();
         let mut work = std::pin::pin!(announced.during(work));
         let outcome = tokio::select! {
             outcome = &mut work => outcome,
-            () = self.runs.ended() => {
+            () = self.shared.runs.ended() => {
                 stop.cancel();
                 work.await
             }
@@ -131,11 +134,13 @@ impl Frontend {
     /// first start of a slow server does not use up the program's own time; why one failed is said by
     /// the call that needs it.
     async fn prepare(&self, code: &str, teller: &Teller<'_>, stop: &CancellationToken) {
-        let snapshot = self.catalog.snapshot();
+        let snapshot = self.shared.catalog.snapshot();
         let (known, unknown): (Vec<_>, Vec<_>) = self
+            .shared
             .servers
             .named_in(code)
             .into_iter()
+            .filter(|server| self.broker.shows_server(&server.settings().name))
             .partition(|server| snapshot.listing(&server.settings().name).is_some());
         known.into_iter().for_each(|server| self.start_behind(server));
         if unknown.is_empty() || stop.is_cancelled() {
@@ -158,10 +163,17 @@ impl Frontend {
                 total: progress.total,
                 message: progress.message.clone(),
             },
+            Event::CallProgress { call, tool, progress } => Body::ToolProgress {
+                tool: (*tool).to_owned(),
+                call: call.0,
+                progress: progress.progress,
+                total: progress.total,
+                message: progress.message(),
+            },
             // The broker tells of calls.
             Event::CallStarted(_) | Event::CallEnded(_) | Event::Waiting | Event::Awake => return,
         };
-        self.bus.publish(correlation, body);
+        self.shared.bus.publish(correlation, body);
     }
 }
 
@@ -174,9 +186,8 @@ struct Ending<'a> {
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        if let Some(Summary { code, calls, failed_calls, duration }) = self.outcome.or_else(|| self.recording.summary())
-        {
-            self.frontend.metrics.run(code, calls, failed_calls, duration);
+        if let Some(summary) = self.outcome.or_else(|| self.recording.summary()) {
+            self.frontend.shared.metrics.run(&self.recording.context().caller, summary);
         }
     }
 }

@@ -44,6 +44,9 @@ impl<'a> Teller<'a> {
             Event::Log(log) => self.log(log),
             Event::Progress(progress) => self.progress(|| of_program(progress)),
             Event::CallStarted(call) => self.progress(|| format!("calling {}", call.tool)),
+            Event::CallProgress { call, tool, progress } => {
+                self.progress(|| format!("{tool} (call {}): {progress}", call.0));
+            }
             Event::CallEnded(record) => self.progress(|| match &record.error {
                 None => format!("{} answered in {} ms", record.tool, millis(record.duration)),
                 Some(error) => format!("{} failed: {}", record.tool, error.code),

@@ -1,6 +1,7 @@
 //! What the connections of all clients share.
 
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc, Mutex, PoisonError, RwLock, Weak,
         atomic::{AtomicBool, Ordering},
@@ -28,7 +29,7 @@ use crate::{
     broker::Broker,
     catalog::Catalog,
     events::Bus,
-    execution::Budget,
+    execution::{Budget, Ceilings},
     sandbox::Pool,
     shown::visible,
     trace::Recorder,
@@ -57,7 +58,7 @@ pub enum Expose {
 }
 
 /// What can be changed while pml runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// What one run may use.
     pub limits: Budget,
@@ -65,6 +66,8 @@ pub struct Settings {
     pub output_tokens: usize,
     /// The folder has a configuration that does not count until the user trusts it.
     pub is_project_distrusted: bool,
+    /// What runs of clients with a profile may use at most, by the name of the profile.
+    pub ceilings: Arc<BTreeMap<String, Ceilings>>,
 }
 
 /// What a frontend is made of.
@@ -84,11 +87,22 @@ pub struct Parts {
     pub concurrent_runs: usize,
 }
 
-/// Everything that is shared.
+/// What clients are served by: all of them, or those of one profile.
 #[derive(Debug)]
 pub struct Frontend {
-    pub(super) pool: Pool,
+    pub(super) shared: Arc<Shared>,
+    /// The door that its clients' calls go through, which knows the profile.
     pub(super) broker: Arc<Broker>,
+    /// The profile of its clients, if they have one.
+    profile: Option<Arc<str>>,
+    /// What tools of servers are called for its clients, as far as it was asked for.
+    pub(super) names: Mutex<Option<Arc<Names>>>,
+}
+
+/// What the clients of all profiles share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) pool: Pool,
     pub(super) catalog: Catalog,
     pub(super) servers: Fleet,
     pub(super) bus: Bus,
@@ -96,8 +110,6 @@ pub struct Frontend {
     settings: RwLock<Settings>,
     pub(super) expose: Expose,
     pub(super) plain_names: bool,
-    /// What tools of servers are called, as far as it was asked for.
-    pub(super) names: Mutex<Option<Arc<Names>>>,
     pub(super) results: Arc<Results>,
     pub(super) parked: Parked,
     /// What each client that lives wants to hear, at least.
@@ -115,9 +127,8 @@ impl Frontend {
     pub fn new(parts: Parts) -> Arc<Frontend> {
         let Parts { pool, broker, catalog, servers, bus, recorder, settings, expose, plain_names, concurrent_runs } =
             parts;
-        Arc::new(Frontend {
+        let shared = Shared {
             pool,
-            broker,
             catalog,
             servers,
             bus,
@@ -125,7 +136,6 @@ impl Frontend {
             settings: RwLock::new(settings),
             expose,
             plain_names,
-            names: Mutex::default(),
             results: Arc::default(),
             parked: Parked::default(),
             log_levels: Mutex::default(),
@@ -134,22 +144,39 @@ impl Frontend {
             places: Shares::new(PLACES_PER_TURN * concurrent_runs, MAX_WAITING),
             tasks: TaskTracker::new(),
             metrics: Metrics::default(),
+        };
+        Arc::new(Frontend { shared: Arc::new(shared), broker, profile: None, names: Mutex::default() })
+    }
+
+    /// The same for clients of a profile: they share everything, and see and use what the profile allows.
+    #[must_use]
+    pub fn for_profile(&self, profile: &str) -> Arc<Frontend> {
+        Arc::new(Frontend {
+            shared: Arc::clone(&self.shared),
+            broker: Arc::new(self.broker.for_profile(profile)),
+            profile: Some(profile.into()),
+            names: Mutex::default(),
         })
     }
 
     pub(super) fn settings(&self) -> Settings {
-        *self.settings.read().unwrap_or_else(PoisonError::into_inner)
+        let mut settings = self.shared.settings.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let ceilings = self.profile.as_ref().and_then(|profile| settings.ceilings.get(&**profile));
+        if let Some(ceilings) = ceilings.copied() {
+            ceilings.lower(&mut settings.limits);
+        }
+        settings
     }
 
     /// From now on, new runs are held to these.
     pub fn set_settings(&self, settings: Settings) {
-        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
+        *self.shared.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
     }
 
     /// Learns the tools of servers that were never reached, in the background.
     pub fn learn_unknown(&self) {
-        let (unknown, end) = (self.broker.unknown(), self.runs.end.clone());
-        self.tasks.spawn(async move {
+        let (unknown, end) = (self.broker.unknown(), self.shared.runs.end.clone());
+        self.shared.tasks.spawn(async move {
             // Why one did not start is said by whoever needs it.
             let starts =
                 stream::iter(unknown).for_each_concurrent(STARTS, |server| async move { drop(server.warm().await) });
@@ -162,8 +189,8 @@ impl Frontend {
 
     /// Starts a server in the background. Nobody waits for it, and why it did not start is said by whoever needs it.
     pub(super) fn start_behind(&self, server: Upstream) {
-        let end = self.runs.end.clone();
-        self.tasks.spawn(async move {
+        let end = self.shared.runs.end.clone();
+        self.shared.tasks.spawn(async move {
             tokio::select! {
                 _ = server.warm() => {}
                 () = end.cancelled() => {}
@@ -173,14 +200,14 @@ impl Frontend {
 
     /// Takes no more runs, lets those that go on finish within the grace period, and ends the others.
     pub async fn drain(&self, grace: Duration) {
-        self.runs.drain(grace).await;
+        self.shared.runs.drain(grace).await;
     }
 
     /// Ends everything, when no client is served any more.
     pub async fn end(&self) {
         self.drain(Duration::ZERO).await;
-        self.tasks.close();
-        let _ = timeout(KILL, self.tasks.wait()).await;
+        self.shared.tasks.close();
+        let _ = timeout(KILL, self.shared.tasks.wait()).await;
     }
 }
 

@@ -28,8 +28,9 @@ const PASSED: &str = "pml passes the tools, resources and prompts of these MCP s
 impl Frontend {
     /// The text, with one line for each server as it is now.
     pub(super) fn instructions(&self) -> String {
-        let snapshot = self.catalog.snapshot();
-        let servers = self.servers.all();
+        let snapshot = self.shared.catalog.snapshot();
+        let mut servers = self.shared.servers.all();
+        servers.retain(|server| self.broker.shows_server(&server.settings().name));
         let mut text = match self.has_own_tools() {
             true => HOW.to_owned(),
             false => PASSED.to_owned(),

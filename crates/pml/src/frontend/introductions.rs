@@ -27,7 +27,7 @@ impl Frontend {
         let mut left = self.settings().output_tokens / PART;
         let mut told = Map::new();
         for name in servers {
-            let Some(declared) = self.servers.get(name).and_then(|server| server.declared()) else { continue };
+            let Some(declared) = self.shared.servers.get(name).and_then(|server| server.declared()) else { continue };
             let words = visible(declared.instructions.as_deref().unwrap_or_default().trim()).into_owned();
             let start = tokens::prefix(&words, MAX_TOKENS);
             let size = tokens::estimate(start);

@@ -1,8 +1,12 @@
 //! Counters, in the text form that Prometheus reads.
 
 use std::{
+    collections::BTreeMap,
     fmt::Write as _,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -10,11 +14,15 @@ use pml_wire::ErrorCode;
 
 use crate::{
     audit::Counts,
+    trace::{Summary, store},
     upstream::{Fleet, HealthState},
 };
 
 /// Upper bounds of the durations that are counted, in seconds.
 const BOUNDS: [f64; 9] = [0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0];
+
+/// Callers that are counted one by one.
+const MAX_CALLERS: usize = 1000;
 
 /// What is counted from the start.
 #[derive(Debug, Default)]
@@ -29,10 +37,13 @@ pub(super) struct Metrics {
     duration_micros: AtomicU64,
     requests: AtomicU64,
     refused: AtomicU64,
+    /// Runs by caller: all, and those that failed.
+    by_caller: Mutex<BTreeMap<Arc<str>, (u64, u64)>>,
 }
 
 impl Metrics {
-    pub(super) fn run(&self, code: Option<ErrorCode>, calls: usize, failed_calls: usize, duration: Duration) {
+    pub(super) fn run(&self, caller: &Arc<str>, summary: Summary) {
+        let Summary { code, calls, failed_calls, duration } = summary;
         let counter = match code {
             None => &self.succeeded,
             Some(ErrorCode::Cancelled) => &self.cancelled,
@@ -42,6 +53,12 @@ impl Metrics {
         add(&self.calls, calls);
         add(&self.calls_failed, failed_calls);
         self.duration(duration);
+        let mut by_caller = self.by_caller.lock().unwrap_or_else(PoisonError::into_inner);
+        if by_caller.len() < MAX_CALLERS || by_caller.contains_key(caller) {
+            let (all, failed) = by_caller.entry(Arc::clone(caller)).or_default();
+            *all += 1;
+            *failed += u64::from(code.is_some());
+        }
     }
 
     fn duration(&self, duration: Duration) {
@@ -57,7 +74,14 @@ impl Metrics {
     }
 
     /// Everything that is counted, as text, and what there is now: runs, servers and tools.
-    pub(super) fn exposition(&self, runs_in_flight: usize, servers: &Fleet, tools: usize, audit: Counts) -> String {
+    pub(super) fn exposition(
+        &self,
+        runs_in_flight: usize,
+        servers: &Fleet,
+        tools: usize,
+        audit: Counts,
+        traces: Option<&store::Health>,
+    ) -> String {
         let mut text = String::new();
         // Writing to a String cannot fail.
         let mut family = |name: &str, kind: &str, help: &str, samples: &[(String, String)]| {
@@ -79,6 +103,16 @@ impl Metrics {
         let (succeeded, failed, cancelled) = (read(&self.succeeded), read(&self.failed), read(&self.cancelled));
         let runs = by("status", &[("success", succeeded), ("error", failed), ("cancelled", cancelled)]);
         family("pml_runs_total", "counter", "Programs that were run.", &runs);
+        let by_caller: Vec<_> = {
+            let by_caller = self.by_caller.lock().unwrap_or_else(PoisonError::into_inner);
+            let counts = |(caller, (all, failed)): (&Arc<str>, &(u64, u64))| {
+                let caller = escape(caller);
+                [("success", all - failed), ("error", *failed)]
+                    .map(|(status, count)| (format!("{{caller=\"{caller}\",status=\"{status}\"}}"), count.to_string()))
+            };
+            by_caller.iter().flat_map(counts).collect()
+        };
+        family("pml_runs_by_caller_total", "counter", "Programs that were run, by who ran them.", &by_caller);
         family(
             "pml_runs_in_flight",
             "gauge",
@@ -99,6 +133,13 @@ impl Metrics {
             "Audit lines that were not written, or after their call went on.",
             &lines,
         );
+        if let Some(store::Health { state, queued, counts, .. }) = traces {
+            let fates = [("stored", counts.stored), ("late", counts.late), ("dropped", counts.dropped())];
+            family("pml_traces_total", "counter", "Traces, by what became of them.", &by("fate", &fates));
+            family("pml_traces_waiting", "gauge", "Traces that wait to be written.", &one(*queued as u64));
+            let is_well = u64::from(state.is_well());
+            family("pml_trace_store_up", "gauge", "Are traces written as they come?", &one(is_well));
+        }
         let servers: Vec<_> = servers
             .all()
             .iter()

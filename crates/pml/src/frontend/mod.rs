@@ -32,5 +32,5 @@ mod watches;
 
 pub use self::{
     gateway::{Expose, Frontend, Parts, Settings},
-    http::Access,
+    http::{Access, NamedToken, TokenBook},
 };

@@ -89,9 +89,10 @@ impl Frontend {
 
     /// The real name of a server.
     fn server_named(&self, name: &str) -> Result<String, Value> {
-        let snapshot = self.catalog.snapshot();
-        snapshot.server_name(name).map(str::to_owned).ok_or_else(|| {
-            let hint = match nearest(name, snapshot.servers()).first() {
+        let snapshot = self.shared.catalog.snapshot();
+        let is_shown = |server: &&str| self.broker.shows_server(server);
+        snapshot.server_name(name).filter(is_shown).map(str::to_owned).ok_or_else(|| {
+            let hint = match nearest(name, snapshot.servers().filter(is_shown)).first() {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "an empty query lists the servers".to_owned(),
             };
@@ -103,11 +104,12 @@ impl Frontend {
     async fn overview(&self, only: Option<&str>, session: &Session) -> Value {
         self.broker.learn(only).await;
         let waiting = self.broker.not_ready();
-        let snapshot = self.catalog.snapshot();
+        let snapshot = self.shared.catalog.snapshot();
         let room = self.settings().output_tokens;
         let (mut text, mut list, mut used) = (String::new(), Vec::new(), 0);
         let mut named = Vec::new();
-        for server in snapshot.servers().filter(|server| only.is_none_or(|only| only == *server)) {
+        let is_shown = |server: &&str| only.is_none_or(|only| only == *server) && self.broker.shows_server(server);
+        for server in snapshot.servers().filter(is_shown) {
             let tools: Vec<_> = snapshot
                 .listing(server)
                 .into_iter()
@@ -116,7 +118,7 @@ impl Frontend {
                 .collect();
             let ids: Vec<_> = tools.iter().map(|tool| &tool.id).collect();
             let tools: Vec<_> = ids.iter().map(|id| id.tool()).collect();
-            let state = self.servers.get(server).map_or("stopped", |server| server.health().state.as_str());
+            let state = self.shared.servers.get(server).map_or("stopped", |server| server.health().state.as_str());
             let some = match only {
                 Some(_) => fitting(&tools, room / 2),
                 None => OVERVIEW.min(tools.len()),
@@ -144,7 +146,7 @@ impl Frontend {
 
     /// Reads on in a result that was kept. A part of a large one is looked for elsewhere.
     pub(super) async fn read(&self, arguments: Read, caller: &Caller) -> Value {
-        let Some(kept) = self.results.get(caller, &arguments.id) else {
+        let Some(kept) = self.shared.results.get(caller, &arguments.id) else {
             let message = format!("there is no result `{}`", arguments.id);
             return tool_failure(ErrorCode::InvalidArguments, &message, Some(NO_RESULT_HINT));
         };

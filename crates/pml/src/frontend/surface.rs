@@ -78,12 +78,12 @@ impl Frontend {
     }
 
     pub(super) fn passes_through(&self) -> bool {
-        self.expose != Expose::Code
+        self.shared.expose != Expose::Code
     }
 
     /// Are pml's own tools offered?
     pub(super) fn has_own_tools(&self) -> bool {
-        self.expose != Expose::Passthrough
+        self.shared.expose != Expose::Passthrough
     }
 
     fn capabilities(&self) -> Value {
@@ -206,7 +206,9 @@ impl Frontend {
             }
             "notifications/initialized" => session.initialized.cancel(),
             "notifications/roots/list_changed" if self.passes_through() => {
-                self.servers.all().iter().for_each(Upstream::roots_changed);
+                let servers = self.shared.servers.all();
+                let shown = servers.iter().filter(|server| self.broker.shows_server(&server.settings().name));
+                shown.for_each(Upstream::roots_changed);
             }
             _ => tracing::debug!(method, "a notification that changes nothing"),
         }

@@ -11,6 +11,7 @@ use tokio::time::sleep;
 
 use super::services::{Services, remote_for};
 use crate::{
+    audit::Retention,
     broker::Policy,
     error::Error,
     events::Body,
@@ -51,6 +52,13 @@ impl Services {
         frontend.set_settings(settings);
         frontend.learn_unknown();
         Ok(changes)
+    }
+
+    /// From now on, so many servers start at the same time, and lines of the audit log are kept for so long.
+    pub fn set_bounds(&self, max_starting: usize, retention: Retention) {
+        let context = self.context();
+        context.starts.set_most(max_starting);
+        context.audit.set_retention(retention);
     }
 
     /// From now on there are these servers and this policy. Servers that are the same go on; calls to those that are
@@ -167,10 +175,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{
-        audit::Retention,
-        serve::{Network, Options, Traces},
-    };
+    use crate::serve::{Network, Options, Traces};
 
     fn server(name: &str) -> Settings {
         Settings::new(name, Err("never started".to_owned()))

@@ -39,6 +39,8 @@ pub(super) struct Collector {
     answered_layers: Vec<u32>,
     /// How many answers the program had got when it issued what it issues now.
     answered: usize,
+    /// The line of the program that issues what it issues now.
+    pub(super) line: Option<u32>,
     /// Bytes that values, and tasks, may still take.
     left: usize,
     tasks_left: usize,
@@ -107,6 +109,7 @@ impl Collector {
             by_call: HashMap::new(),
             answered_layers: vec![0],
             answered: 0,
+            line: None,
             left: VALUES_BYTES,
             tasks_left: TASKS_BYTES,
             cut_tasks: (0, 0),
@@ -167,7 +170,7 @@ impl Collector {
                 timestamp: now,
                 duration_ms: 0.0,
                 layer_index: self.answered_layers[self.answered] + 1,
-                line: None,
+                line: self.line,
                 error: None,
             },
             started: None,

@@ -17,6 +17,7 @@ use std::{
 
 use pml_wire::trace::Trace;
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     TraceHead,
@@ -39,6 +40,10 @@ pub struct Keeper {
     thread: Option<JoinHandle<()>>,
     /// Traces that the queue had no place for.
     dropped: AtomicU64,
+    /// Executions that went on before their trace was with the store.
+    late: Arc<AtomicU64>,
+    /// Cancelled when the sanitizer is made.
+    made: CancellationToken,
 }
 
 /// What is done to a trace.
@@ -74,9 +79,18 @@ impl Keeper {
     ) -> std::io::Result<Keeper> {
         let (queue, jobs) = sync_channel(QUEUE);
         let desk = Arc::new(Desk { sanitizer: OnceLock::new(), store, raw, exporter, outlet });
-        let working = Arc::clone(&desk);
-        let thread = std::thread::Builder::new().name("traces".to_owned()).spawn(move || working.run(rules, &jobs))?;
-        Ok(Keeper { desk, queue: Some(queue), thread: Some(thread), dropped: AtomicU64::new(0) })
+        let made = CancellationToken::new();
+        let (working, is_made) = (Arc::clone(&desk), made.clone());
+        let work = move || working.run(rules, &is_made, &jobs);
+        let thread = std::thread::Builder::new().name("traces".to_owned()).spawn(work)?;
+        Ok(Keeper {
+            desk,
+            queue: Some(queue),
+            thread: Some(thread),
+            dropped: AtomicU64::new(0),
+            late: Arc::default(),
+            made,
+        })
     }
 
     fn queue(&self, job: Job) {
@@ -101,9 +115,20 @@ impl Sink for Keeper {
             None => {
                 let (stored, receipt) = oneshot::channel();
                 self.queue(Job::Submit(Box::new(trace), stored));
-                Receipt::later(receipt)
+                Receipt::later(receipt, Arc::clone(&self.late))
             }
         }
+    }
+
+    fn health(&self) -> Option<store::Health> {
+        let mut health = self.desk.store.as_ref()?.health();
+        health.counts.queue_full += self.dropped.load(Ordering::Relaxed);
+        health.counts.late += self.late.load(Ordering::Relaxed);
+        Some(health)
+    }
+
+    fn making(&self) -> Option<CancellationToken> {
+        (!self.made.is_cancelled()).then(|| self.made.clone())
     }
 }
 
@@ -121,13 +146,14 @@ impl Drop for Keeper {
 }
 
 impl Desk {
-    fn run(&self, rules: Arc<Rules>, jobs: &Receiver<Job>) {
+    fn run(&self, rules: Arc<Rules>, made: &CancellationToken, jobs: &Receiver<Job>) {
         let sanitizer = self.sanitizer.get_or_init(|| {
             let sanitizer = Sanitizer::new(rules);
             // What it needs is made with the first text.
             sanitizer.text("ready");
             sanitizer
         });
+        made.cancel();
         for job in jobs {
             match job {
                 Job::Begin(head) => self.begin(sanitizer, head),

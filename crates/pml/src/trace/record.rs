@@ -1,6 +1,9 @@
 //! The record of one execution, finished by its own drop.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use pml_wire::{
     CallId, ErrorCode,
@@ -8,12 +11,13 @@ use pml_wire::{
     trace::{TaskKind, Trace},
 };
 use serde_json::value::RawValue;
-use tokio::time::{Duration, timeout};
+use tokio::time::timeout;
 
 use super::{
     collector::{Collector, Summary},
     context::Context,
     sink::{Receipt, Sink},
+    store,
 };
 use crate::{
     audit::Audit,
@@ -23,6 +27,8 @@ use crate::{
 /// An execution that takes longer is told to the store before it ends, even if it asks for nothing. Most are over by then, and are
 /// stored once.
 const MOMENT: Duration = Duration::from_millis(5);
+/// Longest that the first executions of a process wait until their traces can be taken.
+const MAKING: Duration = Duration::from_millis(100);
 
 /// Begins the records of all executions of this process.
 #[derive(Clone, Debug, Default)]
@@ -78,11 +84,26 @@ impl Recorder {
         Recorder { bus, audit, sink }
     }
 
+    /// How the store of traces is; `None` if traces are not stored.
+    pub fn store_health(&self) -> Option<store::Health> {
+        self.sink.as_ref()?.health()
+    }
+
+    /// Waits until traces can be taken at once: for the first executions of a process, a few milliseconds. Without it, their
+    /// traces would be late.
+    pub async fn ready(&self) {
+        if let Some(making) = self.sink.as_ref().and_then(|sink| sink.making()) {
+            // A machine that takes this long has other troubles.
+            let _ = timeout(MAKING, making.cancelled()).await;
+        }
+    }
+
     /// Begins the record of an execution.
     pub fn begin(&self, context: Arc<Context>, program: Option<Program<'_>>) -> ExecutionRecord {
         let keeps_values = self.sink.is_some() || tracing::enabled!(tracing::Level::DEBUG);
         if let Some(program) = &program {
-            let body = Body::ExecutionStarted { intent: context.intent.clone(), code_bytes: program.code.len() };
+            let (caller, intent) = (context.caller.to_string(), context.intent.clone());
+            let body = Body::ExecutionStarted { caller, intent, code_bytes: program.code.len() };
             self.bus.publish(context.execution.to_string(), body);
         }
         let collector = Collector::new(&context, program.as_ref(), keeps_values);
@@ -202,6 +223,11 @@ impl Recording {
     /// What is issued from now on was issued when the program had got so many answers.
     pub fn answered(&self, count: u32) {
         self.with(|collector| collector.answered(count));
+    }
+
+    /// What is issued from now on was issued by this line of the program.
+    pub fn at_line(&self, line: Option<u32>) {
+        self.with(|collector| collector.line = line);
     }
 
     pub fn logged(&self, log: &Log) {

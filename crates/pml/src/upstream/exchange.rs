@@ -1,6 +1,11 @@
 //! One request to a server and its answer, in either era, over whichever transport.
 
-use std::{borrow::Cow, fmt::Write as _, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    fmt::Write as _,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use pml_wire::{ErrorCode, Line};
 use serde_json::{Map, Value, value::RawValue};
@@ -13,7 +18,8 @@ use super::{
     codec::{BROKEN, RpcError},
     failure::{Failure, Retry},
     payload::Payload,
-    pending::{Answer, Patience},
+    pending::{Answer, Followed, Patience},
+    progress::ProgressSender,
     questions::{Owner, SaidSender},
     transport::{Departure, Headers, Link, Outgoing, SessionId, SessionSlot},
 };
@@ -47,6 +53,21 @@ pub(super) struct Request<'a> {
     pub(super) passing: Option<Arc<Passing>>,
     /// Makes it a subscription, and hears what the server honours of it.
     pub(super) acknowledged: Option<watch::Sender<Option<Box<RawValue>>>>,
+    pub(super) following: Option<Following>,
+}
+
+/// Who hears the progress of a call, until the request is dropped: a task goes on when its request is answered.
+#[derive(Debug)]
+pub(super) struct Following {
+    pub(super) sender: ProgressSender,
+    /// Where the call was last sent.
+    followed: Mutex<Option<Followed>>,
+}
+
+impl Following {
+    pub(super) fn new(sender: ProgressSender) -> Following {
+        Following { sender, followed: Mutex::default() }
+    }
 }
 
 /// A client's part of a request that is passed on. The texts are the fields of JSON objects.
@@ -132,10 +153,24 @@ fn fields(object: &Map<String, Value>) -> String {
 impl<'a> Request<'a> {
     pub(super) fn new(method: &'a str, bound: Duration) -> Request<'a> {
         let (params, headers) = (Vec::new(), Vec::new());
-        let (arguments, name, traceparent, passing, acknowledged) = (None, None, None, None, None);
+        let (arguments, name, traceparent, passing) = (None, None, None, None);
+        let (acknowledged, following) = (None, None);
         let (idle, total) = (bound, bound);
         let is_task = false;
-        Request { method, params, arguments, name, traceparent, headers, idle, total, is_task, passing, acknowledged }
+        Request {
+            method,
+            params,
+            arguments,
+            name,
+            traceparent,
+            headers,
+            idle,
+            total,
+            is_task,
+            passing,
+            acknowledged,
+            following,
+        }
     }
 
     /// About how long the message is.
@@ -160,6 +195,7 @@ impl<'a> Request<'a> {
             headers: Vec::new(),
             passing: self.passing.clone(),
             acknowledged: None,
+            following: None,
             ..*self
         };
         let method = self.method.to_owned();
@@ -215,6 +251,10 @@ async fn ask_in(link: &Link, manner: &Manner, request: &Request<'_>, begins: Opt
             link.inbox.requests.register_subscription(id, request.idle, acknowledged.clone())?
         }
     };
+    if let Some(Following { sender, followed }) = &request.following {
+        let guard = link.inbox.requests.follow(id, sender.clone());
+        *followed.lock().unwrap_or_else(PoisonError::into_inner) = Some(guard);
+    }
     let begun = Instant::now();
     let last = begun + request.total;
     let mut until = (begun + request.idle).min(last);

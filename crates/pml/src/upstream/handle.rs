@@ -23,10 +23,11 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     connection::Connection,
     discovery::Kind,
-    exchange::{Request, from_rpc},
+    exchange::{Following, Request, from_rpc},
     failure::{Failure, Retry, stopped},
     handshake::{self, Reach},
     pending::Answer,
+    progress::{ProgressListener, ProgressSender},
     result::CallResult,
     settings::{ProcessLimits, Settings},
     starts::Urgency,
@@ -74,6 +75,8 @@ pub struct Invocation<'a> {
     pub headers: Vec<(String, String)>,
     /// Must the tool be called as a task?
     pub needs_task: bool,
+    /// Hears what the server reports before it answers.
+    pub progress: Option<ProgressListener>,
 }
 
 /// How a server is.
@@ -238,7 +241,9 @@ impl Upstream {
 
     async fn call(&self, invocation: &Invocation<'_>) -> Result<CallResult, Failure> {
         let (idle, total) = self.settings.timeouts_for(invocation.tool);
+        let listener = invocation.progress.clone();
         let request = Request {
+            following: listener.map(|listener| Following::new(ProgressSender::new(listener, &self.settings))),
             name: Some(invocation.tool),
             traceparent: Some(invocation.traceparent.clone()),
             headers: invocation.headers.clone(),

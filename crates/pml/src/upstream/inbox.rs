@@ -9,7 +9,7 @@ use std::{
 };
 
 use pml_wire::Line;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use tokio::{sync::mpsc, time::Instant};
 
@@ -240,6 +240,11 @@ impl Inbox {
 
     fn progressed(&self, params: Option<&RawValue>) {
         let Some(Progress { progress_token }) = read(params) else { return };
+        if let Some(follower) = self.requests.follower(progress_token)
+            && let Some(Report { progress, total, message }) = read(params)
+        {
+            follower.tell(progress, total, message);
+        }
         let pending = self.requests.lock();
         let Some(waiter) = pending.get(&progress_token) else { return };
         waiter.progress.notify_one();
@@ -290,6 +295,23 @@ impl Inbox {
 #[serde(rename_all = "camelCase")]
 struct Progress {
     progress_token: u64,
+}
+
+/// What progress says. Lenient: a server that writes one field badly still lives.
+#[derive(Deserialize)]
+struct Report {
+    #[serde(default, deserialize_with = "lenient")]
+    progress: Option<f64>,
+    #[serde(default, deserialize_with = "lenient")]
+    total: Option<f64>,
+    #[serde(default, deserialize_with = "lenient")]
+    message: Option<String>,
+}
+
+/// A field that counts only if it has its type.
+fn lenient<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    let raw = <&RawValue>::deserialize(deserializer)?;
+    Ok(serde_json::from_str(raw.get()).ok())
 }
 
 #[derive(Deserialize)]

@@ -32,6 +32,7 @@ mod payload;
 mod pending;
 mod process;
 mod process_tree;
+mod progress;
 mod questions;
 mod reading;
 mod refresh;
@@ -54,6 +55,7 @@ pub use self::{
     fleet::Fleet,
     handle::{Health, HealthState, Invocation, Upstream},
     payload::{Fields, Item},
+    progress::{Progress, ProgressListener},
     questions::{Owner, Said},
     relay::{Forward, Whole},
     result::{CallResult, Content, Media, TextBlock},

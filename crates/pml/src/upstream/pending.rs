@@ -20,6 +20,7 @@ use super::{
     codec::RpcError,
     failure::Failure,
     payload::{Keep, Payload},
+    progress::ProgressSender,
     questions::{Asks, Owner, Questions, Relay, SaidSender},
 };
 
@@ -36,6 +37,21 @@ pub(super) struct Requests {
     pub(super) questions: Arc<Questions>,
     /// How many requests are passed on. While there are any, results are kept whole.
     forwarded: AtomicUsize,
+    /// Who hears the progress of calls, by the request's token. A task goes on after the request was answered.
+    followed: Mutex<HashMap<u64, ProgressSender>>,
+}
+
+/// Somebody hears the progress of a call. Dropped, nobody does any more.
+#[derive(Debug)]
+pub(super) struct Followed {
+    token: u64,
+    requests: Arc<Requests>,
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        self.requests.followed().remove(&self.token);
+    }
 }
 
 #[derive(Debug)]
@@ -88,11 +104,27 @@ impl Requests {
             why: Mutex::default(),
             questions,
             forwarded: AtomicUsize::new(0),
+            followed: Mutex::default(),
         })
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<u64, Pending>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn followed(&self) -> MutexGuard<'_, HashMap<u64, ProgressSender>> {
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells progress of the call with this token, as long as the guard lives.
+    pub(super) fn follow(self: &Arc<Self>, token: u64, sender: ProgressSender) -> Followed {
+        self.followed().insert(token, sender);
+        Followed { token, requests: Arc::clone(self) }
+    }
+
+    /// Who hears the progress of the call with this token.
+    pub(super) fn follower(&self, token: u64) -> Option<ProgressSender> {
+        self.followed().get(&token).cloned()
     }
 
     /// Makes room for the answer to request `id`.

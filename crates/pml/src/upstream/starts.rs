@@ -24,7 +24,10 @@ pub struct Starts(Arc<Mutex<Turns>>);
 
 #[derive(Debug)]
 struct Turns {
-    free: usize,
+    /// Most turns at the same time.
+    most: usize,
+    /// Turns that are taken.
+    taken: usize,
     waiting: Vec<(Urgency, oneshot::Sender<Turn>)>,
 }
 
@@ -44,7 +47,29 @@ struct Turn(Starts);
 
 impl Starts {
     pub fn new(at_once: usize) -> Starts {
-        Starts(Arc::new(Mutex::new(Turns { free: at_once.max(1), waiting: Vec::new() })))
+        Starts(Arc::new(Mutex::new(Turns { most: at_once.max(1), taken: 0, waiting: Vec::new() })))
+    }
+
+    /// From now on, so many servers start at the same time. Those that are starting go on.
+    pub fn set_most(&self, at_once: usize) {
+        self.turns().most = at_once.max(1);
+        while self.hand_on() {}
+    }
+
+    /// Gives a free turn to whoever has waited longest, or is needed. Was there one?
+    fn hand_on(&self) -> bool {
+        let mut turns = self.turns();
+        if turns.taken >= turns.most || turns.waiting.is_empty() {
+            return false;
+        }
+        let is_urgent = |(urgency, _): &(Urgency, _)| urgency.0.load(Ordering::Relaxed);
+        let next = turns.waiting.iter().position(is_urgent).unwrap_or(0);
+        let (_, sender) = turns.waiting.remove(next);
+        turns.taken += 1;
+        drop(turns);
+        // If nobody waits for it any more, it is dropped and goes to the next.
+        let _ = sender.send(Turn(self.clone()));
+        true
     }
 
     fn turns(&self) -> MutexGuard<'_, Turns> {
@@ -67,8 +92,8 @@ impl Starts {
     async fn turn(&self, urgency: &Urgency) -> Turn {
         let receiver = {
             let mut turns = self.turns();
-            if turns.free > 0 {
-                turns.free -= 1;
+            if turns.taken < turns.most {
+                turns.taken += 1;
                 return Turn(self.clone());
             }
             let (sender, receiver) = oneshot::channel();
@@ -78,24 +103,18 @@ impl Starts {
         match receiver.await {
             Ok(turn) => turn,
             // Nobody drops a sender that waits.
-            Err(_) => Turn(self.clone()),
+            Err(_) => {
+                self.turns().taken += 1;
+                Turn(self.clone())
+            }
         }
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let mut turns = self.0.turns();
-        let is_urgent = |(urgency, _): &(Urgency, _)| urgency.0.load(Ordering::Relaxed);
-        let next = turns.waiting.iter().position(is_urgent).unwrap_or(0);
-        if turns.waiting.is_empty() {
-            turns.free += 1;
-            return;
-        }
-        let (_, sender) = turns.waiting.remove(next);
-        drop(turns);
-        // If nobody waits for it any more, it is dropped and goes to the next.
-        let _ = sender.send(Turn(self.0.clone()));
+        self.0.turns().taken -= 1;
+        self.0.hand_on();
     }
 }
 
@@ -111,7 +130,7 @@ mod tests {
             () = starts.run(&one, std::future::pending()) => {}
             () = starts.run(&two, std::future::ready(())) => {}
         }
-        assert_eq!(starts.turns().free, 1);
+        assert_eq!(starts.turns().taken, 0);
     }
 
     #[tokio::test]
@@ -145,6 +164,32 @@ mod tests {
         }
         assert_eq!(*order.lock().unwrap(), ["needed", "b"]);
         drop(two);
-        assert_eq!(starts.turns().free, 2);
+        assert_eq!(starts.turns().taken, 0);
+    }
+
+    #[tokio::test]
+    async fn more_may_start_when_the_limit_is_raised_and_fewer_when_it_is_lowered() {
+        let starts = Starts::new(1);
+        let calm = Urgency::default();
+        let one = starts.turn(&calm).await;
+        let waiting: Vec<_> = (0..2)
+            .map(|_| {
+                let (starts, calm) = (starts.clone(), calm.clone());
+                tokio::spawn(async move { starts.turn(&calm).await })
+            })
+            .collect();
+        while starts.turns().waiting.len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        starts.set_most(3);
+        for task in waiting {
+            drop(task.await.unwrap());
+        }
+        let two = starts.turn(&calm).await;
+        starts.set_most(1);
+        drop(one);
+        assert!(tokio::time::timeout(Duration::from_millis(20), starts.turn(&calm)).await.is_err());
+        drop(two);
+        starts.turn(&calm).await;
     }
 }

@@ -77,6 +77,10 @@ impl Task {
         })
     }
 
+    fn is_working(&self) -> bool {
+        !matches!(self.status.as_str(), "completed" | "failed" | "cancelled")
+    }
+
     fn pause(&self) -> Duration {
         match self.poll_interval {
             Some(interval) if interval.is_finite() => {
@@ -130,7 +134,14 @@ pub(super) async fn run(connection: &Connection, request: &Request<'_>, cancelli
         },
     };
     let mut guard = Guard { cancelling, task_id: task.task_id.clone() };
+    let mut told = None;
     loop {
+        // What it says at its end is in its result.
+        if let Some(following) = request.following.as_ref().filter(|_| task.is_working() && told != task.status_message)
+        {
+            following.sender.tell(None, None, task.status_message.clone());
+            told.clone_from(&task.status_message);
+        }
         match (task.status.as_str(), support) {
             ("completed" | "failed", Support::AsAsked) => break,
             ("cancelled", _) => {

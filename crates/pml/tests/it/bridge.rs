@@ -253,7 +253,7 @@ async fn console_and_progress_are_heard_while_the_program_runs() {
             }
             Event::CallStarted(call) => format!("start {}", call.tool),
             Event::CallEnded(record) => format!("end {}", record.tool),
-            Event::Waiting | Event::Awake => return, // depends on how fast the tool is
+            Event::CallProgress { .. } | Event::Waiting | Event::Awake => return, // depends on how fast the tool is
         });
     };
     let program =

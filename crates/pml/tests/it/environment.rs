@@ -159,6 +159,18 @@ fn remote_servers_are_reached_through_the_proxy_and_with_the_certificates_of_the
         call("near", &[("HTTP_PROXY", "http://127.0.0.1:9"), ("ALL_PROXY", "http://127.0.0.1:9")])["result"],
         "hello"
     );
+    // Proxies that speak SOCKS, which is told the name of the host.
+    let socks = Helper::start(&["socks"]);
+    let address = format!("socks5h://127.0.0.1:{}", socks.port);
+    for variables in [
+        [("ALL_PROXY", address.as_str()), ("SSL_CERT_FILE", ca)],
+        [("https_proxy", address.as_str()), ("SSL_CERT_FILE", ca)],
+    ] {
+        assert_eq!(call("far", &variables)["result"], "hello", "{variables:?}");
+    }
+    let said = socks.end();
+    assert!(said.len() >= 2, "{said:?}");
+    assert!(said.iter().all(|line| *line == format!("SOCKS remote.example {}", tls_end.port)), "{said:?}");
     let said = proxy.end();
     assert!(said.len() >= works.len(), "{said:?}");
     assert!(said.iter().all(|line| *line == format!("CONNECT remote.example:{}", tls_end.port)), "{said:?}");

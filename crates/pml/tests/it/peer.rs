@@ -392,7 +392,7 @@ impl Client<'_> {
     /// A request of this client, to be sent or spoilt.
     pub(crate) fn ask(&self, id: Value, method: &str, params: Value) -> Http {
         let params = with_meta(self.era, params);
-        let name = params["name"].as_str().map(str::to_owned);
+        let name = params["name"].as_str().or(params["uri"].as_str()).map(str::to_owned);
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         let mut http = self.server.post(&message);
         match self.era {

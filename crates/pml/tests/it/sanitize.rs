@@ -161,6 +161,25 @@ fn a_trace_is_cut_to_its_size_and_says_where() {
 }
 
 #[test]
+fn a_program_is_kept_whole_and_goes_last() {
+    let code = "// ünïcode and \"quotes\"\n".repeat(10_000);
+    let mut trace = trace();
+    trace.code = Some(code.clone());
+    trace.args = Some(to_raw_value(&vec!["value"; 30_000]).unwrap());
+    trace.result = Some(to_raw_value(&vec!["value"; 80_000]).unwrap());
+    let sanitized = Sanitizer::default().trace(trace.clone());
+    assert!(json_of(&sanitized).len() <= MAX_TRACE_BYTES);
+    assert_eq!(sanitized.trace().code.as_deref(), Some(code.as_str()), "the program is whole");
+    let cut: Vec<_> = sanitized.trace().metadata.truncated.iter().map(|entry| entry.path.as_str()).collect();
+    assert_eq!(cut, ["/result"]);
+    // Unless it alone is too much.
+    trace.code = Some("\u{1}".repeat(256 * 1024));
+    let sanitized = Sanitizer::default().trace(trace);
+    assert!(json_of(&sanitized).len() <= MAX_TRACE_BYTES);
+    assert_eq!(sanitized.trace().code.as_deref(), Some("[TRUNCATED]"));
+}
+
+#[test]
 fn a_trace_of_very_many_tasks_loses_its_last_ones() {
     let mut trace = trace();
     let task = json!({ "taskId": "t", "tool": "a:b", "success": true, "timestamp": 2, "durationMs": 1, "args": { "n": "small" } });

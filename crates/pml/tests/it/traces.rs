@@ -2,7 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use pml::{broker::Passthrough, events::Body, trace::Context};
+use pml::{
+    broker::{Passthrough, Policy},
+    events::Body,
+    sandbox::Mode,
+    trace::Context,
+};
+use pml_testkit::helper_path;
 use pml_wire::{ErrorCode, trace::Entry};
 use rustix::process::Signal;
 use serde_json::{Map, Value, json};
@@ -11,7 +17,8 @@ use tokio::time::timeout;
 use super::{
     cli::stdout,
     gateway::{Gateway, Way, fixture},
-    peer::{ERAS, Era, Home},
+    peer::{ERAS, Era, Home, LEGACY, initialize},
+    support::options,
 };
 
 /// The only trace that there is.
@@ -27,6 +34,11 @@ fn tasks(trace: &Value) -> &Vec<Value> {
 
 fn layers(trace: &Value) -> Vec<u64> {
     tasks(trace).iter().map(|task| task["layerIndex"].as_u64().unwrap()).collect()
+}
+
+/// The lines of the program that made each task; 0 if it is not known.
+fn lines(trace: &Value) -> Vec<u64> {
+    tasks(trace).iter().map(|task| task["line"].as_u64().unwrap_or(0)).collect()
 }
 
 #[tokio::test]
@@ -61,6 +73,7 @@ async fn a_trace_has_everything_that_a_program_did() {
     ];
     assert_eq!(short, expected);
     assert_eq!(layers(&trace), [1, 2, 3, 3, 3, 4, 5]);
+    assert_eq!(lines(&trace), [3, 4, 5, 5, 5, 6, 7]);
     let first = &tasks(&trace)[0];
     assert_eq!((&first["args"], first["result"].as_f64()), (&json!({"a": 1, "b": 2}), Some(3.0)));
     assert!(first["acceptedAt"].is_string() && first["durationMs"].as_f64().unwrap() > 0.0, "{first}");
@@ -73,6 +86,48 @@ async fn a_trace_has_everything_that_a_program_did() {
     assert_eq!(trace["codeHash"].as_str().unwrap().len(), 64);
     assert_eq!((&trace["args"], &trace["metadata"]["schemaVersion"]), (&Value::Null, &json!(1)));
     assert_eq!(trace["metadata"]["pmlVersion"], env!("CARGO_PKG_VERSION"));
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn each_call_has_the_line_that_made_it() {
+    let gateway = Gateway::start(vec![fixture(Way::Stdio, "both", &[])]);
+    let table: [(&str, &[u64]); 8] = [
+        ("// one\n\n\n\nawait mcp.fix.echo({ text: 'é😀' }); await mcp.fix.echo({\n text: 'b' })", &[5, 5]),
+        // Types, enums and what is compiled away take no lines.
+        (
+            "interface A {\n a: 1\n}\nenum E { A,\n B }\nconst x: A = { a: 1 };\nawait mcp.fix.echo({ text: `${E.B}` })",
+            &[7],
+        ),
+        // After an await, in a function, in a loop, in a callback.
+        (
+            "async function f(text: string) {\n  await 0;\n  return mcp.fix.echo({ text })\n}\nfor (let i = 0; i < 3; i++)\n  await f('x');\nawait Promise.all([1, 2].map((n) =>\n  mcp.fix.echo({ text: `${n}` })))",
+            &[3, 3, 3, 8, 8],
+        ),
+        // As models send programs.
+        ("Here it is:\n```ts\nawait mcp.fix.echo({ text: 'a' });\n```\n", &[3]),
+        ("export default async () => {\n  return await mcp.fix.echo({ text: 'a' })\n}", &[2]),
+        ("const { callToolsBatch } = pml;\n\nawait callToolsBatch([{ name: 'fix:echo', args: { text: 'a' } }])", &[3]),
+        // A program may reach tools without their name in its text, and may hide where it is.
+        ("const it = globalThis['m' + 'cp'];\nawait it.fix.echo({ text: 'a' })", &[2]),
+        ("Error.stackTraceLimit = 0;\nawait mcp.fix.echo({ text: 'a' })", &[0]),
+    ];
+    for (code, expected) in table {
+        gateway.value(code).await;
+        assert_eq!(lines(&only(&gateway)), expected, "{code}");
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_line_that_the_program_does_not_have_is_not_kept() {
+    let workers = options(helper_path("hostile-worker"), Mode::Subprocess);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_owned();
+    let server = fixture(Way::Stdio, "both", &[]);
+    let gateway = Gateway::with_workers(vec![server], Policy::default(), folder, &path, workers);
+    gateway.value("odd-lines").await;
+    assert_eq!(lines(&only(&gateway)), [0, 1, 0, 0]);
     gateway.stop().await;
 }
 
@@ -185,6 +240,62 @@ async fn a_call_that_a_client_makes_itself_is_a_trace_of_one_task() {
 }
 
 #[tokio::test]
+async fn a_search_and_a_subscription_of_a_client_are_traces_of_one_task() {
+    let home = Home::with_fixture("");
+    let mut peer = home.stdio_with(Era::Legacy, &["--expose", "both"]);
+    peer.request("initialize", initialize(LEGACY[0])).await;
+    peer.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+    peer.call("search_tools", json!({"query": "echo a text", "limit": 2})).await;
+    for uri in ["fixture://item/1", "pml:nobody:x"] {
+        peer.request("resources/subscribe", json!({ "uri": uri })).await;
+    }
+    peer.end().await;
+    let listed: Value = serde_json::from_str(&stdout(&home.pml(&["trace", "list", "--json"]))).unwrap();
+    let traces = listed["traces"].as_array().unwrap();
+    let shown: Vec<Value> = traces
+        .iter()
+        .rev()
+        .map(|trace| {
+            let shown = home.pml(&["trace", "show", trace["traceId"].as_str().unwrap(), "--json"]);
+            serde_json::from_str(&stdout(&shown)).unwrap()
+        })
+        .collect();
+    assert_eq!(shown.len(), 2, "a refusal before entry is no trace: {shown:?}");
+    let (search, subscription) = (&tasks(&shown[0])[0], &tasks(&shown[1])[0]);
+    assert_eq!((&search["kind"], &search["tool"]), (&json!("search"), &json!("pml:search")));
+    assert_eq!((&search["args"]["query"], &search["args"]["limit"]), (&json!("echo a text"), &json!(2)));
+    assert_eq!(search["result"][0]["name"], "fix:echo", "{search}");
+    assert_eq!(subscription["kind"], "resource");
+    assert_eq!(
+        (&subscription["tool"], &subscription["success"]),
+        (&json!("fix:resource:fixture://item/1"), &json!(true))
+    );
+    assert!(shown.iter().all(|trace| trace["entry"] == "passthrough" && trace["caller"] == "peer"), "{shown:?}");
+}
+
+#[test]
+fn a_long_program_is_kept_whole_and_can_be_run_again() {
+    let home = Home::new("");
+    let token = format!("ghp_{}", "A1b2C3d4E5f6".repeat(3));
+    let long: String = (0..4000).map(|n| format!("const v{n} = {n}; // größer\n")).collect();
+    for (name, code) in [("plain", format!("{long}return v3999")), ("secret", format!("{long}return '{token}'"))] {
+        let file = home.path().join(format!("{name}.ts"));
+        std::fs::write(&file, &code).unwrap();
+        home.pml(&["run", "--intent", name, file.to_str().unwrap()]);
+        let trace: Value = serde_json::from_str(&stdout(&home.pml(&["trace", "show", "last", "--json"]))).unwrap();
+        let kept = trace["code"].as_str().unwrap();
+        assert_eq!(trace["metadata"]["truncated"], json!([]), "{name}");
+        assert_eq!(trace["metadata"]["codeRedacted"], json!(name == "secret"));
+        assert!(code.len() > 100_000 && !kept.contains(&token));
+        if name == "plain" {
+            assert_eq!(kept, code);
+            std::fs::write(&file, kept).unwrap();
+            assert_eq!(stdout(&home.pml(&["run", file.to_str().unwrap()])).trim(), "3999");
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_caller_is_the_client_and_its_trace_goes_on() {
     let home = Home::with_fixture("");
     let traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -230,24 +341,33 @@ fn pml_run_has_an_intent_and_a_trace() {
 async fn an_answered_execution_has_its_trace_after_kill_9() {
     const ROUNDS: usize = 12;
     let home = Home::with_fixture("");
+    let mut expected = Vec::new();
     for round in 0..ROUNDS {
-        let mut peer = home.connected(Era::Legacy).await;
-        // The sanitizer is being made while the first program runs.
-        peer.value("return await mcp.fix.echo({ text: 'ready' })").await;
+        let log = home.path().join("log");
+        let stderr = std::fs::File::create(&log).unwrap();
+        let mut peer = home.stdio_logged(Era::Legacy, &["--log", "debug"], stderr);
+        peer.request("initialize", initialize(LEGACY[0])).await;
+        // Also of the first execution of a process, which begins when the sanitizer is made.
+        if round % 2 == 0 {
+            peer.value("return await mcp.fix.echo({ text: 'ready' })").await;
+        }
         let code = format!("return await mcp.fix.echo({{ text: 'n{round}' }})");
         let answer = peer.call("execute_code", json!({ "code": code, "intent": format!("round {round}") })).await;
         peer.signal(Signal::KILL);
         assert_eq!(answer["isError"], json!(false), "{answer}");
         peer.wait_unread().await;
+        // On a machine that is busy a trace may take longer than an answer waits. That is counted, and said.
+        if !std::fs::read_to_string(&log).unwrap().contains("before its trace was stored") {
+            expected.push(format!("round {round}"));
+        }
     }
+    assert!(!expected.is_empty(), "an answer waits for its trace");
     let listed = home.pml(&["trace", "list", "--limit", "100", "--json"]);
     let listed: Value = serde_json::from_str(&stdout(&listed)).unwrap();
     let traces = listed["traces"].as_array().unwrap();
-    let mut intents: Vec<_> = traces.iter().filter_map(|trace| trace["intent"].as_str()).collect();
-    intents.sort();
-    let mut expected: Vec<_> = (0..ROUNDS).map(|round| format!("round {round}")).collect();
-    expected.sort();
-    assert_eq!(intents, expected, "{listed}");
-    let told = traces.iter().filter(|trace| trace["intent"].is_string());
-    assert!(told.map(|trace| &trace["success"]).all(|success| *success == true), "{listed}");
+    for intent in expected {
+        let mut found = traces.iter().filter(|trace| trace["intent"] == intent);
+        assert_eq!(found.next().map(|trace| &trace["success"]), Some(&json!(true)), "{intent}: {listed}");
+        assert_eq!(found.next(), None, "{intent}: {listed}");
+    }
 }

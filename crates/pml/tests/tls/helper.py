@@ -1,6 +1,7 @@
 """A proxy for HTTP, or the end of TLS in front of a server. Prints its port, then one line per connection.
 
     helper.py proxy                     every host is this machine
+    helper.py socks                     the same, as SOCKS 5
     helper.py tls CERTIFICATE KEY PORT
 """
 import socket
@@ -47,6 +48,30 @@ def proxy(client):
         join(client, server)
 
 
+def exactly(client, size):
+    data = b""
+    while len(data) < size:
+        part = client.recv(size - len(data))
+        if not part:
+            raise OSError("closed")
+        data += part
+    return data
+
+
+def socks(client):
+    try:
+        exactly(client, exactly(client, 2)[1])
+        client.sendall(b"\x05\x00")
+        kind = exactly(client, 4)[3]
+        size = {1: 4, 4: 16}.get(kind) or exactly(client, 1)[0]
+        host, port = exactly(client, size), int.from_bytes(exactly(client, 2), "big")
+        print("SOCKS", host.decode() if kind == 3 else host.hex(), port, flush=True)
+        client.sendall(b"\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00")
+        join(client, socket.create_connection(("127.0.0.1", port)))
+    except OSError:
+        client.close()
+
+
 def tls(context, port, client):
     try:
         client = context.wrap_socket(client, server_side=True)
@@ -63,7 +88,7 @@ def main():
         context.load_cert_chain(sys.argv[2], sys.argv[3])
         serve = lambda client: tls(context, int(sys.argv[4]), client)
     else:
-        serve = proxy
+        serve = {"proxy": proxy, "socks": socks}[sys.argv[1]]
     print(listener.getsockname()[1], flush=True)
     while True:
         client, _ = listener.accept()

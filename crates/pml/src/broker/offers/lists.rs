@@ -110,7 +110,7 @@ impl Broker {
                 .is_none_or(|declared| declared.capabilities.get(capability).is_some_and(|it| !it.is_null()));
             let mut tools = snapshot.listing(&server.settings().name).into_iter().flat_map(|it| it.tools.values());
             let is_denied = tools.clone().next().is_some() && !tools.any(|tool| self.permits(&tool.id));
-            says && !is_denied
+            says && !is_denied && self.shows_server(&server.settings().name)
         });
         servers
     }

@@ -3,9 +3,13 @@
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
+use tokio::time::{Duration, timeout};
 
 use super::command::open;
 use crate::{config::Config, shown::visible, trace::store};
+
+/// How long another process may hold the lock before the store counts as locked.
+const PROBE: Duration = Duration::from_secs(1);
 
 /// Shows whether traces are stored. The same as JSON, and whether all is well.
 pub(in crate::cli) async fn check(as_json: bool, config: &Config) -> (Value, bool) {
@@ -31,6 +35,8 @@ pub(in crate::cli) async fn check(as_json: bool, config: &Config) -> (Value, boo
         }
         match open(config, data_dir).await.filter(|_| problem.is_none()) {
             Some(store) => {
+                // A change of nothing shows whether the database can be written now.
+                let _ = timeout(PROBE, store.acknowledge(Vec::new())).await;
                 let health = store.health();
                 is_well &= health.state.is_well();
                 let mark = if health.state.is_well() { "ok    " } else { "FAILED" };

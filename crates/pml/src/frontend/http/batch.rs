@@ -42,7 +42,7 @@ impl Web {
         let (mut answers, mut entered) = (Vec::new(), Vec::new());
         for message in messages {
             match message {
-                Ok(Incoming::Notification { method, params }) => self.frontend.notified(&method, &params, &session),
+                Ok(Incoming::Notification { method, params }) => visit.frontend.notified(&method, &params, &session),
                 Ok(Incoming::Answer { id, outcome }) => session.answered(&id, outcome),
                 Err(broken) => {
                     let Broken { id, error } = *broken;
@@ -66,8 +66,8 @@ impl Web {
             return accepted();
         }
         let guards = entered.iter().map(|entered| entered.in_flight.cancel.clone().drop_guard()).collect();
-        let frontend = Arc::clone(&self.frontend);
-        let serving = self.frontend.tasks.spawn(async move {
+        let frontend = Arc::clone(&visit.frontend);
+        let serving = self.frontend.shared.tasks.spawn(async move {
             let served = entered.into_iter().map(|entered| async {
                 let (id, outcome) = entered.serve(&frontend).await?;
                 Some(rpc::write_answer(&id, outcome).await)

@@ -27,6 +27,7 @@ use super::{
         shares::Client,
     },
     events::KEEP_ALIVE,
+    guard::Grant,
     headers::{self, SESSION},
     web::Web,
 };
@@ -41,16 +42,18 @@ const SOON: Duration = Duration::from_secs(2);
 pub(super) async fn serve(
     State(web): State<Arc<Web>>,
     Extension(caller): Extension<Caller>,
+    Extension(grant): Extension<Grant>,
     Extension(ConnectInfo(peer)): Extension<ConnectInfo<SocketAddr>>,
     request: HttpRequest,
 ) -> Response {
     let (parts, body) = request.into_parts();
+    let frontend = web.frontend_for(grant.profile.as_deref());
     match parts.method {
         Method::POST => match web.receive(&parts.headers, body).await {
-            Ok(received) => web.post(&parts.headers, received, Visit { caller, peer }).await,
+            Ok(received) => web.post(&parts.headers, received, Visit { caller, peer, frontend }).await,
             Err(response) => *response,
         },
-        Method::GET => web.open_stream(&parts.headers, &Visit { caller, peer }),
+        Method::GET => web.open_stream(&parts.headers, &Visit { caller, peer, frontend }),
         Method::DELETE => match headers::text(&parts.headers, SESSION) {
             Some(id) if web.sessions.end(id, &caller) => plain(StatusCode::OK, "the session is over"),
             Some(_) => plain(StatusCode::NOT_FOUND, "there is no such session"),
@@ -77,6 +80,8 @@ pub(super) fn accepted() -> Response {
 pub(super) struct Visit {
     pub(super) caller: Caller,
     peer: SocketAddr,
+    /// What the client is served by.
+    pub(super) frontend: Arc<Frontend>,
 }
 
 impl Web {
@@ -112,7 +117,7 @@ impl Web {
                 return self.accept(headers, &visit.caller, |session| {
                     // Without a session there is nothing that it could change.
                     if let Some(session) = session {
-                        self.frontend.notified(&method, &params, session);
+                        visit.frontend.notified(&method, &params, session);
                     }
                     true
                 });
@@ -160,8 +165,8 @@ impl Web {
         let version = request.params.get("_meta").and_then(|meta| meta.get(rpc::VERSION_KEY));
         headers::check_version(headers, version, &request.method).map_err(bad)?;
         let meta = rpc::take_meta(&mut request).map_err(bad)?;
-        self.frontend.check_headers(headers, &request, meta.era).map_err(bad)?;
-        let Visit { caller, peer } = visit;
+        visit.frontend.check_headers(headers, &request, meta.era).map_err(bad)?;
+        let Visit { caller, peer, frontend } = visit;
         let (session, begun) = match (meta.era, headers::text(headers, SESSION)) {
             // Each request is a session of its own.
             (Era::Modern, _) => {
@@ -192,14 +197,13 @@ impl Web {
         let (outlet, messages) = mpsc::channel(OUTLET);
         let streams = headers::accepts(headers, "text/event-stream");
         let entered = enter(request, meta, session, outlet, streams).map_err(bad)?;
-        Ok(Admitted { entered, messages, streams, begun })
+        Ok(Admitted { entered, messages, streams, begun, frontend })
     }
 
     async fn answer(self: &Arc<Self>, admitted: Admitted) -> Response {
-        let Admitted { entered, messages, streams, begun } = admitted;
+        let Admitted { entered, messages, streams, begun, frontend } = admitted;
         let (era, guard) = (entered.scope.era, entered.in_flight.cancel.clone().drop_guard());
-        let frontend = Arc::clone(&self.frontend);
-        let serving = self.frontend.tasks.spawn(async move {
+        let serving = self.frontend.shared.tasks.spawn(async move {
             let (id, outcome) = entered.serve(&frontend).await?;
             let status = status(era, &outcome);
             Some((status, rpc::write_answer(&id, outcome).await))
@@ -252,7 +256,7 @@ impl Web {
         let end = self.streams.begin(&format!("{} {}", visit.caller.0, visit.peer.ip())).drop_guard();
         let (outlet, messages) = mpsc::channel(OUTLET);
         session.initialized.cancel(); // whoever opens a stream has begun
-        let closed = self.frontend.follow_news(&session, outlet);
+        let closed = visit.frontend.follow_news(&session, outlet);
         let rest = Rest { first: None, messages, serving: None, answer: None, _guards: vec![closed] };
         let (stop, gone) = (self.stop.clone(), session.gone.clone());
         let ended = async move {
@@ -319,6 +323,7 @@ struct Admitted {
     streams: bool,
     /// The session that begins with it.
     begun: Option<String>,
+    frontend: Arc<Frontend>,
 }
 
 /// What comes first.

@@ -30,13 +30,14 @@ pub(super) async fn check(
         () if is_elsewhere => Err(Refusal::Host),
         () => web.guard.judge(request.headers(), request.uri().path(), peer.ip()),
     };
-    web.frontend.metrics.request(verdict.is_ok());
+    web.frontend.shared.metrics.request(verdict.is_ok());
     match verdict {
-        Ok(caller) => {
+        Ok((caller, grant)) => {
             if !OPEN.contains(&request.uri().path()) {
                 visitor.let_in();
             }
             request.extensions_mut().insert(caller);
+            request.extensions_mut().insert(grant);
             let busy = visitor.begin();
             busy.until_answered(next.run(request).await)
         }
@@ -52,12 +53,16 @@ fn refuse(refusal: &Refusal) -> Response {
         Refusal::Origin => (StatusCode::FORBIDDEN, "this Origin may not use pml; name it in gateway.allowed_origins"),
         Refusal::Token => (StatusCode::UNAUTHORIZED, "send `Authorization: Bearer …` with the token of this pml"),
         Refusal::Rate(_) => (StatusCode::TOO_MANY_REQUESTS, "too many requests"),
+        Refusal::Owner => (
+            StatusCode::FORBIDDEN,
+            "a named client may use /mcp; this shows what others do, and needs the token of this pml",
+        ),
     };
     let mut response = plain(status, text);
     let extra: Option<(HeaderName, String)> = match refusal {
         Refusal::Token => Some((header::WWW_AUTHENTICATE, "Bearer realm=\"pml\"".to_owned())),
         Refusal::Rate(wait) => Some((header::RETRY_AFTER, wait.as_secs().max(1).to_string())),
-        Refusal::Head | Refusal::NotOneHost | Refusal::Host | Refusal::Origin => None,
+        Refusal::Head | Refusal::NotOneHost | Refusal::Host | Refusal::Origin | Refusal::Owner => None,
     };
     if let Some((name, value)) = extra
         && let Ok(value) = value.parse()

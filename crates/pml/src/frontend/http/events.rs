@@ -45,7 +45,7 @@ pub(super) async fn follow(
     Query(filter): Query<Filter>,
 ) -> Response {
     let end = web.streams.begin(&format!("{} {}", caller.0, peer.ip()));
-    let state = (web.frontend.bus.listen(), filter, web.stop.clone(), end.drop_guard(), 0);
+    let state = (web.frontend.shared.bus.listen(), filter, web.stop.clone(), end.drop_guard(), 0);
     let stream = futures_util::stream::unfold(state, async |(mut listener, filter, stop, end, told)| {
         let text = tokio::select! {
             text = next(&mut listener, &filter, told) => text?,

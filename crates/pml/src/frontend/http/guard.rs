@@ -13,21 +13,33 @@ use std::{
 
 use axum::http::{HeaderMap, header};
 
-use super::super::results::Caller;
-use crate::{digest::sha256, rate::Bucket};
+use super::{
+    super::results::Caller,
+    tokens::{NamedToken, TokenBook},
+};
+use crate::{
+    digest::{same, sha256},
+    rate::Bucket,
+};
 
 /// Paths that need no token, because they tell nothing: whether pml lives, and an empty page.
 pub(super) const OPEN: [&str; 4] = ["/", "/healthz", "/live.css", "/live.js"];
+/// The path that named clients may use.
+const MCP: &str = "/mcp";
 /// Requests without the right token that one address may make in a minute.
 const FAILURES: NonZeroU32 = NonZeroU32::new(60).expect("not zero");
 /// Addresses that are remembered.
 const MAX_ADDRESSES: usize = 10_000;
 
 /// Who may come in.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Access {
     /// What every request must carry; `None` only for this machine itself.
     pub token: Option<String>,
+    /// The tokens of named clients, if there is a place for them.
+    pub names: Option<TokenBook>,
+    /// The profile of clients without a name.
+    pub profile: Option<String>,
     /// Names under which pml is reached, besides those of this machine.
     pub hosts: Vec<String>,
     /// Pages that may use it.
@@ -36,12 +48,21 @@ pub struct Access {
     pub requests_per_minute: NonZeroU32,
 }
 
+/// What a request that was let in may do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Grant {
+    /// The profile that the client is held to.
+    pub(super) profile: Option<Arc<str>>,
+}
+
 #[derive(Debug)]
 pub(super) struct Guard {
     access: Access,
     /// Where pml listens.
     address: SocketAddr,
     rates: Mutex<HashMap<IpAddr, Arc<Rates>>>,
+    /// What each named client has left, wherever it comes from.
+    named: Mutex<HashMap<String, Arc<Bucket>>>,
 }
 
 /// What one address has left.
@@ -65,16 +86,18 @@ pub(super) enum Refusal {
     Host,
     Origin,
     Token,
+    /// Only the token of this pml itself opens this.
+    Owner,
     /// Come back then.
     Rate(Duration),
 }
 
 impl Guard {
     pub(super) fn new(access: Access, address: SocketAddr) -> Guard {
-        Guard { access, address, rates: Mutex::default() }
+        Guard { access, address, rates: Mutex::default(), named: Mutex::default() }
     }
 
-    pub(super) fn judge(&self, headers: &HeaderMap, path: &str, peer: IpAddr) -> Result<Caller, Refusal> {
+    pub(super) fn judge(&self, headers: &HeaderMap, path: &str, peer: IpAddr) -> Result<(Caller, Grant), Refusal> {
         let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("\u{0}"));
         let host = text(header::HOST).unwrap_or_default();
         let count = |name| headers.get_all(name).iter().count();
@@ -92,28 +115,48 @@ impl Guard {
         let rates = self.rates(peer);
         if OPEN.contains(&path) {
             rates.open.take().map_err(Refusal::Rate)?;
-            return Ok(Caller::new("anyone"));
+            return Ok((Caller::new("anyone"), Grant::default()));
         }
-        let Some(token) = &self.access.token else {
-            rates.requests.take().map_err(Refusal::Rate)?;
-            return Ok(Caller::new("http"));
-        };
         let given = text(header::AUTHORIZATION).and_then(|value| {
             let (scheme, token) = value.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
         });
         // Hashes are compared, so how long that takes says nothing about the token.
-        let digest = sha256(token);
-        match given.is_some_and(|given| sha256(given) == digest) {
-            true => {
+        let digest = self.access.token.as_deref().map(sha256);
+        let is_own = digest.as_deref().zip(given).is_some_and(|(digest, given)| same(digest, &sha256(given)));
+        let holder = given.zip(self.access.names.as_ref()).and_then(|(given, names)| names.holder(given));
+        let own = || Grant { profile: self.access.profile.as_deref().map(Arc::from) };
+        match (digest, holder) {
+            (Some(digest), _) if is_own => {
                 rates.requests.take().map_err(Refusal::Rate)?;
-                Ok(Caller::new(format!("http:{}", &digest[..16])))
+                Ok((Caller::new(format!("http:{}", &digest[..16])), own()))
             }
-            false => match rates.failures.take() {
+            (_, Some(NamedToken { name, profile, .. })) => {
+                self.rate_of(&name).take().map_err(Refusal::Rate)?;
+                // What everybody does is not for every client to see.
+                match path == MCP {
+                    true => Ok((Caller::new(name), Grant { profile: profile.map(Arc::from) })),
+                    false => Err(Refusal::Owner),
+                }
+            }
+            (None, None) => {
+                rates.requests.take().map_err(Refusal::Rate)?;
+                Ok((Caller::new("http"), own()))
+            }
+            (Some(_), None) => match rates.failures.take() {
                 Ok(()) => Err(Refusal::Token),
                 Err(wait) => Err(Refusal::Rate(wait)),
             },
         }
+    }
+
+    fn rate_of(&self, name: &str) -> Arc<Bucket> {
+        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        if named.len() >= MAX_ADDRESSES && !named.contains_key(name) {
+            named.clear();
+        }
+        let limit = self.access.requests_per_minute;
+        Arc::clone(named.entry(name.to_owned()).or_insert_with(|| Arc::new(Bucket::new(limit))))
     }
 
     /// Is this how pml is reached?
@@ -174,6 +217,8 @@ mod tests {
     fn guard(token: Option<&str>) -> Guard {
         let access = Access {
             token: token.map(str::to_owned),
+            names: None,
+            profile: None,
             hosts: vec!["pml.example".to_owned()],
             origins: vec!["https://app.example".to_owned()],
             requests_per_minute: NonZeroU32::new(1000).unwrap(),
@@ -181,7 +226,7 @@ mod tests {
         Guard::new(access, "127.0.0.1:8080".parse().unwrap())
     }
 
-    fn judge(guard: &Guard, headers: &[(&str, &str)]) -> Result<Caller, Refusal> {
+    fn judge(guard: &Guard, headers: &[(&str, &str)]) -> Result<(Caller, Grant), Refusal> {
         let mut all = HeaderMap::new();
         for (name, value) in headers {
             all.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());

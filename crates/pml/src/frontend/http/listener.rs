@@ -1,6 +1,10 @@
 //! The gateway over HTTP, from the first connection to the last.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{
+    io,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -33,6 +37,7 @@ impl Frontend {
         let gone = CancellationToken::new();
         let web = Arc::new(Web {
             frontend: Arc::clone(self),
+            of_profiles: Mutex::default(),
             sessions: Sessions::default(),
             guard: Guard::new(access, listener.local_addr()?),
             bodies: Arc::default(),

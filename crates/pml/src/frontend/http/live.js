@@ -61,9 +61,11 @@ function show({ ts, correlation_id: id, body, count }) {
     case "execution.log":
       return line(section, body.text, body.level === "error" ? "failed" : "");
     case "execution.progress":
-      return line(section, `progress ${body.progress}${body.total ? `/${body.total}` : ""} ${body.message ?? ""}`, "quiet");
+      return line(section, `progress ${count(body)}`, "quiet");
     case "execution.call.started":
       return line(section, `→ ${body.tool}`, "quiet");
+    case "execution.call.progress":
+      return line(section, `… ${body.tool} ${count(body)}`, "quiet");
     case "provider.mcp.tool.completed":
       return line(section, `✓ ${body.tool} in ${body.duration_ms} ms, ${body.result_bytes} bytes`);
     case "provider.mcp.tool.failed":
@@ -74,6 +76,10 @@ function show({ ts, correlation_id: id, body, count }) {
       section.className = body.success ? "success" : "error";
       return line(section, `${body.success ? "done" : body.code} in ${body.duration_ms} ms, ${body.calls} calls`);
   }
+}
+
+function count({ progress, total, message }) {
+  return `${progress ?? ""}${total ? `/${total}` : ""} ${message ?? ""}`;
 }
 
 function begin(id, time) {

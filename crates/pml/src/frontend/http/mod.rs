@@ -11,6 +11,10 @@ mod headers;
 mod listener;
 mod routes;
 mod sessions;
+mod tokens;
 mod web;
 
-pub use self::guard::Access;
+pub use self::{
+    guard::Access,
+    tokens::{NamedToken, TokenBook},
+};

@@ -10,6 +10,7 @@ use axum::{
     response::Response,
     routing::{any, get},
 };
+use serde_json::json;
 
 use super::{endpoint, entrance, events, web::Web};
 use crate::web::{plain, typed};
@@ -34,8 +35,12 @@ pub(super) fn routes(web: Arc<Web>) -> Router {
         .with_state(web)
 }
 
-async fn health() -> Response {
-    typed(StatusCode::OK, "application/json", r#"{"status":"ok"}"#)
+/// Whether the gateway serves, and how the trace store is. A store that is not well keeps nobody from being served, so the
+/// status stays what it is. Whoever has no token is told one word, without paths and numbers.
+async fn health(State(web): State<Arc<Web>>) -> Response {
+    let health = web.frontend.shared.recorder.store_health();
+    let traces = health.as_ref().map_or("off", |health| health.state.as_str());
+    typed(StatusCode::OK, "application/json", json!({ "status": "ok", "traces": traces }).to_string())
 }
 
 /// A part of the page that shows what happens. It holds nothing of anybody; whoever opens it types the token in.
@@ -54,8 +59,15 @@ fn page(kind: &'static str, text: &'static str) -> Response {
 
 async fn metrics(State(web): State<Arc<Web>>) -> Response {
     let frontend = &web.frontend;
-    let tools = frontend.catalog.snapshot().tools().count();
+    let tools = frontend.shared.catalog.snapshot().tools().count();
     let audit = frontend.broker.audit_counts();
-    let text = frontend.metrics.exposition(frontend.runs.count(), &frontend.servers, tools, audit);
+    let traces = frontend.shared.recorder.store_health();
+    let text = frontend.shared.metrics.exposition(
+        frontend.shared.runs.count(),
+        &frontend.shared.servers,
+        tools,
+        audit,
+        traces.as_ref(),
+    );
     typed(StatusCode::OK, "text/plain; version=0.0.4", text)
 }

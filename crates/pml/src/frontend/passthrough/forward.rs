@@ -40,11 +40,11 @@ impl Frontend {
             return Err(self.unknown_tool(name));
         };
         let about = About { server: tool.id.server(), what: tool.id.as_str() };
-        let Some(_running) = self.runs.begin() else { return Ok(ending().into()) };
+        let Some(_running) = self.shared.runs.begin() else { return Ok(ending().into()) };
         let ended = match self.resume(about, &params, scope) {
             Some(conversation) => self.converse(conversation, scope).await,
             None => {
-                let server = self.servers.get(tool.id.server());
+                let server = self.shared.servers.get(tool.id.server());
                 self.in_rounds(about, params, scope, server.as_ref(), |params, relay| {
                     let broker = Arc::clone(&self.broker);
                     let call = Passthrough {
@@ -115,7 +115,7 @@ impl Frontend {
         subject: Subject,
         scope: &Scope,
     ) -> Result<Reply, RpcError> {
-        let Some(_running) = self.runs.begin() else {
+        let Some(_running) = self.shared.runs.begin() else {
             return Err(rpc::error(INTERNAL_ERROR, "pml is shutting down"));
         };
         let about = format!("{method} {subject}");
@@ -148,12 +148,12 @@ impl Frontend {
 
     /// Tells the servers how much to log: as much as any client that lives wants to hear.
     pub(in super::super) fn pass_level(&self, session: &Arc<Session>, level: usize) {
-        let mut levels = self.log_levels.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut levels = self.shared.log_levels.lock().unwrap_or_else(PoisonError::into_inner);
         levels.retain(|(client, _)| client.upgrade().is_some_and(|client| !Arc::ptr_eq(&client, session)));
         levels.push((Arc::downgrade(session), level));
         let least = levels.iter().map(|(_, level)| *level).min().unwrap_or(level);
         drop(levels);
-        self.servers.all().iter().for_each(|server| server.set_log_level(LEVELS[least]));
+        self.shared.servers.all().iter().for_each(|server| server.set_log_level(LEVELS[least]));
     }
 }
 

@@ -62,7 +62,7 @@ impl Frontend {
         }
         let ids: Vec<_> =
             found.iter().map(|(server, own, _)| (server.settings().name.as_str(), own.as_str())).collect();
-        let names = distinct(&ids, self.plain_names);
+        let names = distinct(&ids, self.shared.plain_names);
         let named = names.into_iter().zip(found);
         named.map(|(name, (server, own, item))| NamedPrompt { name, server, own, item }).collect()
     }

@@ -10,13 +10,13 @@ use crate::{catalog::Tool, work};
 impl Frontend {
     /// The names of now. Each call needs them, so they are found once for each catalogue and set of rules.
     fn names(&self) -> Arc<Names> {
-        let (snapshot, revision) = (self.catalog.snapshot(), self.broker.revision());
+        let (snapshot, revision) = (self.shared.catalog.snapshot(), self.broker.revision());
         let mut known = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let is_current = |names: &&Arc<Names>| names.revision == revision && Arc::ptr_eq(&names.snapshot, &snapshot);
         match known.as_ref().filter(is_current) {
             Some(names) => Arc::clone(names),
             None => {
-                let names = Arc::new(Names::new(snapshot, revision, &self.broker, self.plain_names));
+                let names = Arc::new(Names::new(snapshot, revision, &self.broker, self.shared.plain_names));
                 Arc::clone(known.insert(names))
             }
         }

@@ -17,6 +17,7 @@ use super::super::{
     watches::{MAX_WATCHED, Watches},
 };
 use crate::{
+    broker::Broker,
     events::{Body, Event},
     shown,
     upstream::RpcError,
@@ -33,8 +34,9 @@ impl Frontend {
         let end = session.replace_stream();
         if self.passes_through() {
             let bulletin = self.bulletin(session);
-            let (mut telemetry, session, end) = (self.bus.listen(), Arc::clone(session), end.clone());
-            self.tasks.spawn(async move {
+            let (mut telemetry, session, end) = (self.shared.bus.listen(), Arc::clone(session), end.clone());
+            let broker = Arc::clone(&self.broker);
+            self.shared.tasks.spawn(async move {
                 let work = async {
                     session.initialized.cancelled().await;
                     loop {
@@ -47,7 +49,7 @@ impl Frontend {
                             event = telemetry.next() => match event {
                                 // A client that is slow loses log lines.
                                 Some(event) => {
-                                    if let Some(line) = log(&event, &session) {
+                                    if let Some(line) = log(&event, &session, &broker) {
                                         let _ = outlet.try_send(line);
                                     }
                                 }
@@ -74,7 +76,7 @@ impl Frontend {
     fn begin_bulletin(&self, wanted: Wanted, watches: &Arc<Watches>) -> Arc<Bulletin> {
         let unknown: HashSet<_> = self.broker.not_ready().into_iter().collect();
         let bulletin = Bulletin::new(wanted, Arc::clone(watches), unknown);
-        self.bus.follow(&bulletin);
+        self.shared.bus.follow(&bulletin);
         bulletin
     }
 
@@ -131,10 +133,10 @@ impl Frontend {
 }
 
 /// A log line that belongs to no request, if the client wants to hear it.
-fn log(event: &Event, session: &Session) -> Option<Line> {
+fn log(event: &Event, session: &Session, broker: &Broker) -> Option<Line> {
     let Body::Log { server, level: severity, logger, data } = &event.body else { return None };
     let least = session.log_level()?;
-    let is_wanted = level(severity).is_none_or(|severity| severity >= least);
+    let is_wanted = level(severity).is_none_or(|severity| severity >= least) && broker.shows_server(server);
     let logger = logger.as_deref().unwrap_or(server);
     is_wanted.then(|| {
         let mut params = json!({ "level": severity, "logger": logger, "data": data });

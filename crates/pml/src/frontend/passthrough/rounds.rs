@@ -42,7 +42,7 @@ impl Frontend {
     /// The request that a client comes back to, with the answers it brings put in their places.
     pub(super) fn resume(&self, about: About<'_>, params: &Map<String, Value>, scope: &Scope) -> Option<Conversation> {
         let state = params.get("requestState")?.as_str().filter(|state| state.starts_with(STATE))?;
-        let mut conversation = self.parked.take(&scope.session.caller, state, about.what)?;
+        let mut conversation = self.shared.parked.take(&scope.session.caller, state, about.what)?;
         let empty = Value::Null;
         let answers = params.get("inputResponses").unwrap_or(&empty);
         let (answered, open): (Vec<_>, Vec<_>) =
@@ -74,7 +74,7 @@ impl Frontend {
             return Ended::Answer(Err(error));
         }
         for _ in 0..MAX_ROUNDS {
-            let conversation = begin(about, &self.tasks, |relay| work(params.clone(), relay));
+            let conversation = begin(about, &self.shared.tasks, |relay| work(params.clone(), relay));
             let result = match self.converse(conversation, scope).await {
                 Ended::Answer(Ok(result)) => result,
                 ended => return ended,
@@ -105,7 +105,7 @@ impl Frontend {
             tokio::select! {
                 biased;
                 () = scope.cancel.cancelled() => return cancelled(),
-                () = self.runs.ended() => return cancelled(),
+                () = self.shared.runs.ended() => return cancelled(),
                 said = conversation.said.recv() => match said {
                     Some(Said::Ask { method, params, reply }) => {
                         let mut params: Value = serde_json::from_str(params.get()).unwrap_or_default();
@@ -150,14 +150,14 @@ impl Frontend {
     /// Keeps the server's request open, and tells the client what it needs.
     fn park(self: &Arc<Self>, conversation: Conversation, scope: &Scope) -> Ended {
         let mut told = conversation.needs();
-        match self.parked.keep(&scope.session.caller, &scope.session.client, conversation) {
+        match self.shared.parked.keep(&scope.session.caller, &scope.session.client, conversation) {
             Some(state) => {
                 told["requestState"] = state.into();
                 let frontend = Arc::clone(self);
-                self.tasks.spawn(async move {
+                self.shared.tasks.spawn(async move {
                     tokio::select! {
-                        () = sleep(MAX_WAIT) => frontend.parked.drop_old(),
-                        () = frontend.runs.ended() => {}
+                        () = sleep(MAX_WAIT) => frontend.shared.parked.drop_old(),
+                        () = frontend.shared.runs.ended() => {}
                     }
                 });
                 Ended::Answer(Ok(told.into()))

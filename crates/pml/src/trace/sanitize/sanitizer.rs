@@ -102,6 +102,11 @@ impl Sanitizer {
         clean
     }
 
+    /// A program, which is kept whole: it is bounded where it is sent, and can be run again. `None` if it may stay as it is.
+    pub(super) fn code(&self, text: &str, path: &str, report: &mut Report) -> Option<String> {
+        self.settled(text, 0, path, None, report)
+    }
+
     /// The text after as many searches as it takes to find nothing more; `None` if the first found nothing.
     fn settled(
         &self,

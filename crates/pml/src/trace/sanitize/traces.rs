@@ -19,7 +19,8 @@ const MAX_TRUNCATED: usize = 1000;
 
 impl Sanitizer {
     /// Removes secrets and personal data from every text of a trace, cuts long strings, and then whole values, the largest
-    /// first, until the trace is no larger than [`MAX_TRACE_BYTES`]. What was cut is in `metadata.truncated`.
+    /// first and the program last, until the trace is no larger than [`MAX_TRACE_BYTES`]. What was cut is in
+    /// `metadata.truncated`.
     pub fn trace(&self, trace: Trace) -> SanitizedTrace {
         let mut cleaner = Cleaner { sanitizer: self, truncated: Vec::new() };
         let mut trace = cleaner.trace(trace);
@@ -80,7 +81,8 @@ impl Cleaner<'_> {
         let Metadata { truncated, code_redacted, interrupted, pml_version, schema_version, era, traceparent } =
             metadata;
         let mut code_report = Report::default();
-        let code = code.map(|code| self.reported("/code", code, &mut code_report));
+        let code = code.map(|code| self.sanitizer.code(&code, "/code", &mut code_report).unwrap_or(code));
+        self.truncated.append(&mut code_report.truncated);
         Trace {
             trace_id,
             parent_trace_id,
@@ -186,11 +188,8 @@ impl Cleaner<'_> {
     }
 
     fn text(&mut self, path: &str, text: String) -> String {
-        self.reported(path, text, &mut Report::default())
-    }
-
-    fn reported(&mut self, path: &str, text: String, report: &mut Report) -> String {
-        let clean = self.sanitizer.string(&text, 0, path, report);
+        let mut report = Report::default();
+        let clean = self.sanitizer.string(&text, 0, path, &mut report);
         self.truncated.append(&mut report.truncated);
         clean.unwrap_or(text)
     }
@@ -237,7 +236,8 @@ fn fit(trace: &mut Trace) {
         return;
     }
     let mut slots = slots(trace);
-    slots.sort_by_key(|(size, _)| std::cmp::Reverse(*size));
+    // The program goes last: with it, an execution can be repeated.
+    slots.sort_by_key(|(size, slot)| (matches!(slot, Slot::Code), std::cmp::Reverse(*size)));
     for (value_bytes, slot) in slots {
         if bytes <= MAX_TRACE_BYTES || value_bytes < MIN_CUT_BYTES {
             break;

@@ -79,6 +79,7 @@ impl Receipt {
             Ok(commit) => Waited::Committed(commit),
             Err(true) => {
                 self.shared.late.fetch_add(1, Ordering::Relaxed);
+                tracing::debug!("an execution went on before its trace was stored");
                 Waited::Late
             }
             Err(false) => Waited::Dropped,
