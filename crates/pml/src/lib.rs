@@ -12,6 +12,7 @@
 //! * [`sandbox`]: the pool of jailed processes.
 //! * [`broker`]: the only door from programs to servers.
 //! * [`upstream`]: MCP servers, one actor each.
+//! * [`learning`]: which tools belong to which request, from stored traces.
 //! * [`catalog`]: what tools there are, and how they look in TypeScript.
 //! * [`trace`]: one record of each execution, free of secrets, kept and found again.
 //! * [`events`]: what happens, told to whoever listens.
@@ -39,6 +40,7 @@ pub mod events;
 pub mod execution;
 pub mod files;
 pub mod frontend;
+pub mod learning;
 pub mod protocol;
 pub mod rate;
 pub mod room;

@@ -20,6 +20,7 @@ use super::{
     normalise::{self, JsonTexts},
     offers::Lists,
     policy::{OnChange, Policy},
+    recent::Recent,
     record::{Record, Sinks},
     search::meant,
     sharing::{Key, Sharing},
@@ -29,6 +30,7 @@ use crate::{
     catalog::{Catalog, Finder, Pace, Pins, Snapshot, Source, TooSlow, Tool},
     digest::sha256,
     events::{Body, Bus},
+    learning::Learning,
     rate::Bucket,
     room::{Charge, Room},
     trace::{Context, Recorder},
@@ -57,6 +59,8 @@ pub struct Broker {
     activity: Activity,
     pub(super) pins: Pins,
     pub(super) lists: Lists,
+    pub(super) learning: Learning,
+    pub(super) recent: Recent,
 }
 
 /// What calls are held to.
@@ -83,11 +87,12 @@ pub struct Parts {
     /// What records of clients' own calls are begun by.
     pub recorder: Recorder,
     pub room: Room,
+    pub learning: Learning,
 }
 
 impl Broker {
     pub fn new(parts: Parts) -> Broker {
-        let Parts { catalog, finder, pins, servers, policy, bus, audit, recorder, room } = parts;
+        let Parts { catalog, finder, pins, servers, policy, bus, audit, recorder, room, learning } = parts;
         let broker = Broker {
             catalog,
             finder,
@@ -100,6 +105,8 @@ impl Broker {
             activity: Activity::default(),
             pins,
             lists: Lists::default(),
+            learning,
+            recent: Recent::default(),
         };
         broker.set_rules(policy, broker.servers.all().iter().map(Upstream::settings));
         broker
@@ -243,13 +250,17 @@ impl Broker {
         let key = Key { tool: tool.id.clone(), server: upstream.id(), args_sha256: record.args_sha256.clone(), texts };
         let traceparent = context.traceparent_of(id);
         let server = tool.id.server().to_owned();
-        let work = execute(upstream, tool, prepared, texts, traceparent, self.room.clone());
+        let work = execute(upstream, Arc::clone(&tool), prepared, texts, traceparent, self.room.clone());
         record.start().await;
         let answer = match is_shared {
             false => work.await,
             true => self.sharing.call(key, ttl, || Box::pin(work)).await,
         };
         self.activity.called(&server);
+        if let Ok(answer) = &answer {
+            self.recent.note(&context, &tool.id);
+            self.learning.show(&tool, answer.bytes(), || answer.shown_as_json());
+        }
         answer
     }
 

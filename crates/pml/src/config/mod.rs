@@ -68,6 +68,8 @@ pub struct Config {
     pub network: Network,
     /// The `[trace]` and `[telemetry]` tables, checked.
     pub traces: TraceSettings,
+    /// Do searches use what is learned from traces?
+    pub learns: bool,
     /// Servers that are switched on, by name.
     pub servers: Vec<Settings>,
     /// Where lists of tools, logins, traces and the audit log are kept; `None` if there is no place for them.
@@ -116,6 +118,7 @@ pub struct File {
     pub servers_env: ServersEnvFile,
     pub trace: TraceFile,
     pub telemetry: TelemetryFile,
+    pub learning: LearningFile,
     pub servers: BTreeMap<String, ServerFile>,
 }
 
@@ -190,6 +193,14 @@ impl SearchFile {
         let unset = |name: String| format!("`search.model_dir` needs the variable `{name}`, which is not set");
         Ok(Search { model_dir: Some(expand::expand(&text, lookup).map(PathBuf::from).map_err(unset)) })
     }
+}
+
+/// The `[learning]` table, as written: whether searches use what earlier executions used.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LearningFile {
+    /// Default: true.
+    pub enabled: Option<bool>,
 }
 
 /// The `[audit]` table, as written: how long the lines of the audit log are kept.
@@ -379,6 +390,7 @@ impl Config {
             search: file.search.check(lookup)?,
             audit: file.audit.check()?,
             traces: file.trace.check(file.telemetry.check(lookup)?)?,
+            learns: file.learning.enabled.unwrap_or(true),
             servers,
             data_dir: None,
             sandbox: Sandbox {

@@ -17,6 +17,7 @@ use crate::{
     clock::now_millis,
     error::Error,
     events::Bus,
+    learning::{self, Learning},
     room::Room,
     trace::Recorder,
     upstream::{
@@ -46,6 +47,8 @@ pub struct Options {
     pub network: Network,
     /// Where traces go.
     pub traces: Traces,
+    /// Are traces learned from?
+    pub learns: bool,
 }
 
 /// Everything between programs and servers.
@@ -79,6 +82,7 @@ impl Services {
             max_starting,
             network,
             traces,
+            learns,
         } = options;
         let room = Room::new(results_bytes);
         let bus = Bus::default();
@@ -111,7 +115,15 @@ impl Services {
             server
         }));
         let finder = Finder::new(catalog.clone(), data_dir.as_deref(), model_dir.map(loader));
-        let recorder = Recorder::new(bus.clone(), Arc::clone(&audit), traces.sink.clone());
+        let learning = match (&data_dir, &traces.store) {
+            (Some(data_dir), Some(store)) if learns => Learning::new(learning::Options {
+                data_dir: data_dir.clone(),
+                store: Arc::clone(store),
+                finder: finder.clone(),
+            }),
+            _ => Learning::default(),
+        };
+        let recorder = Recorder::new(bus.clone(), Arc::clone(&audit), traces.told_to(&learning));
         let broker = Broker::new(Parts {
             catalog: catalog.clone(),
             finder,
@@ -122,6 +134,7 @@ impl Services {
             audit,
             recorder: recorder.clone(),
             room,
+            learning,
         });
         let context = Mutex::new(context);
         Ok(Services {
@@ -175,6 +188,7 @@ impl Services {
             .await;
         self.tasks.close();
         self.tasks.wait().await;
+        self.broker.stop_learning().await;
         self.broker.stop_search().await;
         let remote = self.context().remote.clone();
         if let Some(remote) = remote {

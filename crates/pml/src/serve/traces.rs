@@ -2,14 +2,16 @@
 
 use std::{path::Path, sync::Arc};
 
+use pml_wire::trace::Trace;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::network::Network;
 use crate::{
     error::Error,
+    learning::Learning,
     trace::{
-        Keeper, Sink,
+        Keeper, Receipt, Sink, TraceHead,
         export::exporter,
         sanitize::Rules,
         store::{self, RawStore, SqliteStore, Store},
@@ -33,6 +35,8 @@ pub struct TraceSettings {
 #[derive(Debug, Default)]
 pub struct Traces {
     pub(super) sink: Option<Arc<dyn Sink>>,
+    /// Where they are kept.
+    pub(super) store: Option<Arc<dyn Store>>,
     stop: CancellationToken,
     exporter: Option<JoinHandle<()>>,
 }
@@ -56,14 +60,30 @@ impl Traces {
         }
         let raw = folder.filter(|_| settings.raw).map(|folder| RawStore::open(folder, settings.options.clone()));
         // Programs run without it, too.
+        let kept = store.clone();
         let keeper = Keeper::start(settings.rules.clone(), store, raw, exporter)
             .inspect_err(|err| tracing::warn!(error = %err, "traces are not kept"));
-        Ok(Traces { sink: keeper.ok().map(|keeper| Arc::new(keeper) as Arc<dyn Sink>), stop, exporter: task })
+        let sink = keeper.ok().map(|keeper| Arc::new(keeper) as Arc<dyn Sink>);
+        Ok(Traces { sink, store: kept, stop, exporter: task })
+    }
+
+    /// Only reads what others have kept, if they have.
+    pub fn reading(settings: &TraceSettings, data_dir: Option<&Path>) -> Traces {
+        let folder = data_dir.filter(|folder| settings.enabled && store::is_there(folder));
+        let store =
+            folder.map(|folder| Arc::new(SqliteStore::open(folder, settings.options.clone())) as Arc<dyn Store>);
+        Traces { store, ..Traces::default() }
     }
 
     /// Hands all traces to somebody else.
     pub fn to(sink: Arc<dyn Sink>) -> Traces {
         Traces { sink: Some(sink), ..Traces::default() }
+    }
+
+    /// Where traces go, with learning told of each.
+    pub(super) fn told_to(&self, learning: &Learning) -> Option<Arc<dyn Sink>> {
+        let sink = self.sink.clone()?;
+        Some(Arc::new(Telling { sink, learning: learning.clone() }))
     }
 
     /// Sends what waits to be sent, once.
@@ -74,5 +94,24 @@ impl Traces {
         {
             tracing::error!(error = %err, "the way to the collector did not end as it should");
         }
+    }
+}
+
+/// Tells learning that there is a trace to be read, and passes it on.
+#[derive(Debug)]
+struct Telling {
+    sink: Arc<dyn Sink>,
+    learning: Learning,
+}
+
+impl Sink for Telling {
+    fn begin(&self, head: TraceHead) {
+        self.sink.begin(head);
+    }
+
+    fn submit(&self, trace: Trace) -> Receipt {
+        let receipt = self.sink.submit(trace);
+        self.learning.nudge();
+        receipt
     }
 }

@@ -1,0 +1,174 @@
+//! `pml learn`: what was learned from traces.
+
+use std::{
+    io::{self, Write},
+    path::Path,
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+
+use clap::Subcommand;
+use pml_learn::Status;
+use pml_wire::ErrorCode;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::{USAGE, fail, print, with_servers};
+use crate::{
+    config::Config,
+    error::Error,
+    learning::{Order, Orders, Progress, View},
+    serve::Services,
+    trace::store::{self, Filter, Reading, SqliteStore, Store as _},
+};
+
+/// How long a command waits for traces to be learned.
+const CATCH_UP: Duration = Duration::from_secs(30);
+const REBUILD: Duration = Duration::from_secs(60 * 60);
+
+#[derive(Debug, Subcommand)]
+pub(super) enum What {
+    /// Say how much was learned, and whether it is used
+    Status {
+        /// Print one JSON object instead of text
+        #[arg(long)]
+        json: bool,
+    },
+    /// Forget everything; traces that are stored by now do not count any more
+    Reset,
+    /// Learn anew from all stored traces
+    Rebuild,
+    /// Learn no more, and use nothing of what was learned; it is kept
+    Off,
+    /// Learn, and use what was learned
+    On,
+}
+
+pub(super) async fn run(what: What, config: Config) -> ExitCode {
+    let Some(data_dir) = config.data_dir.clone() else {
+        let message = "there is no folder in which anything could be learned";
+        return fail(&Error::new(ErrorCode::ConfigInvalid, message).with_hint("name one with --data-dir"), USAGE);
+    };
+    let done = match what {
+        What::Status { json } => status(&config, &data_dir, json).await,
+        What::Reset => match end_of_store(&config, &data_dir).await {
+            Ok(end) => give(&data_dir, Order::Reset { end }, "everything that was learned is forgotten"),
+            Err(err) => Err(err),
+        },
+        What::Rebuild => rebuild(&config, &data_dir).await,
+        What::Off => give(&data_dir, Order::Off, "learning is off; `pml learn on` goes on where it was"),
+        What::On => give(&data_dir, Order::On, "learning is on"),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(err) => fail(&err, 1),
+    }
+}
+
+fn give(data_dir: &Path, order: Order, said: &str) -> Result<(), Error> {
+    Orders::give(data_dir, order).map_err(|err| {
+        let message = format!("the order cannot be written to `{}`: {err}", data_dir.display());
+        Error::new(ErrorCode::ConfigInvalid, message)
+    })?;
+    say(said);
+    Ok(())
+}
+
+fn say(text: &str) {
+    // If stderr is closed there is nobody to tell.
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// The place in the store behind everything that is there.
+async fn end_of_store(config: &Config, data_dir: &Path) -> Result<String, Error> {
+    if !store::is_there(data_dir) {
+        return Ok(store::Cursor::default().to_string());
+    }
+    let store = SqliteStore::open(data_dir, config.traces.options.clone());
+    store.opened().await;
+    Ok(store.list(Filter::default(), Reading::Newest, 1).await?.end.to_string())
+}
+
+async fn rebuild(config: &Config, data_dir: &Path) -> Result<(), Error> {
+    give(data_dir, Order::Rebuild, "learning anew from all stored traces")?;
+    let (view, progress) = learned(config, REBUILD).await?;
+    match progress {
+        Progress::Failed(why) => {
+            Err(Error::new(ErrorCode::TraceStoreFailed, format!("the stored traces cannot be learned: {why}")))
+        }
+        Progress::Off => {
+            say("learning is off; the traces are learned once it is on");
+            Ok(())
+        }
+        _ => {
+            let traces = view.learned().map_or(0, |learned| learned.status().traces);
+            say(&format!("learned {traces} traces"));
+            Ok(())
+        }
+    }
+}
+
+/// What was learned, once what is stored is.
+async fn learned(config: &Config, at_most: Duration) -> Result<(Arc<View>, Progress), Error> {
+    with_servers(config, async |services: Arc<Services>, interrupt: CancellationToken| {
+        let progress = tokio::select! {
+            progress = services.broker.settled_learning(at_most) => progress,
+            () = interrupt.cancelled() => return Err(Error::new(ErrorCode::Cancelled, "interrupted")),
+        };
+        Ok((services.broker.learned().unwrap_or_else(|| Arc::new(View::nothing())), progress))
+    })
+    .await?
+}
+
+async fn status(config: &Config, data_dir: &Path, is_json: bool) -> Result<(), Error> {
+    let orders = Orders::read(data_dir);
+    let state = match (config.learns, config.traces.enabled, orders.is_off) {
+        (false, ..) => "off: `learning.enabled` is false",
+        (_, false, _) => "off: `trace.enabled` is false",
+        (.., true) => "off: `pml learn on` switches it on",
+        _ => "on",
+    };
+    let (view, progress) = learned(config, CATCH_UP).await?;
+    let status = view
+        .learned()
+        .map_or_else(|| pml_learn::Learned::new(pml_learn::Settings::default()).status(), pml_learn::Learned::status);
+    let Status { traces, evidence, remembered, names, edges, is_open, gain, .. } = &status;
+    let error = match &progress {
+        Progress::Failed(why) => Some(why.as_str()),
+        _ => None,
+    };
+    let is_behind = progress == Progress::Behind;
+    if is_json {
+        let report = json!({
+            "state": state, "traces": traces, "evidence": evidence, "remembered": remembered, "tools": names, "edges": edges,
+            "types": view.types(), "used": { "set": is_open[0], "next": is_open[1] },
+            "gain": { "set": gain[0], "next": gain[1] }, "behind": is_behind, "error": error,
+        });
+        return print::json(&report).map_err(closed);
+    }
+    let used = |is_open: bool, gain: f64| match is_open {
+        true => format!("used (mean gain in reciprocal rank over the search {gain:+.3})"),
+        false => format!("not used: the search is better ({gain:+.3})"),
+    };
+    let mut out = io::stdout().lock();
+    let lines = [
+        format!("learning      {state}"),
+        format!(
+            "traces        {traces} learned, {remembered} intents remembered{}",
+            if is_behind { ", more to come" } else { "" }
+        ),
+        format!("tools         {names}, with {edges} edges between them"),
+        format!("result types  {}", view.types()),
+        format!("for searches  {}", used(is_open[0], gain[0])),
+        format!("for the next  {}", used(is_open[1], gain[1])),
+    ];
+    for line in lines.iter().map(String::as_str).chain(error) {
+        writeln!(out, "{line}").map_err(closed)?;
+    }
+    Ok(())
+}
+
+fn closed(err: io::Error) -> Error {
+    Error::new(ErrorCode::Cancelled, "nobody reads the output").caused_by(err)
+}
