@@ -217,10 +217,7 @@ impl Scene {
             return;
         }
         // Of each name. All traces have a cosine, and few a vote.
-        let mut cosines = vec![0.0_f32; names];
-        for (number, cosine) in self.nearness.cosines.iter().enumerate() {
-            memory.distinct_tools(number).for_each(|tool| cosines[tool as usize] += cosine);
-        }
+        let cosines = memory.cosine_sums(&self.nearness.cosines, names);
         let mut votes = vec![(0.0_f32, 0_u32); names];
         for number in &self.nearness.voters {
             let vote = self.nearness.votes[*number as usize];
@@ -231,7 +228,7 @@ impl Scene {
             }
         }
         let total = self.nearness.total + VOTES_DOUBT;
-        for (id, (cosine, (vote, voters))) in cosines.iter().zip(&votes).enumerate() {
+        for (id, (cosine, (vote, voters))) in cosines.zip(&votes).enumerate() {
             let traces = memory.with_intent(id as NameId);
             if traces == 0 {
                 continue;

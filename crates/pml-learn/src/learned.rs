@@ -125,7 +125,12 @@ impl Learned {
             let ranked = |place| Ranked { place, score: found[place], evidence: 0.0, reasons: Vec::new() };
             return best.map(ranked).collect();
         }
-        let weights = self.ranker.weights(query.task());
+        let mut weights = self.ranker.weights(query.task());
+        if !self.is_used(query.task()) {
+            // What was learned here has no say; the search has, beside others.
+            weights = [0.0; FEATURES];
+            weights[Feature::Search.index()] = 1.0;
+        }
         let (scene, prefix) = self.scene(query);
         let mut scores = scene.scores(&weights);
         let mut after = [0.0; FEATURES];
@@ -283,7 +288,7 @@ impl Standing {
 }
 
 /// The standing of each tool.
-pub(crate) fn standings(scores: &[f32], found: &[f32]) -> Vec<Standing> {
+fn standings(scores: &[f32], found: &[f32]) -> Vec<Standing> {
     let standing = |(place, score): (usize, &f32)| Standing::new(*score, score_at(found, place), place);
     scores.iter().enumerate().map(standing).collect()
 }

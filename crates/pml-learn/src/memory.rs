@@ -24,6 +24,11 @@ const WINDOW: f64 = 200.0;
 pub(crate) const LEAST_SHARE: f64 = 0.05;
 /// Marks a tool that its trace has used before.
 const AGAIN: u32 = 1 << 31;
+/// In the place of a tool whose trace is gone.
+const GONE: NameId = NameId::MAX;
+/// Parts of a cosine of 1, where cosines are summed up as whole numbers, whose sum does not depend on their order. Twice the sum
+/// over 16 000 traces fits 32 bits.
+const COSINE_PARTS: f32 = 65_536.0;
 
 /// A past trace.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +46,8 @@ pub(crate) struct Remembered {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct ToolLists {
     tools: Vec<NameId>,
+    /// The list that each tool is in.
+    owners: Vec<u32>,
     /// Where each list begins and ends.
     spans: Vec<(u32, u32)>,
     used: usize,
@@ -83,12 +90,14 @@ impl ToolLists {
         let start = self.tools.len() as u32;
         for (at, tool) in tools.iter().enumerate() {
             self.tools.push(if tools[..at].contains(tool) { tool | AGAIN } else { *tool });
+            self.owners.push(place as u32);
         }
         let span = (start, self.tools.len() as u32);
         self.used += tools.len();
         match self.spans.get_mut(place) {
             Some(old) => {
                 self.used -= (old.1 - old.0) as usize;
+                self.tools[old.0 as usize..old.1 as usize].fill(GONE);
                 *old = span;
             }
             None => self.spans.push(span),
@@ -101,11 +110,13 @@ impl ToolLists {
     /// Closes the gaps, with tools as `renumbered`; those that are not go.
     fn pack(&mut self, renumbered: impl Fn(NameId) -> Option<NameId>) {
         let old = std::mem::take(&mut self.tools);
-        for span in &mut self.spans {
+        self.owners.clear();
+        for (place, span) in self.spans.iter_mut().enumerate() {
             let start = self.tools.len();
             for tool in &old[span.0 as usize..span.1 as usize] {
                 if let Some(number) = renumbered(tool & !AGAIN) {
                     self.tools.push(number | (tool & AGAIN));
+                    self.owners.push(place as u32);
                 }
             }
             *span = (start as u32, self.tools.len() as u32);
@@ -224,6 +235,19 @@ impl Memory {
     /// Appends a trace whose row is there.
     pub(crate) fn restore(&mut self, trace: Remembered, tools: &[NameId]) {
         self.put(self.traces.len(), trace, tools);
+    }
+
+    /// The sum of the cosines of the traces that have used each of `names` tools.
+    pub(crate) fn cosine_sums(&self, cosines: &[f32], names: usize) -> impl Iterator<Item = f32> + use<> {
+        let parts: Vec<i32> = cosines.iter().map(|cosine| (cosine * COSINE_PARTS) as i32).collect();
+        let mut sums = vec![0_i32; names + 1];
+        for (tool, owner) in self.tools.tools.iter().zip(&self.tools.owners) {
+            // What is no tool, or not for the first time, goes into a sum of its own: a branch costs more.
+            let sum = &mut sums[(*tool as usize).min(names)];
+            *sum = sum.wrapping_add(parts[*owner as usize]);
+        }
+        sums.pop();
+        sums.into_iter().map(|sum| sum as f32 / COSINE_PARTS)
     }
 
     /// Traces that have used a tool and have an intent.

@@ -7,7 +7,7 @@ use crate::{
     evidence::Evidence,
     features::{Features, Scene},
     graph::NAMES,
-    learned::{Learned, Standing, score_at, standings},
+    learned::{Learned, Standing, score_at},
     memory::{LEAST_SHARE, Nearness},
     names::NameId,
     observation::{Observation, StepOutcome, Task, TraceId},
@@ -21,7 +21,7 @@ use crate::{
 /// Steps of a trace that are read, the first ones.
 pub(crate) const STEPS: usize = 64;
 /// Steps of a trace whose next tool is learned from, spread over the trace.
-const LEARNED_STEPS: usize = 8;
+const LEARNED_STEPS: usize = 4;
 /// A trace with a smaller share of new evidence has no say at the gate, nor on which intents are similar.
 const WHOLE_SHARE: f64 = 0.5;
 
@@ -245,7 +245,7 @@ impl Model {
         }
 
         let mut features: Vec<Features> = used.iter().map(|place| scene.features(*place)).collect();
-        let rivals = best(standings(&scores, found), RIVALS + used.len()).into_iter().map(Standing::place);
+        let rivals = best(&scores, found, RIVALS + used.len()).into_iter().map(Standing::place);
         let rivals = rivals.filter(|place| !used.contains(place)).take(RIVALS);
         features.extend(rivals.map(|place| scene.features(place)));
         let example = Example { task, features, used: used.len() };
@@ -267,12 +267,19 @@ fn rank(scores: &[f32], found: &[f32], place: usize) -> usize {
     better + equal
 }
 
-/// The standings of the `limit` best tools, best first.
-fn best(mut standings: Vec<Standing>, limit: usize) -> Vec<Standing> {
-    if limit < standings.len() {
-        standings.select_nth_unstable_by(limit, |a, b| b.cmp(a));
-        standings.truncate(limit);
-    }
-    standings.sort_unstable_by(|a, b| b.cmp(a)); // sums of floats depend on their order
-    standings
+/// The standings of the `limit` best tools, best first. Most tools are ruled out by their score alone.
+fn best(scores: &[f32], found: &[f32], limit: usize) -> Vec<Standing> {
+    let least = match limit < scores.len() {
+        true => {
+            let mut ordered = scores.to_vec();
+            *ordered.select_nth_unstable_by(limit, |a, b| b.total_cmp(a)).1
+        }
+        false => f32::NEG_INFINITY,
+    };
+    let fitting = scores.iter().enumerate().filter(|(_, score)| **score >= least);
+    let mut best: Vec<Standing> =
+        fitting.map(|(place, score)| Standing::new(*score, score_at(found, place), place)).collect();
+    best.sort_unstable_by(|a, b| b.cmp(a));
+    best.truncate(limit);
+    best
 }

@@ -20,7 +20,7 @@ pub(crate) const LARGEST_WEIGHT: f64 = 100.0;
 #[rustfmt::skip]
 pub(crate) const PRIOR: [[f64; FEATURES]; 2] = [
     // search  similar  ~sequence  follows  ~two  together  popularity  used  prototype  words
-    [  4.0,    3.2,     0.0,       0.0,     0.0,  0.0,      1.2,        0.0,  0.8,       3.0 ],
+    [  4.0,    3.2,     0.0,       0.0,     0.0,  0.0,      1.2,        0.0,  0.8,       1.6 ],
     [  3.0,    1.4,     1.4,       1.4,     1.6,  0.7,      0.5,       -0.5,  0.4,       0.5 ],
 ];
 

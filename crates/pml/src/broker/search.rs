@@ -241,8 +241,9 @@ impl Broker {
         let message::Search { query, limit, threshold } = search;
         let question = Question::new(query, limit, threshold).map_err(invalid)?;
         let findings = self.search(question.after(self.recent.tools(context))).await;
-        let (bytes, pins) = (findings.bytes(), self.pins.clone());
-        let described = work::sized(bytes, move |_| to_raw_value(&describe(&findings.found, &pins))).await;
+        let (bytes, pins, learned) = (findings.bytes(), self.pins.clone(), self.learned());
+        let describe = move |_: &Waiter| to_raw_value(&describe(&findings.found, &pins, learned.as_deref()));
+        let described = work::sized(bytes, describe).await;
         described.map(Answer::from).map_err(|err| invalid(err.to_string()))
     }
 
@@ -265,7 +266,7 @@ impl Broker {
 }
 
 /// What a program is told of the tools that were found.
-fn describe(found: &[Found], pins: &Pins) -> Vec<Value> {
+fn describe(found: &[Found], pins: &Pins, learned: Option<&View>) -> Vec<Value> {
     let describe = |Found { tool, score, reasons }: &Found| {
         let schema = tool.written_input();
         let is_shown = schema.to_string().len() <= MAX_SCHEMA;
@@ -274,7 +275,7 @@ fn describe(found: &[Found], pins: &Pins) -> Vec<Value> {
             "name": tool.id,
             "description": description.map(|text| &text[..text.floor_char_boundary(MAX_DESCRIPTION)]),
             "inputSchema": is_shown.then_some(schema),
-            "signature": tool.signature(),
+            "signature": View::signature(learned, tool),
             "score": rounded(*score),
         });
         if !reasons.is_empty() {

@@ -1,8 +1,9 @@
 //! `pml learn`: what was learned from traces.
 
 use std::{
+    fs,
     io::{self, Write},
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
     time::Duration,
@@ -18,13 +19,15 @@ use super::{USAGE, fail, print, with_servers};
 use crate::{
     config::Config,
     error::Error,
-    learning::{Order, Orders, Progress, View},
+    learning::{Order, Orders, Progress, View, take_over},
     serve::Services,
     trace::store::{self, Filter, Reading, SqliteStore, Store as _},
 };
 
 /// How long a command waits for traces to be learned.
 const CATCH_UP: Duration = Duration::from_secs(30);
+/// Largest file that is imported, in bytes.
+const MOST_IMPORTED: u64 = 16 << 20;
 const REBUILD: Duration = Duration::from_secs(60 * 60);
 
 #[derive(Debug, Subcommand)]
@@ -39,6 +42,10 @@ pub(super) enum What {
     Reset,
     /// Learn anew from all stored traces
     Rebuild,
+    /// Write what was learned for others, without intents, callers and times, to a file
+    Export { file: PathBuf },
+    /// Use what others have learned beside what was learned here, in place of an earlier import
+    Import { file: PathBuf },
     /// Learn no more, and use nothing of what was learned; it is kept
     Off,
     /// Learn, and use what was learned
@@ -57,6 +64,8 @@ pub(super) async fn run(what: What, config: Config) -> ExitCode {
             Err(err) => Err(err),
         },
         What::Rebuild => rebuild(&config, &data_dir).await,
+        What::Export { file } => export(&config, &file).await,
+        What::Import { file } => import(&data_dir, &file),
         What::Off => give(&data_dir, Order::Off, "learning is off; `pml learn on` goes on where it was"),
         What::On => give(&data_dir, Order::On, "learning is on"),
     };
@@ -109,6 +118,30 @@ async fn rebuild(config: &Config, data_dir: &Path) -> Result<(), Error> {
     }
 }
 
+async fn export(config: &Config, file: &Path) -> Result<(), Error> {
+    let (view, _) = learned(config, CATCH_UP).await?;
+    let bytes = view.learned().map(pml_learn::Learned::to_shared).unwrap_or_default();
+    let unusable = |why: String| Error::new(ErrorCode::ConfigInvalid, why);
+    if bytes.is_empty() {
+        return Err(unusable("nothing was learned that others could use".to_owned()));
+    }
+    fs::write(file, bytes).map_err(|err| unusable(format!("`{}` cannot be written: {err}", file.display())))
+}
+
+fn import(data_dir: &Path, file: &Path) -> Result<(), Error> {
+    let unusable = |err: io::Error| {
+        Error::new(ErrorCode::ConfigInvalid, format!("`{}` cannot be used: {err}", file.display()))
+            .with_hint("`pml learn export` writes such a file")
+    };
+    let size = fs::metadata(file).map_err(unusable)?.len();
+    if size > MOST_IMPORTED {
+        return Err(unusable(io::Error::other(format!("it has {size} bytes, more than {MOST_IMPORTED}"))));
+    }
+    let evidence = take_over(data_dir, &fs::read(file).map_err(unusable)?).map_err(unusable)?;
+    say(&format!("what others have learned counts for {evidence:.0} traces at most"));
+    Ok(())
+}
+
 /// What was learned, once what is stored is.
 async fn learned(config: &Config, at_most: Duration) -> Result<(Arc<View>, Progress), Error> {
     with_servers(config, async |services: Arc<Services>, interrupt: CancellationToken| {
@@ -142,7 +175,7 @@ async fn status(config: &Config, data_dir: &Path, is_json: bool) -> Result<(), E
     if is_json {
         let report = json!({
             "state": state, "traces": traces, "evidence": evidence, "remembered": remembered, "tools": names, "edges": edges,
-            "types": view.types(), "used": { "set": is_open[0], "next": is_open[1] },
+            "types": view.types(), "others": view.others(), "used": { "set": is_open[0], "next": is_open[1] },
             "gain": { "set": gain[0], "next": gain[1] }, "behind": is_behind, "error": error,
         });
         return print::json(&report).map_err(closed);

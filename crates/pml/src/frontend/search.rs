@@ -1,6 +1,6 @@
 //! `search_tools` and `read_result`.
 
-use std::{borrow::Cow, collections::HashSet, fmt::Write as _, sync::Arc};
+use std::{collections::HashSet, fmt::Write as _, sync::Arc};
 
 use pml_wire::{ErrorCode, ToolId, trace::Entry};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use super::{
 use crate::{
     broker::{Findings, Question, rounded},
     catalog::{Found, nearest},
-    learning::{LearnedType, Related, View},
+    learning::{Related, View},
     shown::{clean, count_hidden, visible, visible_json},
     work::{self, Waiter},
 };
@@ -170,10 +170,7 @@ fn tell_tools(
 ) -> (String, Vec<Value>) {
     let (mut text, mut list, mut used) = (String::new(), Vec::new(), 0);
     for Found { tool, score, reasons } in found {
-        let signature = match learned.and_then(|learned| learned.result_type(tool)) {
-            Some(LearnedType { schema, results }) => Cow::Owned(tool.signature_with(&schema, results)),
-            None => Cow::Borrowed(tool.signature()),
-        };
+        let signature = View::signature(learned, tool);
         let description = tool.description.as_deref().unwrap_or_default().trim();
         let description = match detail {
             Detail::Full => tokens::prefix(description, room / 4).to_owned(),

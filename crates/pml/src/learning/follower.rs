@@ -14,6 +14,7 @@ use super::{
     handle::{Options, Progress, Shared},
     lesson::Lesson,
     orders::{FOLDER, Orders},
+    others::Others,
     ranking::{View, settings},
     saved::Saved,
     shape::Shapes,
@@ -50,6 +51,7 @@ pub(super) struct Follower {
     teacher: Teacher,
     model: Model,
     shapes: Shapes,
+    others: Others,
     /// Which of the orders all of this is of.
     epoch: u64,
     cursor: Cursor,
@@ -72,6 +74,7 @@ impl Follower {
             teacher: Teacher::default(),
             model: Model::new(settings()),
             shapes: Shapes::default(),
+            others: Others::default(),
             epoch: 0,
             cursor: Cursor::default(),
             lock: None,
@@ -95,6 +98,7 @@ impl Follower {
     async fn follow(&mut self) {
         let orders = Orders::read(&self.data_dir);
         self.restore(&orders);
+        self.others.refresh(&self.data_dir);
         self.publish(!orders.is_off);
         let _ = timeout(TOOLS, self.finder.searchable()).await;
         let mut orders = orders;
@@ -104,6 +108,7 @@ impl Follower {
                 self.restore(&orders);
             }
             self.is_changed |= before.is_off != orders.is_off;
+            self.is_changed |= self.others.refresh(&self.data_dir);
             let progress = match orders.is_off {
                 true => {
                     drop(self.shared.samples.take());
@@ -215,7 +220,12 @@ impl Follower {
 
     fn publish(&mut self, is_on: bool) {
         if std::mem::take(&mut self.is_changed) {
-            let view = View { learned: self.model.learned().clone(), shapes: self.shapes.clone(), is_on };
+            let view = View {
+                learned: self.model.learned().clone(),
+                shapes: self.shapes.clone(),
+                others: self.others.shared.clone(),
+                is_on,
+            };
             self.shared.publish(view);
         }
     }

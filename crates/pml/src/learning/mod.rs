@@ -12,6 +12,7 @@ mod follower;
 mod handle;
 mod lesson;
 mod orders;
+mod others;
 mod ranking;
 mod samples;
 mod saved;
@@ -22,6 +23,7 @@ mod told;
 pub use self::{
     handle::{Learning, Options, Progress},
     orders::{Order, Orders},
+    others::take_over,
     ranking::{Related, View},
     shape::LearnedType,
     told::reason,

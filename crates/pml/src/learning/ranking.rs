@@ -1,6 +1,8 @@
 //! What was learned at one moment, as searches use it.
 
-use pml_learn::{EdgeKind, Learned, Purpose, Query, Ranked, Settings, Task, Tools};
+use std::{borrow::Cow, sync::Arc};
+
+use pml_learn::{EdgeKind, Learned, Purpose, Query, Ranked, Settings, Shared, Task, Tools};
 use pml_search::{Embedder as _, Table, word_hashes};
 
 use super::shape::{LearnedType, Shapes};
@@ -15,6 +17,8 @@ const LEAST_COUNT: u32 = 2;
 pub struct View {
     pub(super) learned: Learned,
     pub(super) shapes: Shapes,
+    /// What others have learned.
+    pub(super) others: Option<Arc<Shared>>,
     pub(super) is_on: bool,
 }
 
@@ -30,7 +34,7 @@ pub struct Related {
 impl View {
     /// Nothing was learned.
     pub fn nothing() -> View {
-        View { learned: Learned::new(settings()), shapes: Shapes::default(), is_on: false }
+        View { learned: Learned::new(settings()), shapes: Shapes::default(), others: None, is_on: false }
     }
 
     /// What was learned, if it is used.
@@ -41,7 +45,7 @@ impl View {
     /// Does it change the order of a search?
     pub fn ranks(&self, purpose: Purpose, has_prefix: bool) -> bool {
         let task = if has_prefix && purpose == Purpose::Suggestion { Task::Next } else { Task::Set };
-        self.is_on && self.learned.is_used(task)
+        self.is_on && (self.learned.is_used(task) || self.others.is_some())
     }
 
     /// Ranks tools for a request, given what was called so far; `scores` are those of the search.
@@ -55,7 +59,8 @@ impl View {
         let prefix: Vec<&str> = after.iter().map(String::as_str).collect();
         let (intent, words) = (Table.query(request), word_hashes(request));
         let query = Query { purpose, intent: &intent, words: &words, prefix: &prefix, tools, scores };
-        self.learned.rank(&query, limit, is_wanted)
+        let others = self.others.as_deref().filter(|_| self.is_on);
+        self.learned.rank_with(others, &query, limit, is_wanted)
     }
 
     /// Tools that are used with one, strongest first.
@@ -80,6 +85,19 @@ impl View {
             return None;
         }
         self.shapes.learned(tool.id.as_str(), &tool.hash)
+    }
+
+    /// How programs call a tool, with a result type that was learned if the tool does not say what it returns.
+    pub fn signature<'t>(view: Option<&View>, tool: &'t Tool) -> Cow<'t, str> {
+        match view.and_then(|view| view.result_type(tool)) {
+            Some(LearnedType { schema, results }) => Cow::Owned(tool.signature_with(&schema, results)),
+            None => Cow::Borrowed(tool.signature()),
+        }
+    }
+
+    /// How many traces of others are believed.
+    pub fn others(&self) -> f64 {
+        self.others.as_ref().map_or(0.0, |others| others.evidence())
     }
 
     /// Tools whose results have a learned type.

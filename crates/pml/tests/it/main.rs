@@ -24,6 +24,7 @@ mod hostile_worker;
 mod json_text;
 mod language;
 mod leaks;
+mod learning;
 mod limits;
 mod lines;
 mod locale;
