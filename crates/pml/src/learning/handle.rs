@@ -148,8 +148,7 @@ impl Learning {
         self.begin();
         let mut progress = shared.progress.subscribe();
         let _ = timeout(at_most, progress.wait_for(|progress| *progress != Progress::Behind)).await;
-        let progress = progress.borrow().clone();
-        progress
+        shared.progress.borrow().clone()
     }
 
     /// Ends the follower, when what was learned is on disk.
