@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::network::Network;
 use crate::{
     error::Error,
-    learning::Learning,
+    learning::{self, Learning},
     trace::{
         Keeper, Receipt, Sink, TraceHead,
         export::exporter,
@@ -69,7 +69,8 @@ impl Traces {
 
     /// Only reads what others have kept, if they have.
     pub fn reading(settings: &TraceSettings, data_dir: Option<&Path>) -> Traces {
-        let folder = data_dir.filter(|folder| settings.enabled && store::is_there(folder));
+        let is_there = |folder: &Path| store::is_there(folder) || learning::is_there(folder);
+        let folder = data_dir.filter(|folder| settings.enabled && is_there(folder));
         let store =
             folder.map(|folder| Arc::new(SqliteStore::open(folder, settings.options.clone())) as Arc<dyn Store>);
         Traces { store, ..Traces::default() }
