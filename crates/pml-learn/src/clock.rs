@@ -9,6 +9,8 @@
 //! make everything else old; and no trace counts as older than [`LARGEST_AGE`], so that a clock that was wrong from the start slows
 //! learning down and does not end it.
 
+use crate::math::exp2;
+
 pub(crate) const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 /// How far one trace can move the clock.
 const LARGEST_STEP_MS: i64 = 7 * DAY_MS;
@@ -54,7 +56,7 @@ impl Clock {
             rescale = Some(2_f64.powi(-RESCALE_AFTER)); // exact
         }
         let age = time_ms.saturating_sub(self.epoch_ms) as f64 / self.half_life_ms as f64;
-        Moment { weight: age.exp2(), rescale }
+        Moment { weight: exp2(age), rescale }
     }
 
     /// The time between now and the epoch, at most.
@@ -64,7 +66,7 @@ impl Clock {
 
     /// What counts are multiplied with to get their value now.
     pub(crate) fn factor(&self) -> f64 {
-        (-(self.now_ms.saturating_sub(self.epoch_ms) as f64) / self.half_life_ms as f64).exp2()
+        exp2(-(self.now_ms.saturating_sub(self.epoch_ms) as f64) / self.half_life_ms as f64)
     }
 }
 

@@ -1,13 +1,17 @@
-//! What speaks for a tool, as nine numbers from 0 to 1.
+//! What speaks for a tool, as ten numbers from 0 to 1.
 //!
 //! Shares are shrunk toward zero where there is little evidence, and put on a logarithmic scale, on which 3 % and 30 % are as far
 //! apart as they are for a ranking.
 
+use std::sync::Arc;
+
 use crate::{
     graph::Graph,
+    math::ln_f32,
     memory::{Memory, Nearness},
     names::NameId,
-    observation::Candidate,
+    tools::Lineup,
+    words::{WordId, Words},
 };
 
 /// Traces after which what depends on their number counts half.
@@ -23,7 +27,7 @@ const NEAREST: usize = 20;
 /// Tools of a prefix that are looked at, the last ones.
 pub(crate) const PREFIX: usize = 32;
 
-pub const FEATURES: usize = 9;
+pub const FEATURES: usize = 10;
 
 /// The values of all features, in the order of [`Feature`].
 pub type Features = [f32; FEATURES];
@@ -49,6 +53,8 @@ pub enum Feature {
     Used,
     /// How similar intents are, on average, that it was used for.
     Prototype,
+    /// How often it was used where the intent has a word of this one.
+    Words,
 }
 
 impl Feature {
@@ -57,157 +63,212 @@ impl Feature {
     }
 }
 
-/// Candidates with their features, for one intent.
+/// What depends on the tools so far, but for whether a tool is one of them.
+pub(crate) const OF_PREFIX: [Feature; 4] =
+    [Feature::SimilarSequence, Feature::Follows, Feature::FollowsTwo, Feature::Together];
+
+/// Tools with their features, for one intent.
 #[derive(Debug)]
 pub(crate) struct Scene {
-    /// The number of each candidate, if anything is known about it.
-    pub(crate) ids: Vec<Option<NameId>>,
-    /// The candidate of each number; [`NONE`] if it is none.
-    places: Vec<u32>,
-    pub(crate) table: Vec<Features>,
-    /// Similar traces that have used each candidate.
+    lineup: Arc<Lineup>,
+    /// Tools that the search does not know, after those that it knows.
+    others: Vec<NameId>,
+    /// All values of the first feature, then of the second, and so on: weighted sums of all tools are made column by column.
+    columns: Vec<f32>,
+    /// Similar traces that have used each tool.
     pub(crate) similar: Vec<u32>,
     pub(crate) nearness: Nearness,
     /// How far evidence is trusted, from 0 to 1.
     trust: f32,
+    prefix: Prefix,
+    /// Tools and the traces that vote and have used them, in that order. Made when it is first needed.
+    voters_of: Vec<(NameId, u32)>,
 }
 
-const NONE: u32 = u32::MAX;
+/// The tools so far, and what is known of them.
+#[derive(Debug, Default)]
+struct Prefix {
+    tools: Vec<Option<NameId>>,
+    /// Those that are known, each once, in the order of their first calls.
+    distinct: Vec<NameId>,
+    /// Of each tool of the scene, the sum of its co-occurrences with these.
+    together: Vec<f32>,
+}
 
 /// What is known, and how much a count is worth now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known<'m> {
     pub(crate) graph: &'m Graph,
     pub(crate) memory: &'m Memory,
+    pub(crate) words: &'m Words,
     pub(crate) factor: f64,
 }
 
 impl Scene {
-    /// `others` are candidates too, after those that the search has found.
-    pub(crate) fn new(known: Known<'_>, nearness: Nearness, candidates: &[Candidate<'_>], others: &[NameId]) -> Scene {
-        let Known { graph, memory, factor } = known;
-        let mut ids: Vec<Option<NameId>> = candidates.iter().map(|candidate| graph.names.id(candidate.tool)).collect();
-        let mut places = vec![NONE; graph.names.len()];
-        for (place, id) in ids.iter().enumerate().rev() {
-            if let Some(id) = id {
-                places[*id as usize] = place as u32; // of a tool that is there twice, the first
-            }
-        }
+    /// `others` are ranked too, if the search does not know them.
+    pub(crate) fn new(
+        known: Known<'_>,
+        nearness: Nearness,
+        words: &[WordId],
+        lineup: Arc<Lineup>,
+        scores: &[f32],
+        others: &[NameId],
+    ) -> Scene {
+        let Known { graph, memory, factor, .. } = known;
+        let mut unknown: Vec<NameId> = Vec::new();
         for other in others {
-            if places[*other as usize] == NONE {
-                places[*other as usize] = ids.len() as u32;
-                ids.push(Some(*other));
+            if lineup.place(*other).is_none() && !unknown.contains(other) {
+                unknown.push(*other);
             }
         }
+        let len = lineup.len() + unknown.len();
         let traces = graph.traces * factor;
         let trust = (traces / (traces + ENOUGH_TRACES)) as f32;
         let mut scene = Scene {
-            table: vec![[0.0; FEATURES]; ids.len()],
-            similar: vec![0; ids.len()],
-            ids,
-            places,
+            columns: vec![0.0; len * FEATURES],
+            similar: vec![0; len],
+            lineup,
+            others: unknown,
             nearness,
             trust,
+            prefix: Prefix::default(),
+            voters_of: Vec::new(),
         };
-        scene.set_search(candidates);
+        scene.set_search(scores);
         scene.set_popularity(graph, traces, factor);
-        scene.set_similar(memory);
+        scene.set_similar(memory, graph.names.len());
+        scene.set_words(known, words);
         scene
     }
 
-    pub(crate) fn place(&self, id: NameId) -> Option<usize> {
-        match self.places.get(id as usize) {
-            Some(place) if *place != NONE => Some(*place as usize),
-            _ => None,
-        }
+    pub(crate) fn len(&self) -> usize {
+        self.similar.len()
     }
 
-    fn set_search(&mut self, candidates: &[Candidate<'_>]) {
-        let score = |candidate: &Candidate<'_>| if candidate.score.is_finite() { candidate.score } else { 0.0 };
-        let mean = candidates.iter().map(score).sum::<f32>() / candidates.len().max(1) as f32;
-        let best = candidates.iter().map(score).fold(mean, f32::max);
+    pub(crate) fn column(&self, feature: Feature) -> &[f32] {
+        let len = self.len();
+        &self.columns[feature.index() * len..][..len]
+    }
+
+    fn column_mut(&mut self, feature: Feature) -> &mut [f32] {
+        let len = self.len();
+        &mut self.columns[feature.index() * len..][..len]
+    }
+
+    fn set(&mut self, feature: Feature, place: usize, value: f32) {
+        let len = self.len();
+        self.columns[feature.index() * len + place] = value;
+    }
+
+    /// The features of one tool.
+    pub(crate) fn features(&self, place: usize) -> Features {
+        std::array::from_fn(|feature| self.columns[feature * self.len() + place])
+    }
+
+    /// The weighted sum of the features of each tool.
+    pub(crate) fn scores(&self, weights: &Features) -> Vec<f32> {
+        let len = self.len();
+        let mut scores = vec![0.0; len];
+        for (weight, column) in weights.iter().zip(self.columns.chunks_exact(len.max(1))) {
+            for (score, value) in scores.iter_mut().zip(column) {
+                *score += weight * value;
+            }
+        }
+        scores
+    }
+
+    pub(crate) fn place(&self, id: NameId) -> Option<usize> {
+        self.lineup.place(id).or_else(|| {
+            let place = self.others.iter().position(|other| *other == id)?;
+            Some(self.lineup.len() + place)
+        })
+    }
+
+    /// The number of a tool, if anything is known about it.
+    pub(crate) fn id(&self, place: usize) -> Option<NameId> {
+        self.lineup.id(place).or_else(|| self.others.get(place.checked_sub(self.lineup.len())?).copied())
+    }
+
+    fn set_search(&mut self, scores: &[f32]) {
+        let tools = self.lineup.len();
+        let score = |score: &f32| if score.is_finite() { *score } else { 0.0 };
+        let mean = scores.iter().take(tools).map(score).sum::<f32>() / tools.max(1) as f32;
+        let best = scores.iter().take(tools).map(score).fold(mean, f32::max);
         if best > mean {
-            for (features, candidate) in self.table.iter_mut().zip(candidates) {
-                let share = ((score(candidate) - mean) / (best - mean)).clamp(0.0, 1.0);
+            let scale = 1.0 / (best - mean);
+            for (value, found) in self.column_mut(Feature::Search).iter_mut().zip(scores).take(tools) {
+                let share = ((score(found) - mean) * scale).clamp(0.0, 1.0);
                 // Squared: tools that fit half as well as the best are many, and few of them are right.
-                features[Feature::Search.index()] = share * share;
+                *value = share * share;
             }
         }
     }
 
     fn set_popularity(&mut self, graph: &Graph, traces: f64, factor: f64) {
-        for (features, id) in self.table.iter_mut().zip(&self.ids) {
-            let Some(id) = id else { continue };
-            let uses = graph.nodes[*id as usize].traces * factor;
-            if uses > 0.0 {
-                features[Feature::Popularity.index()] = scaled((uses / (traces + DOUBT)) as f32) * self.trust;
-            }
+        let scale = factor / (traces + DOUBT);
+        for place in 0..self.len() {
+            let Some(id) = self.id(place) else { continue };
+            self.set(Feature::Popularity, place, (graph.nodes[id as usize].traces * scale) as f32);
         }
+        let trust = self.trust;
+        self.column_mut(Feature::Popularity).iter_mut().for_each(|share| *share = scaled(*share) * trust);
     }
 
     /// One pass over all remembered traces: what they vote for, and how near they are to what they used.
-    fn set_similar(&mut self, memory: &Memory) {
+    fn set_similar(&mut self, memory: &Memory, names: usize) {
         if self.nearness.cosines.is_empty() {
             return;
         }
-        /// Of one candidate.
-        #[derive(Clone, Copy, Default)]
-        struct Sum {
-            votes: f32,
-            cosines: f32,
-            traces: u32,
-            voters: u32,
-            /// The trace that was counted last, from 1: a tool counts once per trace.
-            counted: u32,
-        }
-        let mut sums = vec![Sum::default(); self.table.len()];
-        for (number, trace) in memory.traces.iter().enumerate() {
-            if !trace.has_intent {
-                continue;
-            }
-            let (cosine, vote) = (self.nearness.cosines[number], self.nearness.votes[number]);
-            for tool in &trace.tools {
-                let Some(sum) = self.places.get(*tool as usize).and_then(|place| sums.get_mut(*place as usize)) else {
-                    continue;
-                };
-                if sum.counted == number as u32 + 1 {
-                    continue;
-                }
-                sum.counted = number as u32 + 1;
-                sum.cosines += cosine;
-                sum.traces += 1;
-                if vote > 0.0 {
-                    sum.votes += vote;
-                    sum.voters += 1;
-                }
+        // Of each name. All traces have a cosine, and few a vote.
+        let cosines = memory.cosine_sums(&self.nearness.cosines, names);
+        let mut votes = vec![(0.0_f32, 0_u32); names];
+        for number in &self.nearness.voters {
+            let vote = self.nearness.votes[*number as usize];
+            for tool in memory.distinct_tools(*number as usize) {
+                let (sum, voters) = &mut votes[tool as usize];
+                *sum += vote;
+                *voters += 1;
             }
         }
         let total = self.nearness.total + VOTES_DOUBT;
-        for ((features, similar), sum) in self.table.iter_mut().zip(&mut self.similar).zip(&sums) {
-            if sum.traces == 0 {
+        for (id, (cosine, (vote, voters))) in cosines.zip(&votes).enumerate() {
+            let traces = memory.with_intent(id as NameId);
+            if traces == 0 {
                 continue;
             }
-            *similar = sum.voters;
-            if sum.votes > 0.0 {
-                features[Feature::Similar.index()] = scaled(sum.votes / total) * self.trust;
+            let Some(place) = self.place(id as NameId) else { continue };
+            self.similar[place] = *voters;
+            if *vote > 0.0 {
+                self.set(Feature::Similar, place, scaled(vote / total) * self.trust);
             }
-            let traces = sum.traces as f32;
-            let above = (sum.cosines / traces - self.nearness.floor).max(0.0);
-            features[Feature::Prototype.index()] = above * traces / (traces + DOUBT as f32) * self.trust;
+            let traces = traces as f32;
+            let above = (cosine / traces - self.nearness.floor).max(0.0);
+            self.set(Feature::Prototype, place, above * traces / (traces + DOUBT as f32) * self.trust);
+        }
+    }
+
+    fn set_words(&mut self, known: Known<'_>, words: &[WordId]) {
+        let mut sums = vec![0.0; self.len()];
+        known.words.shares(words, known.factor, |tool, share| {
+            if let Some(place) = self.place(tool) {
+                sums[place] += share;
+            }
+        });
+        let trust = self.trust;
+        for (value, sum) in self.column_mut(Feature::Words).iter_mut().zip(&sums) {
+            *value = scaled(*sum) * trust;
         }
     }
 
     /// Sets what depends on the tools so far. `None` is a tool about which nothing is known.
     pub(crate) fn set_prefix(&mut self, known: Known<'_>, prefix: &[Option<NameId>]) {
-        const OF_PREFIX: [Feature; 5] =
-            [Feature::SimilarSequence, Feature::Follows, Feature::FollowsTwo, Feature::Together, Feature::Used];
-        for features in &mut self.table {
-            OF_PREFIX.iter().for_each(|feature| features[feature.index()] = 0.0);
+        for feature in [Feature::SimilarSequence, Feature::Follows, Feature::FollowsTwo, Feature::Used] {
+            self.column_mut(feature).fill(0.0);
         }
         let prefix = &prefix[prefix.len().saturating_sub(PREFIX)..];
         for tool in prefix.iter().flatten() {
             if let Some(place) = self.place(*tool) {
-                self.table[place][Feature::Used.index()] = self.trust;
+                self.set(Feature::Used, place, self.trust);
             }
         }
         if let Some(Some(last)) = prefix.last() {
@@ -233,14 +294,14 @@ impl Scene {
         for (tool, weight) in row() {
             let Some(place) = self.place(tool) else { continue };
             let share = weight / (total + DOUBT);
-            self.table[place][Feature::Follows.index()] = scaled(share as f32);
-            self.table[place][Feature::FollowsTwo.index()] = scaled((share * left) as f32);
+            self.set(Feature::Follows, place, scaled(share as f32));
+            self.set(Feature::FollowsTwo, place, scaled((share * left) as f32));
         }
         for (tool, weight) in row_of_two() {
             let Some(place) = self.place(tool) else { continue };
             let share = graph.sequences.get([last, tool]).map_or(0.0, |count| count.weight * factor / (total + DOUBT));
             let share_of_two = weight / (total_of_two + DOUBT) + share * left;
-            self.table[place][Feature::FollowsTwo.index()] = scaled(share_of_two as f32);
+            self.set(Feature::FollowsTwo, place, scaled(share_of_two as f32));
         }
     }
 
@@ -248,8 +309,13 @@ impl Scene {
         if self.nearness.cosines.is_empty() {
             return;
         }
-        let voters = self.nearness.voters.iter().filter(|number| memory.traces[**number].tools.contains(&last));
-        let mut nearest: Vec<(f32, usize)> = voters.map(|number| (self.nearness.votes[*number], *number)).collect();
+        if self.voters_of.is_empty() {
+            self.voters_of = voters_of(memory, &self.nearness);
+        }
+        let first = self.voters_of.partition_point(|(tool, _)| *tool < last);
+        let having = self.voters_of[first..].iter().take_while(|(tool, _)| *tool == last);
+        let having = having.map(|(_, number)| *number as usize);
+        let mut nearest: Vec<(f32, usize)> = having.map(|number| (self.nearness.votes[number], number)).collect();
         let by_vote = |a: &(f32, usize), b: &(f32, usize)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
         if nearest.len() > NEAREST {
             nearest.select_nth_unstable_by(NEAREST, by_vote);
@@ -259,13 +325,12 @@ impl Scene {
         let total = nearest.iter().map(|(vote, _)| vote).sum::<f32>() + VOTES_DOUBT;
         let mut sums: Vec<(usize, f32)> = Vec::new();
         for (vote, number) in nearest {
-            let tools = &memory.traces[number].tools;
             let start = sums.len();
             let mut distance = None;
-            for tool in tools {
+            for tool in memory.tools(number) {
                 if let Some(distance) = &mut distance {
                     *distance += 1;
-                    if let Some(place) = self.place(*tool) {
+                    if let Some(place) = self.place(tool) {
                         let share = vote / *distance as f32;
                         match sums[start..].iter_mut().find(|(known, _)| *known == place) {
                             Some((_, best)) => *best = best.max(share),
@@ -273,7 +338,7 @@ impl Scene {
                         }
                     }
                 }
-                if *tool == last {
+                if tool == last {
                     distance = Some(0_u32);
                 }
             }
@@ -281,38 +346,53 @@ impl Scene {
         sums.sort_by_key(|(place, _)| *place);
         for same in sums.chunk_by(|a, b| a.0 == b.0) {
             let votes: f32 = same.iter().map(|(_, share)| share).sum();
-            self.table[same[0].0][Feature::SimilarSequence.index()] = scaled(votes / total);
+            self.set(Feature::SimilarSequence, same[0].0, scaled(votes / total));
         }
     }
 
+    /// A prefix that goes on where the last one ended costs what was added to it.
     fn set_together(&mut self, known: Known<'_>, prefix: &[Option<NameId>]) {
         let Known { graph, factor, .. } = known;
-        let mut distinct: Vec<NameId> = prefix.iter().flatten().copied().collect();
-        distinct.sort_unstable();
-        distinct.dedup();
-        let feature = Feature::Together.index();
-        for tool in &distinct {
+        if !prefix.starts_with(&self.prefix.tools) {
+            self.prefix = Prefix::default();
+        }
+        let added = &prefix[self.prefix.tools.len()..];
+        self.prefix.together.resize(self.len(), 0.0);
+        for tool in added.iter().flatten() {
+            if self.prefix.distinct.contains(tool) {
+                continue;
+            }
+            self.prefix.distinct.push(*tool);
+            let root = graph.nodes[*tool as usize].traces.sqrt();
             for (other, count) in graph.co_occurrences.row(&[*tool]) {
                 let Some(place) = self.place(other) else { continue };
-                let mean = graph.geometric_mean(*tool, other) * factor;
-                self.table[place][feature] += (count.weight * factor / (mean + DOUBT)) as f32;
+                // Two roots: the product of two counts that grow with the epoch may overflow.
+                let mean = root * graph.nodes[other as usize].traces.sqrt() * factor;
+                self.prefix.together[place] += (count.weight * factor / (mean + DOUBT)) as f32;
             }
         }
-        if distinct.is_empty() {
-            return;
+        self.prefix.tools.extend_from_slice(added);
+        let scale = 1.0 / self.prefix.distinct.len().max(1) as f32;
+        let together = std::mem::take(&mut self.prefix.together);
+        for (value, sum) in self.column_mut(Feature::Together).iter_mut().zip(&together) {
+            *value = scaled(sum * scale);
         }
-        for features in &mut self.table {
-            if features[feature] > 0.0 {
-                features[feature] = scaled(features[feature] / distinct.len() as f32);
-            }
-        }
+        self.prefix.together = together;
     }
+}
+
+/// The tools of all traces that vote.
+fn voters_of(memory: &Memory, nearness: &Nearness) -> Vec<(NameId, u32)> {
+    let of = |number: u32| memory.distinct_tools(number as usize).map(move |tool| (tool, number));
+    let mut voters: Vec<(NameId, u32)> = nearness.voters.iter().copied().flat_map(of).collect();
+    voters.sort_unstable();
+    voters
 }
 
 /// A share on the logarithmic scale; 0 stays 0 and 1 stays 1.
 fn scaled(share: f32) -> f32 {
     const WHOLE: f32 = 3.536_117; // ln(1 + 1 / SMALL_SHARE)
-    (share.clamp(0.0, 1.0) / SMALL_SHARE).ln_1p() / WHOLE
+    ln_f32(1.0 + share.clamp(0.0, 1.0) / SMALL_SHARE) / WHOLE
 }
 
 #[cfg(test)]

@@ -239,6 +239,11 @@ impl Graph {
         });
         let mut is_kept = vec![false; order.len()];
         order.iter().take(room * 3 / 4).for_each(|id| is_kept[*id as usize] = true);
+        Some(self.retain(&is_kept))
+    }
+
+    /// Forgets all other names. The answer has the new number of each name.
+    pub(crate) fn retain(&mut self, is_kept: &[bool]) -> Vec<Option<NameId>> {
         let numbers = self.names.retain(|id| is_kept[id as usize]);
         let mut kept = is_kept.iter();
         self.nodes.retain(|_| kept.next().copied().unwrap_or_default());
@@ -246,7 +251,7 @@ impl Graph {
         self.pair_sequences.renumber(&numbers);
         self.co_occurrences.renumber(&numbers);
         self.contained.renumber(&numbers);
-        Some(numbers)
+        numbers
     }
 
     pub(crate) fn statistics(&self, tool: &str, factor: f64) -> Option<ToolStatistics> {

@@ -1,10 +1,10 @@
 //! Learns from traces which tools fit an intent, and which tool comes next.
 //!
-//! [`Model::update`] takes one trace as an [`Observation`]; [`Model::rank`] reorders the results of a search by what was
+//! [`Model::update`] takes one trace as an [`Observation`]; [`Learned::rank`] reorders the results of a search by what was
 //! learned. The host supplies everything from outside as data: the vector of an intent, the score that the search gave to each
 //! tool, the time. There is no clock, no file, no thread and no network here.
 //!
-//! A ranking is a weighted sum of nine [features](Feature): the score of the search, votes of traces with a similar intent,
+//! A ranking is a weighted sum of ten [features](Feature): the score of the search, votes of traces with a similar intent,
 //! transitions, co-occurrence, popularity. Weights start at a prior, are learned online, and are never negative. A gate
 //! compares the weighted sum with the search on every trace before the trace is learned, and hands out the order of the search
 //! while the weighted sum is losing.
@@ -19,6 +19,8 @@ mod evidence;
 mod features;
 mod gate;
 mod graph;
+mod learned;
+mod math;
 mod memory;
 mod model;
 mod names;
@@ -27,14 +29,20 @@ mod random;
 mod ranker;
 mod replay;
 mod seen;
+mod shared;
 mod snapshot;
+mod tools;
 mod vector;
+mod words;
 
 pub use self::{
     features::{FEATURES, Feature, Features},
     graph::{Edge, EdgeKind, Related, ToolStatistics},
-    model::{Model, Ranked, Reason, Settings, Status, Update},
-    observation::{Candidate, Observation, Query, Step, StepOutcome, Task, TraceId},
+    learned::{Learned, Ranked, Reason, Status},
+    model::{Model, Settings, Update},
+    observation::{Observation, Purpose, Query, Step, StepOutcome, Task, TraceId},
     replay::{Draw, PrioritySampler, Replay},
+    shared::Shared,
     snapshot::SnapshotError,
+    tools::Tools,
 };

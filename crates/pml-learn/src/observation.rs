@@ -1,5 +1,7 @@
 //! What the host tells the model, and asks it.
 
+use crate::tools::Tools;
+
 /// The id of a trace. The same trace has the same id however often it is delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TraceId(pub u128);
@@ -14,8 +16,12 @@ pub struct Observation<'a> {
     pub caller: &'a str,
     /// The direction of the intent. Empty or zero if there was no intent; then the trace teaches transitions only.
     pub intent: &'a [f32],
-    /// All tools that the search knows, with their scores for the intent, best first.
-    pub candidates: &'a [Candidate<'a>],
+    /// Hashes of the words of the intent.
+    pub words: &'a [u32],
+    /// All tools that the search knows.
+    pub tools: &'a Tools,
+    /// The score of each for the intent, 0 if it does not fit.
+    pub scores: &'a [f32],
     /// In the order in which they were called.
     pub steps: &'a [Step<'a>],
     /// The capability that ran, if the execution was one of a capability.
@@ -42,25 +48,38 @@ pub enum StepOutcome {
     Skipped,
 }
 
-/// A tool with the score that the search gave it.
-#[derive(Clone, Copy, Debug)]
-pub struct Candidate<'a> {
-    pub tool: &'a str,
-    pub score: f32,
-}
-
 /// A question for a ranking.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
+    pub purpose: Purpose,
     /// The direction of the intent. Empty or zero if there is none.
     pub intent: &'a [f32],
+    /// Hashes of the words of the intent.
+    pub words: &'a [u32],
     /// Tools that were called so far, the last one last. Empty asks for all tools of a task, otherwise for the next one.
     pub prefix: &'a [&'a str],
-    /// What is to be ranked: tools in the order of the search, best first.
-    pub candidates: &'a [Candidate<'a>],
+    /// What is to be ranked.
+    pub tools: &'a Tools,
+    /// The score that the search gave to each.
+    pub scores: &'a [f32],
 }
 
-/// What a ranking is for. Each has weights and a gate of its own.
+/// What a ranking is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To suggest tools: the intent is that of a whole task.
+    Suggestion,
+    /// To answer a search: the intent is what is looked for now. The tools so far decide only among tools that fit it.
+    Search,
+}
+
+impl Query<'_> {
+    pub fn task(&self) -> Task {
+        if self.prefix.is_empty() || self.purpose == Purpose::Search { Task::Set } else { Task::Next }
+    }
+}
+
+/// What is learned. Each has weights and a gate of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     /// All tools of a task, given its intent.

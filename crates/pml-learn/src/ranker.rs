@@ -5,6 +5,7 @@
 
 use crate::{
     features::{FEATURES, Feature, Features},
+    math::{exp, ln},
     observation::Task,
 };
 
@@ -17,10 +18,10 @@ pub(crate) const RIVALS: usize = 95;
 pub(crate) const LARGEST_WEIGHT: f64 = 100.0;
 
 #[rustfmt::skip]
-const PRIOR: [[f64; FEATURES]; 2] = [
-    // search  similar  ~sequence  follows  ~two  together  popularity  used  prototype
-    [  4.0,    3.2,     0.0,       0.0,     0.0,  0.0,      1.2,        0.0,  0.8 ],
-    [  3.0,    1.4,     1.4,       1.4,     1.6,  0.7,      0.5,       -0.5,  0.4 ],
+pub(crate) const PRIOR: [[f64; FEATURES]; 2] = [
+    // search  similar  ~sequence  follows  ~two  together  popularity  used  prototype  words
+    [  4.0,    3.2,     0.0,       0.0,     0.0,  0.0,      1.2,        0.0,  0.8,       1.6 ],
+    [  3.0,    1.4,     1.4,       1.4,     1.6,  0.7,      0.5,       -0.5,  0.4,       0.5 ],
 ];
 
 /// What was used, and what could have been used instead.
@@ -56,7 +57,7 @@ impl Ranker {
         let mut prior = PRIOR[task.index()];
         if task == Task::Next {
             let rate = (self.repeats + 1.0) / (self.nexts + 4.0);
-            prior[Feature::Used.index()] = 0.5 * (rate / (1.0 - rate)).ln();
+            prior[Feature::Used.index()] = 0.5 * ln(rate / (1.0 - rate));
         }
         prior
     }
@@ -104,7 +105,7 @@ pub(crate) fn score(weights: &Features, features: &Features) -> f32 {
 fn softmax(scores: impl Iterator<Item = f32>) -> Vec<f64> {
     let mut values: Vec<f64> = scores.map(f64::from).collect();
     let best = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    values.iter_mut().for_each(|value| *value = (*value - best).exp());
+    values.iter_mut().for_each(|value| *value = exp(*value - best));
     let sum: f64 = values.iter().sum();
     values.iter_mut().for_each(|value| *value /= sum);
     values

@@ -4,7 +4,7 @@
 //! the uneven draw with the importance weight `(1 / (N · P))^β`. With β = 1 the weighted mean over draws is the mean over all
 //! examples; β starts lower and gets there.
 
-use crate::{random::Random, ranker::Example};
+use crate::{math::power, random::Random, ranker::Example};
 
 /// Examples that are kept for replay.
 pub(crate) const CAPACITY: usize = 512;
@@ -70,7 +70,7 @@ impl PrioritySampler {
         assert!(index < self.leaves(), "{index} of {}", self.leaves());
         self.len = self.len.max(index + 1);
         let mut node = self.leaves() + index;
-        self.sums[node] = bounded(priority).powf(ALPHA);
+        self.sums[node] = power(bounded(priority), ALPHA);
         while node > 1 {
             node /= 2;
             self.sums[node] = self.sums[2 * node] + self.sums[2 * node + 1];
@@ -94,7 +94,7 @@ impl PrioritySampler {
             }
         }
         let probability = self.sums[node] / total;
-        let importance = (1.0 / (self.len as f64 * probability)).powf(beta);
+        let importance = power(1.0 / (self.len as f64 * probability), beta);
         Some(Draw { index: node - self.leaves(), probability, importance })
     }
 }
@@ -164,9 +164,9 @@ impl Buffer {
                 self.draws += 1;
                 let draw = self.sampler.draw(point, beta)?;
                 // The largest possible weight is 1, so that no step is larger than an ordinary one.
-                let least = self.priorities.iter().copied().fold(f64::INFINITY, f64::min).powf(ALPHA);
+                let least = power(self.priorities.iter().copied().fold(f64::INFINITY, f64::min), ALPHA);
                 let total: f64 = self.sampler.sums[1];
-                let largest = (total / (self.examples.len() as f64 * least)).powf(beta);
+                let largest = power(total / (self.examples.len() as f64 * least), beta);
                 Some((draw.index, draw.importance / largest))
             }
         }

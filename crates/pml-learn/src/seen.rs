@@ -28,6 +28,10 @@ impl Seen {
         true
     }
 
+    pub(crate) fn contains(&self, id: TraceId) -> bool {
+        self.ids.contains(&id)
+    }
+
     /// Oldest first.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = TraceId> {
         self.order.iter().copied()

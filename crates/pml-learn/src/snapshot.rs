@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     clock::Clock,
     codec::{Reader, Writer},
-    evidence::{CALLERS, Evidence, PAIRS},
+    evidence::{self, CALLERS, Evidence},
     features::{FEATURES, Feature},
     gate::{Gate, WINDOW},
     graph::{Count, Counts, Graph, NAMES, Node},
@@ -20,11 +20,12 @@ use crate::{
     ranker::{Example, LARGEST_WEIGHT, RIVALS, Ranker},
     replay::{Buffer, CAPACITY, LEAST_PRIORITY, Replay},
     seen::Seen,
+    words::{PAIRS, Row, WORDS, Words},
 };
 
 const MAGIC: &[u8; 8] = b"PMLLEARN";
 /// Rises with every change of the format, of the features or of the meaning of a count.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const CHECKSUM: usize = 32;
 /// No count gets there: `2^64` half-lives' worth of one, times as many traces as there can be.
 const LARGEST_COUNT: f64 = 1e60;
@@ -74,22 +75,17 @@ impl Model {
     }
 
     fn write(&self, writer: &mut Writer) {
-        write_settings(writer, &self.settings);
-        writer.i64(self.clock.epoch_ms);
-        writer.i64(self.clock.now_ms);
-        writer.flag(self.clock.is_started);
+        write_settings(writer, &self.learned.settings);
+        write_clock(writer, &self.learned.clock);
         writer.count(self.seen.iter().len());
         self.seen.iter().for_each(|id| writer.u128(id.0));
-        writer.u64(self.traces);
-        write_graph(writer, &self.graph);
+        writer.u64(self.learned.traces);
+        write_graph(writer, &self.learned.graph);
         write_evidence(writer, &self.evidence);
-        write_memory(writer, &self.memory);
-        for numbers in self.ranker.weights.iter().chain(&self.ranker.squares) {
-            numbers.iter().for_each(|number| writer.f64(*number));
-        }
-        writer.f64(self.ranker.repeats);
-        writer.f64(self.ranker.nexts);
-        for gate in &self.gates {
+        write_memory(writer, &self.learned.memory);
+        write_words(writer, &self.learned.words);
+        write_ranker(writer, &self.learned.ranker);
+        for gate in &self.learned.gates {
             writer.count(gate.gains.len());
             gate.gains.iter().for_each(|gain| writer.f32(*gain));
         }
@@ -101,27 +97,19 @@ impl Model {
         write_settings(&mut expected, &settings);
         reader.0 = reader.0.strip_prefix(&expected.0[..]).ok_or(SnapshotError::Settings)?;
         let mut model = Model::new(settings);
-        model.clock = Clock {
-            epoch_ms: reader.i64()?,
-            now_ms: reader.i64()?,
-            is_started: reader.flag()?,
-            ..Clock::new(model.settings.half_life_ms)
-        };
-        let age_ms = model.clock.now_ms.saturating_sub(model.clock.epoch_ms);
-        if !(0..=model.clock.span_ms()).contains(&age_ms) {
-            return Err(SnapshotError::Damaged);
-        }
+        model.learned.clock = read_clock(reader, model.learned.settings.half_life_ms)?;
         let mut seen = Seen::default();
         for _ in 0..reader.count(16, usize::MAX)? {
             seen.insert(TraceId(reader.u128()?));
         }
         model.seen = seen;
-        model.traces = reader.u64()?;
-        model.graph = read_graph(reader)?;
-        model.evidence = read_evidence(reader, model.graph.names.len())?;
-        model.memory = read_memory(reader, &model.settings, &model)?;
-        model.ranker = read_ranker(reader)?;
-        for gate in &mut model.gates {
+        model.learned.traces = reader.u64()?;
+        model.learned.graph = read_graph(reader)?;
+        model.evidence = read_evidence(reader, model.learned.graph.names.len())?;
+        model.learned.memory = read_memory(reader, &model.learned.settings, model.learned.graph.names.len())?;
+        model.learned.words = read_words(reader, model.learned.graph.names.len())?;
+        model.learned.ranker = read_ranker(reader)?;
+        for gate in &mut model.learned.gates {
             *gate = Gate::default();
             for _ in 0..reader.count(4, WINDOW)? {
                 let gain = reader.f32()?;
@@ -136,7 +124,7 @@ impl Model {
     }
 }
 
-fn write_settings(writer: &mut Writer, settings: &Settings) {
+pub(crate) fn write_settings(writer: &mut Writer, settings: &Settings) {
     let Settings { dimensions, remembered, half_life_ms, replay, seed } = settings;
     writer.count(*dimensions);
     writer.count(*remembered);
@@ -149,7 +137,24 @@ fn write_settings(writer: &mut Writer, settings: &Settings) {
     writer.u64(*seed);
 }
 
-fn write_graph(writer: &mut Writer, graph: &Graph) {
+pub(crate) fn write_clock(writer: &mut Writer, clock: &Clock) {
+    writer.i64(clock.epoch_ms);
+    writer.i64(clock.now_ms);
+    writer.flag(clock.is_started);
+}
+
+pub(crate) fn read_clock(reader: &mut Reader<'_>, half_life_ms: i64) -> Result<Clock, SnapshotError> {
+    let clock = Clock {
+        epoch_ms: reader.i64()?,
+        now_ms: reader.i64()?,
+        is_started: reader.flag()?,
+        ..Clock::new(half_life_ms)
+    };
+    let age_ms = clock.now_ms.saturating_sub(clock.epoch_ms);
+    if (0..=clock.span_ms()).contains(&age_ms) { Ok(clock) } else { Err(SnapshotError::Damaged) }
+}
+
+pub(crate) fn write_graph(writer: &mut Writer, graph: &Graph) {
     writer.count(graph.names.len());
     for (name, node) in graph.names.iter().zip(&graph.nodes) {
         writer.text(name);
@@ -163,7 +168,7 @@ fn write_graph(writer: &mut Writer, graph: &Graph) {
     write_counts(writer, &graph.contained);
 }
 
-fn read_graph(reader: &mut Reader<'_>) -> Result<Graph, SnapshotError> {
+pub(crate) fn read_graph(reader: &mut Reader<'_>) -> Result<Graph, SnapshotError> {
     let mut graph = Graph::new();
     let names = reader.count(40, NAMES)?;
     for number in 0..names {
@@ -226,14 +231,14 @@ fn read_evidence(reader: &mut Reader<'_>, names: usize) -> Result<Evidence, Snap
             return Err(SnapshotError::Damaged);
         }
     }
-    for _ in 0..reader.count(16, PAIRS)? {
+    for _ in 0..reader.count(16, evidence::PAIRS)? {
         let key = (reader.index(CALLERS + 1)?, reader.index(names)?);
         evidence.said.insert(key, count(reader)?);
     }
     Ok(evidence)
 }
 
-fn write_memory(writer: &mut Writer, memory: &Memory) {
+pub(crate) fn write_memory(writer: &mut Writer, memory: &Memory) {
     writer.u64(memory.next_number);
     writer.f64(memory.mean);
     writer.f64(memory.square);
@@ -245,15 +250,16 @@ fn write_memory(writer: &mut Writer, memory: &Memory) {
         writer.flag(trace.has_intent);
         writer.u32(trace.caller);
         writer.u64(trace.number);
-        writer.count(trace.tools.len());
-        trace.tools.iter().for_each(|tool| writer.u32(*tool));
+        let tools = memory.tools(place);
+        writer.count(tools.len());
+        tools.for_each(|tool| writer.u32(tool));
         if trace.has_intent {
             memory.rows.row(place).for_each(|number| writer.i16(number));
         }
     }
 }
 
-fn read_memory(reader: &mut Reader<'_>, settings: &Settings, model: &Model) -> Result<Memory, SnapshotError> {
+pub(crate) fn read_memory(reader: &mut Reader<'_>, settings: &Settings, names: usize) -> Result<Memory, SnapshotError> {
     let mut memory = Memory::new(settings.dimensions, settings.remembered);
     memory.next_number = reader.u64()?;
     memory.mean = reader.within(-1.01, 1.01)?;
@@ -261,16 +267,15 @@ fn read_memory(reader: &mut Reader<'_>, settings: &Settings, model: &Model) -> R
     memory.observed = reader.u64()?;
     let mut row = vec![0; memory.rows.row_len()];
     for _ in 0..reader.count(30, memory.capacity)? {
-        let mut trace = Remembered {
+        let trace = Remembered {
             weight: count(reader)?,
             success: reader.flag()?,
             has_intent: reader.flag()?,
             caller: reader.index(CALLERS + 1)?,
             number: reader.u64()?,
-            tools: Box::default(),
         };
         let tools = reader.count(4, STEPS)?;
-        trace.tools = (0..tools).map(|_| reader.index(model.graph.names.len())).collect::<Result<_, _>>()?;
+        let tools: Vec<NameId> = (0..tools).map(|_| reader.index(names)).collect::<Result<_, _>>()?;
         row.fill(0);
         if trace.has_intent {
             for number in &mut row {
@@ -283,12 +288,54 @@ fn read_memory(reader: &mut Reader<'_>, settings: &Settings, model: &Model) -> R
             }
         }
         memory.rows.push(&row);
-        memory.traces.push(trace);
+        memory.restore(trace, &tools);
     }
     Ok(memory)
 }
 
-fn read_ranker(reader: &mut Reader<'_>) -> Result<Ranker, SnapshotError> {
+fn write_words(writer: &mut Writer, words: &Words) {
+    writer.f64(words.all);
+    writer.count(words.rows.len());
+    for (word, row) in &words.rows {
+        writer.u32(*word);
+        writer.f64(row.traces);
+        writer.count(row.tools.len());
+        for (tool, count) in &row.tools {
+            writer.u32(*tool);
+            writer.f64(*count);
+        }
+    }
+}
+
+fn read_words(reader: &mut Reader<'_>, names: usize) -> Result<Words, SnapshotError> {
+    let mut words = Words::default();
+    words.all = count(reader)?;
+    let mut left = PAIRS;
+    for _ in 0..reader.count(20, WORDS)? {
+        let word = reader.u32()?;
+        let mut row = Row { traces: count(reader)?, tools: Vec::new() };
+        for _ in 0..reader.count(12, left)? {
+            let tool = reader.index(names)?;
+            if row.tools.last().is_some_and(|(last, _)| *last >= tool) {
+                return Err(SnapshotError::Damaged);
+            }
+            row.tools.push((tool, count(reader)?));
+        }
+        left -= row.tools.len();
+        words.restore(word, row);
+    }
+    Ok(words)
+}
+
+pub(crate) fn write_ranker(writer: &mut Writer, ranker: &Ranker) {
+    for numbers in ranker.weights.iter().chain(&ranker.squares) {
+        numbers.iter().for_each(|number| writer.f64(*number));
+    }
+    writer.f64(ranker.repeats);
+    writer.f64(ranker.nexts);
+}
+
+pub(crate) fn read_ranker(reader: &mut Reader<'_>) -> Result<Ranker, SnapshotError> {
     let mut ranker = Ranker::new();
     for weights in &mut ranker.weights {
         for (feature, weight) in weights.iter_mut().enumerate() {
@@ -352,6 +399,6 @@ fn read_buffer(reader: &mut Reader<'_>, buffer: &mut Buffer) -> Result<(), Snaps
 }
 
 /// A count: not negative, and finite.
-fn count(reader: &mut Reader<'_>) -> Result<f64, SnapshotError> {
+pub(crate) fn count(reader: &mut Reader<'_>) -> Result<f64, SnapshotError> {
     reader.within(0.0, LARGEST_COUNT)
 }

@@ -36,6 +36,11 @@ impl Word {
         singular(text).map_or_else(|| Word::new(text), |singular| Word::new(&singular))
     }
 
+    /// Half of it.
+    pub(crate) fn short(self) -> u32 {
+        (self.0 ^ (self.0 >> 32)) as u32
+    }
+
     fn new(text: &str) -> Word {
         // FNV-1a: short, and the same everywhere.
         Word(

@@ -36,6 +36,7 @@ pub use self::{
     embedder::Embedder,
     index::Index,
     model::{MODEL_VERSION, load, notice, table_bytes},
+    query::word_hashes,
     snapshot::{Explanation, Hit, Mode, Snapshot, WordShare},
     table::Table,
     tool::ToolText,

@@ -78,6 +78,17 @@ impl Query<'_> {
     }
 }
 
+/// A short hash of each word of a text, but for those that any text may have: each word once, in whatever form. For those who
+/// count words, and must not keep them.
+pub fn word_hashes(text: &str) -> Vec<u32> {
+    let found = runs(beginning(text, QUERY_BYTES)).iter().flat_map(occurrences).take(QUERY_WORDS).collect::<Vec<_>>();
+    let mut hashes: Vec<u32> =
+        found.iter().filter(|found| !is_stop_word(&found.text)).map(|found| found.word.short()).collect();
+    hashes.sort_unstable();
+    hashes.dedup();
+    hashes
+}
+
 /// The text with words mended that neither a tool has nor the table knows, for both halves: the pieces of a mistyped word
 /// mean nothing. What is short for something is written out, if no tool writes it short.
 pub(crate) fn mend(text: &str, holders: impl Fn(&str) -> u32) -> Cow<'_, str> {

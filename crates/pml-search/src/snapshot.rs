@@ -213,6 +213,19 @@ impl Snapshot {
             .collect()
     }
 
+    /// The ids of all tools, in order.
+    pub fn ids(&self) -> &[Arc<str>] {
+        &self.ids
+    }
+
+    /// The score that [`search`](Self::search) gives to each of [`ids`](Self::ids); 0 if a tool does not fit at all.
+    pub fn scores(&self, query: &str, mode: Mode) -> Vec<f32> {
+        let text = mend(query, |word| self.holders(word));
+        let query = Query::parse(&text, |word| self.holders(word));
+        let scores = Scores::new(self, &query, mode);
+        (0..self.ids.len()).map(|slot| scores.fused(slot, mode)).collect()
+    }
+
     /// How many tools have an id that begins so.
     pub fn count(&self, prefix: &str) -> usize {
         self.slots(prefix).len()

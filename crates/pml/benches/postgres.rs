@@ -29,7 +29,7 @@ use pml::trace::{
     SanitizedTrace,
     sanitize::{Rules, Sanitizer},
     store::{
-        Archive, Commit, Deletion, Ingested, Options, Scope, Store, Stores,
+        Commit, Deletion, Ingested, Options, Scope, Store, Stores,
         postgres::{Address, PostgresStores},
     },
 };

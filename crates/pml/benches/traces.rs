@@ -142,7 +142,9 @@ fn executions(folder: &Path, results: &mut Results) {
     results.insert("tracing_adds_p50_us", traced_p50 - plain_p50);
     results.insert("tracing_adds_p50_over_bound", (traced_p50 - plain_p50) / (0.05 * plain_p50).max(100.0));
     results.insert("tracing_adds_p99_us", traced_p99 - plain_p99);
-    pipes.map(Pipe::stop);
+    for pipe in pipes {
+        pipe.stop();
+    }
 }
 
 /// Looks traces up while others are stored.

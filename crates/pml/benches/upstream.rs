@@ -239,6 +239,7 @@ impl Gateway {
             max_starting: 4,
             network: serve::Network::default(),
             traces: serve::Traces::default(),
+            learns: false,
         })
         .expect("services start");
         services.servers.all()[0].init().await.expect("the server starts");

@@ -12,6 +12,7 @@
 //! * [`sandbox`]: the pool of jailed processes.
 //! * [`broker`]: the only door from programs to servers.
 //! * [`upstream`]: MCP servers, one actor each.
+//! * [`learning`]: which tools belong to which request, from stored traces.
 //! * [`catalog`]: what tools there are, and how they look in TypeScript.
 //! * [`hub`]: what many gateways share: traces, keys, capabilities.
 //! * [`web`]: serving HTTP.
@@ -42,6 +43,7 @@ pub mod execution;
 pub mod files;
 pub mod frontend;
 pub mod hub;
+pub mod learning;
 pub mod protocol;
 pub mod rate;
 pub mod room;

@@ -103,6 +103,11 @@ pub async fn elsewhere<T: Send + 'static>(work: impl FnOnce(&Waiter) -> T + Send
     }
 }
 
+/// Lets other threads go before this one. Best effort: without it, it has its share like any other.
+pub fn lower_priority() {
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICENESS);
+}
+
 impl Queue {
     fn push(&self, job: Job) {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).push_back(job);
@@ -110,8 +115,7 @@ impl Queue {
     }
 
     fn serve(&self) -> ! {
-        // Best effort: without it these threads have their share like any other.
-        let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICENESS);
+        lower_priority();
         loop {
             let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
             let job = loop {

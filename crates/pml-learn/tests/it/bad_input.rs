@@ -1,6 +1,8 @@
 //! What nobody should send, and what happens then.
 
-use pml_learn::{Candidate, Model, Observation, Query, SnapshotError, Step, StepOutcome, TraceId};
+use std::sync::Arc;
+
+use pml_learn::{Model, Observation, Purpose, Query, SnapshotError, Step, StepOutcome, Tools, TraceId};
 
 use crate::world::{Told, intent, learn, order, rank, settings};
 
@@ -31,7 +33,7 @@ fn one_caller_that_floods_one_tool_does_not_take_the_ranking_over() {
             assert!(is_on_topic || !ranking.starts_with('h'), "{caller} {tool}: {ranking}");
             assert!(order(&rank(&model, &intent(topic, 1), &[tool])).starts_with('e'), "{caller} {is_on_topic} {tool}");
         }
-        assert!(model.status().evidence < 500.0, "{:?}", model.status());
+        assert!(model.learned().status().evidence < 500.0, "{:?}", model.learned().status());
     }
 }
 
@@ -58,9 +60,9 @@ fn a_hundred_thousand_tools_are_bounded() {
         told.steps.push(("kept".to_owned(), StepOutcome::Succeeded));
         learn(&mut model, &told);
     }
-    let status = model.status();
+    let status = model.learned().status();
     assert!(status.names <= 32_768 + 64 && status.edges < 300_000 && status.remembered == 200, "{status:?}");
-    assert!(model.statistics("kept").is_some(), "what is in use is not forgotten");
+    assert!(model.learned().statistics("kept").is_some(), "what is in use is not forgotten");
     let bytes = model.to_bytes();
     assert!(bytes.len() < 32 << 20, "{}", bytes.len());
     assert_eq!(Model::from_bytes(&bytes, settings()).unwrap().to_bytes(), bytes);
@@ -88,7 +90,7 @@ fn a_clock_that_jumps_is_survived() {
     let ranking = rank(&model, &intent(1, 0), &[]);
     assert!(order(&ranking).starts_with(['g', 'h']), "a clock that starts wrong does not end learning: {ranking:?}");
     assert!(ranking.iter().all(|ranked| ranked.score.is_finite()), "{ranking:?}");
-    assert!(model.edges().all(|edge| edge.weight.is_finite()));
+    assert!(model.learned().edges().all(|edge| edge.weight.is_finite()));
 }
 
 #[test]
@@ -98,40 +100,54 @@ fn senseless_numbers_and_texts_have_an_answer() {
     for (round, values) in
         [vec![f32::NAN; 16], vec![f32::MAX; 16], vec![], vec![1.0; 3], vec![0.0; 16]].into_iter().enumerate()
     {
-        let candidates = [
-            Candidate { tool: "a", score: f32::NAN },
-            Candidate { tool: "a", score: f32::INFINITY },
-            Candidate { tool: "", score: -1.0 },
-            Candidate { tool: &long, score: 0.5 },
-        ];
+        let tools = Tools::new(["a", "a", "", &long].map(Arc::from));
+        let scores = [f32::NAN, f32::INFINITY, -1.0, 0.5, 7.0];
         let steps = [&long, "a", "", "a"].map(|tool| Step { tool, outcome: StepOutcome::Succeeded });
         let observation = Observation {
             trace: TraceId(round as u128),
             time_ms: 0,
             caller: &long,
             intent: &values,
-            candidates: &candidates,
+            words: &[],
+            tools: &tools,
+            scores: &scores,
             steps: &steps,
             capability: Some(""),
             success: true,
         };
         let update = model.update(&observation).unwrap();
         assert!((0.01..=1.0).contains(&update.priority), "{update:?}");
-        let query = Query { intent: &values, prefix: &["a", "", "a"], candidates: &candidates };
-        let ranking = model.rank(&query, usize::MAX);
+        let query = Query {
+            purpose: Purpose::Suggestion,
+            intent: &values,
+            words: &[],
+            prefix: &["a", "", "a"],
+            tools: &tools,
+            scores: &scores[..round],
+        };
+        let ranking = model.learned().rank(&query, usize::MAX, |_, _| true);
         assert_eq!(ranking.len(), 4);
-        assert!(ranking.iter().all(|ranked| round == 0 || ranked.score.is_finite()), "{ranking:?}");
+        assert!(ranking.iter().all(|ranked| ranked.score.is_finite()), "{ranking:?}");
     }
-    assert_eq!(model.rank(&Query { intent: &[], prefix: &[], candidates: &[] }, 5), []);
+    let nothing = Query {
+        purpose: Purpose::Suggestion,
+        intent: &[],
+        words: &[],
+        prefix: &[],
+        tools: &Tools::default(),
+        scores: &[],
+    };
+    assert_eq!(model.learned().rank(&nothing, 5, |_, _| true), []);
     let steps: Vec<Step<'_>> = (0..10_000).map(|_| Step { tool: "a", outcome: StepOutcome::Succeeded }).collect();
-    let candidates = [Candidate { tool: "a", score: 1.0 }];
     let trace = TraceId(u128::MAX);
     let endless = Observation {
         trace,
         time_ms: 0,
         caller: "",
         intent: &[],
-        candidates: &candidates,
+        words: &[],
+        tools: &Tools::new(["a".into()]),
+        scores: &[1.0],
         steps: &steps,
         capability: None,
         success: true,
@@ -155,8 +171,8 @@ fn a_damaged_snapshot_is_an_error() {
     assert_eq!(read(b""), Err(SnapshotError::Foreign));
     assert_eq!(read(&[&bytes[..], b"more"].concat()), Err(SnapshotError::Damaged));
     let mut newer = bytes.clone();
-    newer[8] = 2;
-    assert_eq!(read(&newer), Err(SnapshotError::Version(2)));
+    newer[8] = 3;
+    assert_eq!(read(&newer), Err(SnapshotError::Version(3)));
     let other = pml_learn::Settings { dimensions: 17, ..settings() };
     assert_eq!(Model::from_bytes(&bytes, other).map(|_| ()), Err(SnapshotError::Settings));
 }

@@ -1,8 +1,12 @@
 //! What is learned, and what is said about it.
 
-use pml_learn::{EdgeKind, Model, Observation, Query, Reason, Replay, Settings, Step, StepOutcome, TraceId};
+use std::sync::Arc;
 
-use crate::world::{Told, candidates, intent, learn, order, rank, settings};
+use pml_learn::{
+    EdgeKind, Model, Observation, Purpose, Query, Reason, Replay, Settings, Step, StepOutcome, Tools, TraceId,
+};
+
+use crate::world::{TOOLS, Told, intent, learn, order, rank, scores, settings};
 
 fn taught() -> Model {
     let mut model = Model::new(settings());
@@ -60,19 +64,24 @@ fn the_graph_tells_what_was_counted() {
         time_ms: 5,
         caller: "agent",
         intent: &[],
-        candidates: &[],
+        words: &[],
+        tools: &Tools::default(),
+        scores: &[],
         steps: &steps,
         capability: Some("local.report"),
         success: true,
     });
-    let edges: Vec<_> =
-        model.edges().map(|edge| (edge.kind, edge.from.to_string(), edge.to.to_string(), edge.count)).collect();
+    let edges: Vec<_> = model
+        .learned()
+        .edges()
+        .map(|edge| (edge.kind, edge.from.to_string(), edge.to.to_string(), edge.count))
+        .collect();
     let has = |kind, from: &str, to: &str, count| edges.contains(&(kind, from.to_owned(), to.to_owned(), count));
     assert!(has(EdgeKind::Sequence, "g", "h", 60) && has(EdgeKind::Sequence, "f", "e", 60), "{edges:?}");
     assert!(has(EdgeKind::CoOccurs, "g", "h", 60) && has(EdgeKind::Contains, "local.report", "g", 1));
     assert_eq!(edges.len(), 6, "{edges:?}");
-    assert_eq!(&*model.related("g", 3)[0].tool, "h");
-    let statistics = model.statistics("e").unwrap();
+    assert_eq!(&*model.learned().related("g", 3)[0].tool, "h");
+    let statistics = model.learned().statistics("e").unwrap();
     assert!((statistics.succeeded - 120.0).abs() < 0.1 && statistics.success_rate > 0.99, "{statistics:?}");
 }
 
@@ -98,22 +107,33 @@ fn what_loses_to_the_search_is_not_used() {
     for (round, name) in names.iter().enumerate() {
         let intent = intent(1, 0);
         let others = names.iter().filter(|other| *other != name).take(60);
-        let mut found = vec![pml_learn::Candidate { tool: name, score: 0.9 }];
-        found.extend(others.map(|tool| pml_learn::Candidate { tool, score: 0.85 }));
+        let found: Vec<&str> = [&**name].into_iter().chain(others.map(|other| &**other)).collect();
+        let mut scores = vec![0.85; found.len()];
+        scores[0] = 0.9;
         let steps = [Step { tool: name, outcome: StepOutcome::Succeeded }];
         model.update(&Observation {
             trace: TraceId(round as u128),
             time_ms: round as i64,
             caller: "agent",
             intent: &intent,
-            candidates: &found,
+            words: &[],
+            tools: &Tools::new(found.into_iter().map(Arc::from)),
+            scores: &scores,
             steps: &steps,
             capability: None,
             success: true,
         });
     }
-    let status = model.status();
-    let ranking = model.rank(&Query { intent: &intent(1, 0), prefix: &[], candidates: &candidates() }, 3);
+    let status = model.learned().status();
+    let query = Query {
+        purpose: Purpose::Suggestion,
+        intent: &intent(1, 0),
+        words: &[],
+        prefix: &[],
+        tools: &TOOLS,
+        scores: &scores(),
+    };
+    let ranking = model.learned().rank(&query, 3, |_, _| true);
     // Either the weights have learned to follow the search, or the gate is closed.
     assert_eq!(order(&ranking), "a b c", "{status:?}");
 }
@@ -129,4 +149,55 @@ fn replay_learns_the_same_things() {
         let copy = Model::from_bytes(&model.to_bytes(), model.settings().clone()).unwrap();
         assert_eq!(copy.to_bytes(), model.to_bytes(), "{replay:?}");
     }
+}
+
+#[test]
+fn only_what_is_wanted_is_ranked_and_a_copy_stays_as_it_is() {
+    let mut model = taught();
+    let query = Query {
+        purpose: Purpose::Suggestion,
+        intent: &intent(1, 3),
+        words: &[],
+        prefix: &[],
+        tools: &TOOLS,
+        scores: &scores(),
+    };
+    let ranking = model.learned().rank(&query, 2, |place, _| &**TOOLS.name(place) != "g");
+    assert!(order(&ranking).starts_with('h') && ranking.len() == 2, "{}", order(&ranking));
+    let copy = model.learned().clone();
+    let before = copy.rank(&query, 8, |_, _| true);
+    for round in 0..60 {
+        learn(&mut model, &Told::new(1000 + round, 1, &["a"]));
+    }
+    assert_eq!(copy.rank(&query, 8, |_, _| true), before);
+    // The same tools in a list of their own, which has to be looked up.
+    let others = Tools::new((0..8).map(|place| Arc::clone(TOOLS.name(place))));
+    let elsewhere = Query { tools: &others, ..query };
+    assert_eq!(model.learned().rank(&elsewhere, 8, |_, _| true), model.learned().rank(&query, 8, |_, _| true));
+}
+
+#[test]
+fn a_search_is_for_what_is_looked_for_and_not_for_what_follows() {
+    let model = taught(); // `h` follows `g`
+    let mut found = vec![0.0; 8];
+    (found[0], found[1], found[7]) = (0.9, 0.85, 0.4);
+    let scores: Vec<f32> = found;
+    let mut query = Query {
+        purpose: Purpose::Search,
+        intent: &intent(5, 5),
+        words: &[],
+        prefix: &["g"],
+        tools: &TOOLS,
+        scores: &scores,
+    };
+    let ranking = model.learned().rank(&query, 3, |_, _| true);
+    assert!(order(&ranking).starts_with('a'), "{}", order(&ranking));
+    query.purpose = Purpose::Suggestion;
+    assert!(order(&model.learned().rank(&query, 3, |_, _| true)).starts_with('h'));
+    // Among tools that fit equally well, the one that follows comes first, and says so.
+    let equal = [0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.9, 0.9];
+    let query = Query { purpose: Purpose::Search, scores: &equal, ..query };
+    let ranking = model.learned().rank(&query, 8, |_, _| true);
+    let expected = Reason::FollowsOften { after: "g".into(), count: 60 };
+    assert!(order(&ranking).starts_with('h') && ranking[0].reasons.contains(&expected), "{ranking:?}");
 }

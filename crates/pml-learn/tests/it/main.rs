@@ -3,4 +3,5 @@
 mod bad_input;
 mod learning;
 mod properties;
+mod shared;
 mod world;

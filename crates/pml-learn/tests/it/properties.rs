@@ -61,13 +61,13 @@ proptest! {
             }
         }
         let ranking = rank(&model, &intent(1, 1), &prefix);
-        let mut places: Vec<usize> = ranking.iter().map(|ranked| ranked.candidate).collect();
+        let mut places: Vec<usize> = ranking.iter().map(|ranked| ranked.place).collect();
         places.sort_unstable();
         prop_assert_eq!(places, (0..8).collect::<Vec<_>>());
         prop_assert!(ranking.iter().all(|ranked| ranked.score.is_finite()));
         prop_assert!(ranking.is_sorted_by(|a, b| a.score >= b.score));
-        let status = model.status();
+        let status = model.learned().status();
         prop_assert!(status.evidence.is_finite() && status.weights.iter().flatten().all(|weight| weight.is_finite()));
-        prop_assert!(model.edges().all(|edge| edge.weight.is_finite() && edge.weight >= 0.0));
+        prop_assert!(model.learned().edges().all(|edge| edge.weight.is_finite() && edge.weight >= 0.0));
     }
 }

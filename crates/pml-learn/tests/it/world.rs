@@ -1,6 +1,8 @@
 //! A small world: intents on a few topics, each with tools of its own.
 
-use pml_learn::{Candidate, Model, Observation, Query, Ranked, Settings, Step, StepOutcome, TraceId};
+use std::sync::{Arc, LazyLock};
+
+use pml_learn::{Model, Observation, Purpose, Query, Ranked, Settings, Step, StepOutcome, Tools, TraceId};
 
 pub(crate) const DIMENSIONS: usize = 16;
 
@@ -40,10 +42,13 @@ impl Told {
     }
 }
 
-/// Tools `a` to `h` with scores that say nothing but their order, and a best one.
-pub(crate) fn candidates() -> Vec<Candidate<'static>> {
-    let tools = ["a", "b", "c", "d", "e", "f", "g", "h"];
-    tools.iter().enumerate().map(|(place, tool)| Candidate { tool, score: 0.5 - place as f32 * 0.01 }).collect()
+/// Tools `a` to `h`.
+pub(crate) static TOOLS: LazyLock<Tools> =
+    LazyLock::new(|| Tools::new(["a", "b", "c", "d", "e", "f", "g", "h"].map(Arc::from)));
+
+/// Scores that say nothing but the order of the tools, and a best one.
+pub(crate) fn scores() -> Vec<f32> {
+    (0..8).map(|place| 0.5 - place as f32 * 0.01).collect()
 }
 
 pub(crate) fn learn(model: &mut Model, told: &Told) -> Option<pml_learn::Update> {
@@ -53,7 +58,9 @@ pub(crate) fn learn(model: &mut Model, told: &Told) -> Option<pml_learn::Update>
         time_ms: told.time_ms,
         caller: &told.caller,
         intent: &told.intent,
-        candidates: &candidates(),
+        words: &[],
+        tools: &TOOLS,
+        scores: &scores(),
         steps: &steps,
         capability: None,
         success: told.success,
@@ -61,10 +68,14 @@ pub(crate) fn learn(model: &mut Model, told: &Told) -> Option<pml_learn::Update>
 }
 
 pub(crate) fn rank(model: &Model, intent: &[f32], prefix: &[&str]) -> Vec<Ranked> {
-    model.rank(&Query { intent, prefix, candidates: &candidates() }, usize::MAX)
+    model.learned().rank(
+        &Query { purpose: Purpose::Suggestion, intent, words: &[], prefix, tools: &TOOLS, scores: &scores() },
+        usize::MAX,
+        |_, _| true,
+    )
 }
 
 /// The tools of a ranking, best first.
 pub(crate) fn order(ranking: &[Ranked]) -> String {
-    ranking.iter().map(|ranked| candidates()[ranked.candidate].tool).collect::<Vec<_>>().join(" ")
+    ranking.iter().map(|ranked| &**TOOLS.name(ranked.place)).collect::<Vec<_>>().join(" ")
 }

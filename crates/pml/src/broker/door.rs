@@ -23,6 +23,7 @@ use super::{
     paces::Paces,
     policy::{OnChange, Policy},
     profile::Profile,
+    recent::Recent,
     record::{Record, Sinks},
     search::meant,
     sharing::{Key, Sharing},
@@ -32,6 +33,7 @@ use crate::{
     catalog::{Catalog, Finder, Pace, Pins, Snapshot, Source, TooSlow, Tool},
     digest::sha256,
     events::{Body, Bus},
+    learning::Learning,
     rate::Bucket,
     room::{Charge, Room},
     trace::{Context, Recorder},
@@ -66,6 +68,8 @@ pub struct Broker {
     paces: Arc<Paces>,
     pub(super) pins: Pins,
     pub(super) lists: Arc<Lists>,
+    pub(super) learning: Learning,
+    pub(super) recent: Arc<Recent>,
 }
 
 /// The rules of now: those of everybody, and those of each profile.
@@ -108,11 +112,12 @@ pub struct Parts {
     /// What records of clients' own calls are begun by.
     pub recorder: Recorder,
     pub room: Room,
+    pub learning: Learning,
 }
 
 impl Broker {
     pub fn new(parts: Parts) -> Broker {
-        let Parts { catalog, finder, pins, servers, policy, bus, audit, recorder, room } = parts;
+        let Parts { catalog, finder, pins, servers, policy, bus, audit, recorder, room, learning } = parts;
         let broker = Broker {
             catalog,
             finder,
@@ -127,6 +132,8 @@ impl Broker {
             paces: Arc::default(),
             pins,
             lists: Arc::default(),
+            learning,
+            recent: Arc::default(),
         };
         broker.set_rules(policy, broker.servers.all().iter().map(Upstream::settings));
         broker
@@ -310,13 +317,17 @@ impl Broker {
         let key = Key { tool: tool.id.clone(), server: upstream.id(), args_sha256: record.args_sha256.clone(), texts };
         let traceparent = context.traceparent_of(id);
         let server = tool.id.server().to_owned();
-        let work = execute(upstream, tool, prepared, texts, (traceparent, progress), self.room.clone());
+        let work = execute(upstream, Arc::clone(&tool), prepared, texts, (traceparent, progress), self.room.clone());
         record.start().await;
         let answer = match is_shared {
             false => work.await,
             true => self.sharing.call(key, ttl, || Box::pin(work)).await,
         };
         self.activity.called(&server);
+        if let Ok(answer) = &answer {
+            self.recent.note(&context, &tool.id);
+            self.learning.show(&tool, answer.bytes(), || answer.shown_as_json());
+        }
         answer
     }
 

@@ -173,6 +173,15 @@ impl From<Box<RawValue>> for Answer {
 }
 
 impl Answer {
+    /// What the program gets, as JSON text. `None` of content blocks.
+    pub fn shown_as_json(&self) -> Option<String> {
+        match &self.body {
+            AnswerBody::Value(value) => Some(value.get().to_owned()),
+            AnswerBody::JsonText(text) => Some(text.to_string()),
+            AnswerBody::Blocks(_) => None,
+        }
+    }
+
     /// How large it is.
     pub fn bytes(&self) -> usize {
         match &self.body {

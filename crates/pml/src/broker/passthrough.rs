@@ -79,7 +79,11 @@ impl Broker {
             own.record.recording().started(CallId(1), tool.id.as_str());
         }
         let repetition = repetition(&tool, upstream.settings());
-        upstream.forward(forward).await.map_err(|failure| failure.into_call_error(repetition))
+        let answer = upstream.forward(forward).await.map_err(|failure| failure.into_call_error(repetition))?;
+        if answer.is_ok() {
+            self.recent.note(&context, &tool.id);
+        }
+        Ok(answer)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
+use pml_learn::Purpose;
 use pml_wire::{
     CallId, ErrorCode, ToolId,
     message::{self, CallError},
@@ -14,12 +15,14 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::{
     door::{Broker, Rules},
     handler::Answer,
+    learned,
     passthrough::OwnTask,
     record::{Record, SEARCH},
 };
 use crate::{
     catalog::{Change, Found, Pins, Searchable, Snapshot, Tool, Wish},
     digest::sha256,
+    learning::{Progress, Related, View},
     trace::Context,
     upstream::Upstream,
     work::{self, Waiter},
@@ -51,10 +54,14 @@ const SUGGEST: Duration = Duration::from_millis(500);
 /// What is looked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    query: String,
-    limit: usize,
-    threshold: f32,
-    server: Option<String>,
+    pub(super) query: String,
+    pub(super) limit: usize,
+    pub(super) threshold: f32,
+    /// Was the threshold asked for? Then what was learned finds nothing below it.
+    pub(super) is_strict: bool,
+    pub(super) server: Option<String>,
+    /// Tools that were called so far.
+    pub(super) after: Vec<String>,
 }
 
 /// What was found.
@@ -66,6 +73,8 @@ pub struct Findings {
     pub searched: usize,
     /// Servers of which nothing is known yet.
     pub not_ready: Vec<String>,
+    /// Tools that are used with those that were found, and may be called.
+    pub related: Vec<(Related, ToolId)>,
 }
 
 impl Findings {
@@ -88,11 +97,12 @@ impl Question {
             return Err(format!("the query has more than {MAX_QUERY} characters"));
         }
         let limit = whole("limit", limit, 1, MAX_FOUND)?.unwrap_or(FOUND) as usize;
+        let is_given = threshold.is_some();
         let threshold = match threshold.unwrap_or(THRESHOLD) {
             threshold if (0.0..=1.0).contains(&threshold) => threshold as f32,
             threshold => return Err(format!("`threshold` is {}, but must be between 0 and 1", shown(threshold))),
         };
-        Ok(Question { query, limit, threshold, server: None })
+        Ok(Question { query, limit, threshold, is_strict: is_given, server: None, after: Vec::new() })
     }
 
     /// The same among the tools of one server, by its real name.
@@ -101,14 +111,20 @@ impl Question {
         Question { server, ..self }
     }
 
+    /// The same after these tools were called.
+    #[must_use]
+    pub fn after(self, after: Vec<String>) -> Question {
+        Question { after, ..self }
+    }
+
     pub fn query(&self) -> &str {
         &self.query
     }
 
     /// For its trace.
     fn to_json(&self) -> Value {
-        let Question { query, limit, threshold, server } = self;
-        json!({ "query": query, "limit": limit, "threshold": rounded(*threshold), "server": server })
+        let Question { query, limit, threshold, is_strict: _, server, after } = self;
+        json!({ "query": query, "limit": limit, "threshold": rounded(*threshold), "server": server, "after": after })
     }
 }
 
@@ -129,7 +145,7 @@ impl Broker {
             own.record.recording().arguments(CallId(1), &question.to_json().to_string());
             own.record.recording().started(CallId(1), SEARCH);
         }
-        let findings = self.search(question).await;
+        let findings = self.search(question.after(self.recent.tools(context))).await;
         record.end_with(Ok(findings.bytes()));
         if let Some(own) = own {
             own.finish(Ok(&findings.to_json().to_string())).await;
@@ -141,22 +157,50 @@ impl Broker {
     pub async fn search_in(&self, index: Searchable, question: Question) -> Findings {
         let (snapshot, rules, pins) = (self.snapshot(), self.rules(), self.pins.clone());
         let (is_slow, is_narrowed) = (index.is_slow(), self.is_narrowed());
+        self.learning.begin();
+        let view = self.learning.view();
         let work = move |_: &Waiter| {
-            let Question { query, limit, threshold, server } = question;
             let is_wanted = |tool: &Tool| rules.policy.allows_as_it_is(&tool.id, &pins);
-            let wish = Wish { query: &query, limit, threshold, server: server.as_deref() };
+            let server = question.server.as_deref();
             let searched = match is_narrowed {
                 // What a profile leaves out is not counted either.
                 true => {
-                    let is_meant = |tool: &&Arc<Tool>| server.as_deref().is_none_or(|only| only == tool.id.server());
+                    let is_meant = |tool: &&Arc<Tool>| server.is_none_or(|only| only == tool.id.server());
                     snapshot.tools().filter(is_meant).filter(|tool| is_wanted(tool)).count()
                 }
-                false => index.count(server.as_deref()),
+                false => index.count(server),
             };
-            (index.search(&snapshot, wish, is_wanted), searched)
+            let view = view.filter(|view| view.ranks(Purpose::Search, !question.after.is_empty()));
+            let learned = view.and_then(|view| learned::search(&view, &index, &snapshot, &question, &is_wanted));
+            let (found, related) = learned.unwrap_or_else(|| {
+                let Question { query, limit, threshold, server, .. } = &question;
+                let wish = Wish { query, limit: *limit, threshold: *threshold, server: server.as_deref() };
+                (index.search(&snapshot, wish, is_wanted), Vec::new())
+            });
+            (found, related, searched)
         };
-        let (found, searched) = work::weighed(is_slow, work).await;
-        Findings { found, searched, not_ready: self.not_ready() }
+        let (found, related, searched) = work::weighed(is_slow, work).await;
+        Findings { found, searched, not_ready: self.not_ready(), related }
+    }
+
+    /// What was learned so far.
+    pub fn learned(&self) -> Option<Arc<View>> {
+        self.learning.view()
+    }
+
+    /// Gets what was learned ready, in the background.
+    pub fn prepare_learning(&self) {
+        self.learning.begin();
+    }
+
+    /// Waits until what is stored is learned, for a while.
+    pub async fn settled_learning(&self, at_most: Duration) -> Progress {
+        self.learning.settled(at_most).await
+    }
+
+    /// Ends learning, when what was learned is on disk.
+    pub async fn stop_learning(&self) {
+        self.learning.stop().await;
     }
 
     /// What can be searched, when nothing better is to come.
@@ -220,18 +264,19 @@ impl Broker {
     ) -> Result<Answer, CallError> {
         let mut record = Record::of_search(self.sinks(), &context, id);
         record.args_sha256 = sha256(&search.query);
-        let outcome = self.answer_search(search).await;
+        let outcome = self.answer_search(&context, search).await;
         record.end(&outcome);
         outcome
     }
 
-    async fn answer_search(&self, search: message::Search) -> Result<Answer, CallError> {
+    async fn answer_search(&self, context: &Context, search: message::Search) -> Result<Answer, CallError> {
         let invalid = |message: String| CallError::new(ErrorCode::InvalidArguments, message);
         let message::Search { query, limit, threshold } = search;
         let question = Question::new(query, limit, threshold).map_err(invalid)?;
-        let findings = self.search(question).await;
-        let (bytes, pins) = (findings.bytes(), self.pins.clone());
-        let described = work::sized(bytes, move |_| to_raw_value(&describe(&findings.found, &pins))).await;
+        let findings = self.search(question.after(self.recent.tools(context))).await;
+        let (bytes, pins, learned) = (findings.bytes(), self.pins.clone(), self.learned());
+        let describe = move |_: &Waiter| to_raw_value(&describe(&findings.found, &pins, learned.as_deref()));
+        let described = work::sized(bytes, describe).await;
         described.map(Answer::from).map_err(|err| invalid(err.to_string()))
     }
 
@@ -254,8 +299,8 @@ impl Broker {
 }
 
 /// What a program is told of the tools that were found.
-fn describe(found: &[Found], pins: &Pins) -> Vec<Value> {
-    let describe = |Found { tool, score }: &Found| {
+fn describe(found: &[Found], pins: &Pins, learned: Option<&View>) -> Vec<Value> {
+    let describe = |Found { tool, score, reasons }: &Found| {
         let schema = tool.written_input();
         let is_shown = schema.to_string().len() <= MAX_SCHEMA;
         let description = tool.description.as_deref();
@@ -263,9 +308,12 @@ fn describe(found: &[Found], pins: &Pins) -> Vec<Value> {
             "name": tool.id,
             "description": description.map(|text| &text[..text.floor_char_boundary(MAX_DESCRIPTION)]),
             "inputSchema": is_shown.then_some(schema),
-            "signature": tool.signature(),
+            "signature": View::signature(learned, tool),
             "score": rounded(*score),
         });
+        if !reasons.is_empty() {
+            entry["why"] = reasons.join("; ").into();
+        }
         if pins.is_changed(&tool.id) {
             entry["changed"] = Change::line(&tool.id).into();
         }

@@ -11,6 +11,7 @@ use std::{
     thread,
 };
 
+use pml_learn::Tools;
 use pml_search::{Embedder, Index, Table, ToolText};
 use pml_wire::{ErrorCode, ToolId};
 use tokio::{
@@ -144,13 +145,13 @@ impl Builder {
     }
 
     fn publish(&mut self, catalog: &Snapshot, stage: Stage) {
-        let table = self.table.packed();
-        let snapshot = match (&mut self.model, stage) {
+        let (table, table_tools) = self.table.packed();
+        let (snapshot, tools) = match (&mut self.model, stage) {
             (Some(model), Stage::Model) => model.packed(),
-            _ => Arc::clone(&table),
+            _ => (Arc::clone(&table), table_tools.clone()),
         };
         let servers = catalog.listings().map(|listing| listing.server.clone()).collect();
-        self.published.send_replace(Some(Searchable { snapshot, table, servers, stage }));
+        self.published.send_replace(Some(Searchable { snapshot, table, tools, table_tools, servers, stage }));
     }
 }
 
@@ -169,7 +170,7 @@ struct Indexer {
     /// Servers of whose tools more is known than is on disk.
     unsaved: BTreeSet<String>,
     /// The index as queries are put to it, until it changes: a server that lists the same tools again changes nothing.
-    packed: Option<Arc<pml_search::Snapshot>>,
+    packed: Option<(Arc<pml_search::Snapshot>, Tools)>,
 }
 
 impl Indexer {
@@ -178,8 +179,13 @@ impl Indexer {
         Indexer { index: Index::with(embedder), vectors, hashes, unsaved, packed: None }
     }
 
-    fn packed(&mut self) -> Arc<pml_search::Snapshot> {
-        Arc::clone(self.packed.get_or_insert_with(|| Arc::new(self.index.snapshot())))
+    fn packed(&mut self) -> (Arc<pml_search::Snapshot>, Tools) {
+        let pack = || {
+            let snapshot = self.index.snapshot();
+            let tools = Tools::new(snapshot.ids().iter().cloned());
+            (Arc::new(snapshot), tools)
+        };
+        self.packed.get_or_insert_with(pack).clone()
     }
 
     fn is_known(&self, tool: &Tool) -> bool {

@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use pml_learn::Tools;
 use pml_search::{Explanation, Mode};
 use pml_wire::ToolId;
 use tokio::{
@@ -62,6 +63,9 @@ pub struct Searchable {
     pub(super) snapshot: Arc<pml_search::Snapshot>,
     /// The same with the table, which is quick.
     pub(super) table: Arc<pml_search::Snapshot>,
+    /// The tools of both, in their order.
+    pub(super) tools: Tools,
+    pub(super) table_tools: Tools,
     /// The servers whose tools it has.
     pub(super) servers: BTreeSet<String>,
     pub(super) stage: Stage,
@@ -87,6 +91,8 @@ pub struct Found {
     pub tool: Arc<Tool>,
     /// How well it fits, from 0 to 1 and comparable between searches.
     pub score: f32,
+    /// Why it is where it is, beside its score, in words.
+    pub reasons: Vec<String>,
 }
 
 /// What is looked for, and where.
@@ -162,6 +168,11 @@ impl Finder {
         self.when(|index| index.stage != Stage::Meanwhile).await
     }
 
+    /// The same as far as it is there now.
+    pub fn now(&self) -> Option<Searchable> {
+        self.shared.published.borrow().clone()
+    }
+
     async fn when(&self, is_wanted: impl Fn(&Searchable) -> bool) -> Searchable {
         let mut published = self.shared.published.subscribe();
         let index = published.wait_for(|index| index.as_ref().is_some_and(&is_wanted)).await;
@@ -180,6 +191,21 @@ impl Searchable {
     /// The tools of `catalog` that fit best, of those that are wanted.
     pub fn search(&self, catalog: &Snapshot, wish: Wish<'_>, is_wanted: impl Fn(&Tool) -> bool) -> Vec<Found> {
         find(&self.snapshot, catalog, wish, is_wanted)
+    }
+
+    /// All tools that can be found, and how well each fits a query, in the same order.
+    pub fn scores(&self, query: &str) -> (&Tools, Vec<f32>) {
+        (&self.tools, self.snapshot.scores(query, Mode::Hybrid))
+    }
+
+    /// The tools with the table's meaning, which takes microseconds.
+    pub fn table(&self) -> &Arc<pml_search::Snapshot> {
+        &self.table
+    }
+
+    /// The tools of the table, in its order.
+    pub fn table_tools(&self) -> &Tools {
+        &self.table_tools
     }
 
     /// How many tools there are, of one server or of all.
@@ -215,6 +241,11 @@ fn prefix(server: Option<&str>) -> String {
     server.map(|server| format!("{server}:")).unwrap_or_default()
 }
 
+/// The tool of an index that a catalogue still has under this id, which may by now be an alias of another.
+pub fn tool_now<'c>(catalog: &'c Snapshot, id: &str) -> Option<&'c Arc<Tool>> {
+    catalog.tool(&id.parse::<ToolId>().ok()?).filter(|tool| tool.id.as_str() == id)
+}
+
 fn find(
     index: &pml_search::Snapshot,
     catalog: &Snapshot,
@@ -222,13 +253,13 @@ fn find(
     is_wanted: impl Fn(&Tool) -> bool,
 ) -> Vec<Found> {
     let Wish { query, limit, threshold, server } = wish;
-    // What was indexed may be gone by now, and an alias of another tool.
-    let now = |id: &str| catalog.tool(&id.parse::<ToolId>().ok()?).filter(|tool| tool.id.as_str() == id);
+    // What was indexed may be gone by now.
+    let now = |id: &str| tool_now(catalog, id);
     let is_found = |id: &str| now(id).is_some_and(|tool| is_wanted(tool));
     let hits = index.search_among(query, limit, Mode::Hybrid, &prefix(server), is_found);
     hits.into_iter()
         .take_while(|hit| hit.score >= threshold)
-        .filter_map(|hit| Some(Found { tool: Arc::clone(now(&hit.id)?), score: hit.score }))
+        .filter_map(|hit| Some(Found { tool: Arc::clone(now(&hit.id)?), score: hit.score, reasons: Vec::new() }))
         .collect()
 }
 

@@ -25,7 +25,7 @@ mod vectors;
 pub use self::{
     builder::{Filter, LoadModel},
     cache::{Cache, Cached, Declared},
-    finder::{Finder, Found, Searchable, Wish},
+    finder::{Finder, Found, Searchable, Wish, tool_now},
     listing::{Difference, Listing, Source},
     model::load_model,
     pins::{Change, Pins},

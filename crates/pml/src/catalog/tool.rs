@@ -197,6 +197,12 @@ impl Tool {
         self.signature.get_or_init(|| typescript::signature(&self.declared()))
     }
 
+    /// The same with a result type that was learned from so many results.
+    pub fn signature_with(&self, learned: &Value, results: u32) -> String {
+        let declared = Declared { result: Returned::Schema(learned), ..self.declared() };
+        format!("{} /* result type learned from {results} results */", typescript::signature(&declared))
+    }
+
     /// What its TypeScript declaration needs.
     pub fn declared(&self) -> Declared<'_> {
         let result = match (&self.output_schema, &self.unwrapped) {

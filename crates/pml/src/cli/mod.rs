@@ -12,9 +12,11 @@ mod demo_server;
 mod destination;
 mod doctor;
 mod eval;
+mod graph;
 mod hub;
 mod import;
 mod install;
+mod learn;
 mod login;
 mod own_files;
 mod print;
@@ -24,6 +26,7 @@ mod search;
 mod serve;
 mod server;
 mod starting;
+mod suggest;
 mod suspicions;
 mod token;
 mod tools;
@@ -98,6 +101,15 @@ enum Command {
     Serve(serve::Args),
     /// Find tools by what they do
     Search(search::Args),
+    /// Suggest tools for a task, by what was used for such tasks before
+    Suggest(suggest::Args),
+    /// Show which tools are used together, and which follow each other
+    Graph(graph::Args),
+    /// See, forget, rebuild or switch off what was learned from traces
+    Learn {
+        #[command(subcommand)]
+        what: learn::What,
+    },
     /// List the tools of all servers, or of one; see which have changed, and accept them
     Tools(tools::Args),
     /// Write TypeScript declarations of all tools, for editors
@@ -203,6 +215,9 @@ pub fn main() -> ExitCode {
             Command::Demo => demo::run(config).await,
             Command::Serve(args) => serve::run(args, config, project, sources).await,
             Command::Search(args) => search::run(args, config).await,
+            Command::Suggest(args) => suggest::run(args, config).await,
+            Command::Graph(args) => graph::run(&args, &config).await,
+            Command::Learn { what } => learn::run(what, config).await,
             Command::Tools(args) => tools::list(args, config).await,
             Command::Types(args) => tools::types(args, config).await,
             Command::Server { what } => Box::pin(server::run(what, config)).await,
@@ -301,7 +316,7 @@ async fn with_servers<F: Future>(
     config: &Config,
     work: impl FnOnce(Arc<Services>, CancellationToken) -> F,
 ) -> Result<F::Output, Error> {
-    with_started(config, Traces::default(), |services| {
+    with_started(config, Traces::reading(&config.traces, config.data_dir.as_deref()), |services| {
         let interrupt = CancellationToken::new();
         cancel_on_signal(interrupt.clone());
         work(services, interrupt)
@@ -391,6 +406,7 @@ fn service_options(config: &Config, traces: Traces) -> ServiceOptions {
         max_starting: config.max_starting,
         network: config.network.clone(),
         traces,
+        learns: config.learns,
     }
 }
 

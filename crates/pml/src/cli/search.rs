@@ -30,6 +30,8 @@ use crate::{
 
 /// How long servers are waited for of which nothing is known, if others are.
 const LEARN_MORE: Duration = Duration::from_secs(5);
+/// How long traces that were stored since the last time are learned before the search.
+const LEARNED: Duration = Duration::from_secs(2);
 /// Words that an explanation names.
 const MAX_SHARES: usize = 12;
 
@@ -118,6 +120,8 @@ async fn ask(config: &Config, question: &Question, explain: bool) -> Result<Answ
             index = services.broker.settled_search() => index,
             () = interrupt.cancelled() => return Err(Error::new(ErrorCode::Cancelled, "interrupted before the search")),
         };
+        // One that is not ready in time is not used.
+        services.broker.settled_learning(LEARNED).await;
         let findings = services.broker.search_in(index.clone(), question.clone()).await;
         let explanation = |found: &Found| match explain {
             true => index.explain(question.query(), &found.tool.id),
@@ -134,7 +138,7 @@ fn print_json(question: &Question, answer: &Answer) -> io::Result<()> {
         .found
         .iter()
         .zip(&answer.explanations)
-        .map(|(Found { tool, score }, explanation)| {
+        .map(|(Found { tool, score, reasons }, explanation)| {
             let mut entry = json!({
                 "name": tool.id,
                 "server": tool.id.server(),
@@ -143,6 +147,9 @@ fn print_json(question: &Question, answer: &Answer) -> io::Result<()> {
                 "inputSchema": tool.written_input(),
                 "score": rounded(*score),
             });
+            if !reasons.is_empty() {
+                entry["why"] = reasons.join("; ").into();
+            }
             if let Some(explanation) = explanation {
                 entry["explanation"] = explanation_json(explanation);
             }
@@ -174,10 +181,13 @@ fn print_text(answer: &Answer) -> io::Result<()> {
     }
     let mut stdout = io::stdout().lock();
     let width = found.iter().map(|found| found.tool.id.as_str().chars().count()).max().unwrap_or(0).min(50);
-    for (Found { tool, score }, explanation) in found.iter().zip(&answer.explanations) {
+    for (Found { tool, score, reasons }, explanation) in found.iter().zip(&answer.explanations) {
         let summary = summary(tool.description.as_deref().unwrap_or_default());
         let (id, summary) = (visible(tool.id.as_str()), visible(&summary));
         writeln!(stdout, "{}", format!("{score:.3}  {id:<width$}  {summary}").trim_end())?;
+        if !reasons.is_empty() {
+            writeln!(stdout, "       {}", reasons.join("; "))?;
+        }
         if let Some(explanation) = explanation {
             print_explanation(&mut stdout, explanation)?;
         }

@@ -112,6 +112,7 @@ pub(super) async fn run(args: Args, mut config: Config, project: Project, source
         frontend.learn_unknown();
         if expose != Expose::Passthrough {
             services.broker.prepare_search();
+            services.broker.prepare_learning();
         }
         let (stop, reloaded) = (CancellationToken::new(), Notify::new());
         let serving = async {

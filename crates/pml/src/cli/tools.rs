@@ -6,10 +6,11 @@ use std::{
     path::PathBuf,
     process::ExitCode,
     sync::Arc,
+    time::Duration,
 };
 
 use pml_wire::{ErrorCode, ToolId};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -19,15 +20,18 @@ use super::{
 };
 use crate::{
     broker::Policy,
-    catalog::{Snapshot, nearest, typescript},
+    catalog::{Snapshot, Tool, nearest, typescript},
     clients,
     config::Config,
     error::Error,
+    learning::{LearnedType, View},
     serve::Services,
     shown::visible,
     upstream::Failure,
 };
 
+/// How long traces that were stored since the last time are learned.
+const LEARNED: Duration = Duration::from_secs(2);
 /// Longest description in the table.
 const SUMMARY: usize = 90;
 
@@ -106,7 +110,17 @@ pub(super) async fn types(args: TypesArgs, config: Config) -> ExitCode {
         Err(err) => return fail(&err, USAGE),
     };
     let tools = known.snapshot.tools().filter(|tool| config.policy.allows(&tool.id));
-    let text = typescript::declarations(tools.map(|tool| tool.declared()));
+    let learned = |tool: &Tool| known.learned.as_ref().and_then(|learned| learned.result_type(tool));
+    let tools: Vec<_> = tools.map(|tool| (tool, learned(tool).map(|learned| told(tool, learned)))).collect();
+    let declared = tools.iter().map(|(tool, learned)| match learned {
+        None => tool.declared(),
+        Some((description, schema)) => typescript::Declared {
+            description: Some(description),
+            result: typescript::Returned::Schema(schema),
+            ..tool.declared()
+        },
+    });
+    let text = typescript::declarations(declared);
     let written = match &args.output {
         // What is there may know the tools of a server that is down now.
         Some(path) if !known.failures.is_empty() && path.exists() => {
@@ -126,6 +140,13 @@ pub(super) async fn types(args: TypesArgs, config: Config) -> ExitCode {
         Ok(()) => ExitCode::FAILURE,
         Err(err) => fail(&err, USAGE),
     }
+}
+
+/// What a tool does with a learned result, and the schema of that.
+fn told(tool: &Tool, LearnedType { schema, results }: LearnedType) -> (String, Value) {
+    let description = tool.description.as_deref().unwrap_or_default().trim_end();
+    let mark = format!("The result type was learned from {results} results; the server does not declare one.");
+    (format!("{description}\n\n{mark}").trim_start().to_owned(), schema)
 }
 
 /// Leaves one server, by its name.
@@ -152,6 +173,7 @@ struct Known {
     snapshot: Arc<Snapshot>,
     /// Tools that are not what they were when they were first seen.
     changed: BTreeSet<ToolId>,
+    learned: Option<Arc<View>>,
     failures: Vec<Failure>,
 }
 
@@ -160,7 +182,8 @@ async fn know(config: &Config, refresh: bool) -> Result<Known, Error> {
     with_servers(config, async |services: Arc<Services>, interrupt: CancellationToken| {
         let failures = learn(&services, refresh, &interrupt).await?;
         let changed = services.changes().into_iter().map(|change| change.tool).collect();
-        Ok(Known { snapshot: services.catalog.snapshot(), changed, failures })
+        services.broker.settled_learning(LEARNED).await;
+        Ok(Known { snapshot: services.catalog.snapshot(), changed, learned: services.broker.learned(), failures })
     })
     .await?
 }

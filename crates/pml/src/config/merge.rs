@@ -4,7 +4,9 @@
 //! replaced but added up: what either file denies is denied, and what is allowed must be allowed by each file that has
 //! a list. So a project can narrow what the user allows, and never widen it.
 
-use super::{File, GatewayFile, LimitsFile, OnChangeFile, PolicyFile, SandboxFile, SearchFile, TraceFile};
+use super::{
+    File, GatewayFile, LearningFile, LimitsFile, OnChangeFile, PolicyFile, SandboxFile, SearchFile, TraceFile,
+};
 use crate::trace::sanitize::SanitizeFile;
 
 /// Checks what only the user's own file may say: who reaches pml, how strong the jail is, what is kept of executions and calls, and
@@ -65,8 +67,14 @@ pub(super) fn merge(project: File, own: File) -> File {
         telemetry: own.telemetry,
         hub: own.hub,
         profiles: own.profiles,
+        learning: LearningFile { enabled: learning(project.learning.enabled, own.learning.enabled) },
         servers,
     }
+}
+
+/// A project can switch it off, and cannot switch it on for a user who has it off.
+fn learning(project: Option<bool>, own: Option<bool>) -> Option<bool> {
+    if own == Some(false) { own } else { project.or(own) }
 }
 
 /// A project adds rules, and cannot take any away.

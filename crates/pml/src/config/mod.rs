@@ -76,6 +76,8 @@ pub struct Config {
     pub hub: HubConfig,
     /// What runs of clients with a profile may use at most, by the name of the profile. The rest of a profile is in the policy.
     pub ceilings: BTreeMap<String, Ceilings>,
+    /// Do searches use what is learned from traces?
+    pub learns: bool,
     /// Servers that are switched on, by name.
     pub servers: Vec<Settings>,
     /// Where lists of tools, logins, traces and the audit log are kept; `None` if there is no place for them.
@@ -126,6 +128,7 @@ pub struct File {
     pub telemetry: TelemetryFile,
     pub hub: HubFile,
     pub profiles: BTreeMap<String, ProfileFile>,
+    pub learning: LearningFile,
     pub servers: BTreeMap<String, ServerFile>,
 }
 
@@ -200,6 +203,14 @@ impl SearchFile {
         let unset = |name: String| format!("`search.model_dir` needs the variable `{name}`, which is not set");
         Ok(Search { model_dir: Some(expand::expand(&text, lookup).map(PathBuf::from).map_err(unset)) })
     }
+}
+
+/// The `[learning]` table, as written: whether searches use what earlier executions used.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LearningFile {
+    /// Default: true.
+    pub enabled: Option<bool>,
 }
 
 /// The `[audit]` table, as written: how long the lines of the audit log are kept.
@@ -395,6 +406,7 @@ impl Config {
             audit: file.audit.check()?,
             traces: file.trace.check(file.telemetry.check(lookup)?, hub.sync.clone(), lookup)?,
             hub,
+            learns: file.learning.enabled.unwrap_or(true),
             servers,
             data_dir: None,
             sandbox: Sandbox {

@@ -16,6 +16,7 @@ use super::{
 use crate::{
     broker::{Findings, Question, rounded},
     catalog::{Found, nearest},
+    learning::{Related, View},
     shown::{clean, count_hidden, visible, visible_json},
     work::{self, Waiter},
 };
@@ -52,12 +53,13 @@ impl Frontend {
         let changed: HashSet<_> =
             findings.found.iter().filter(|found| is_changed(found)).map(|found| found.tool.id.clone()).collect();
         let bytes = findings.bytes();
+        let learned = self.broker.learned();
         let (findings, mut text, list) = work::sized(bytes, move |_| {
-            let (text, list) = tell_tools(&findings.found, &changed, detail, room);
+            let (text, list) = tell_tools(&findings.found, &changed, learned.as_deref(), detail, room);
             (findings, text, list)
         })
         .await;
-        let Findings { found, searched, not_ready: waiting } = findings;
+        let Findings { found, searched, not_ready: waiting, related } = findings;
         self.tell_changes(&mut text, session, found.iter().take(list.len()).map(|found| found.tool.id.clone()));
         if found.is_empty() {
             // Writing to a String cannot fail.
@@ -76,11 +78,15 @@ impl Frontend {
             let left = found.len() - list.len();
             let _ = writeln!(text, "({left} more left out for their length: ask for fewer, or with less detail)");
         }
+        let related = tell_related(&mut text, &related);
         let waiting = &waiting[..waiting.len().min(MAX_NOT_READY)];
         not_ready(&mut text, waiting);
         let shown = found.iter().take(list.len()).map(|found| found.tool.id.server());
         let introductions = self.introduce(&mut text, session, shown);
         let mut told = json!({ "tools": list, "searched": searched, "not_ready": waiting });
+        if !related.is_empty() {
+            told["related"] = related.into();
+        }
         if !introductions.is_empty() {
             told["instructions"] = introductions.into();
         }
@@ -157,10 +163,16 @@ impl Frontend {
 }
 
 /// The tools that were found, as many as there is room for: as text, and one by one.
-fn tell_tools(found: &[Found], changed: &HashSet<ToolId>, detail: Detail, room: usize) -> (String, Vec<Value>) {
+fn tell_tools(
+    found: &[Found],
+    changed: &HashSet<ToolId>,
+    learned: Option<&View>,
+    detail: Detail,
+    room: usize,
+) -> (String, Vec<Value>) {
     let (mut text, mut list, mut used) = (String::new(), Vec::new(), 0);
-    for Found { tool, score } in found {
-        let signature = tool.signature();
+    for Found { tool, score, reasons } in found {
+        let signature = View::signature(learned, tool);
         let description = tool.description.as_deref().unwrap_or_default().trim();
         let description = match detail {
             Detail::Full => tokens::prefix(description, room / 4).to_owned(),
@@ -176,10 +188,15 @@ fn tell_tools(found: &[Found], changed: &HashSet<ToolId>, detail: Detail, room: 
             Detail::Names => writeln!(lines, "{}", tool.id),
             Detail::Signatures | Detail::Full => {
                 entry["description"] = description.clone().into();
-                entry["signature"] = signature.into();
+                entry["signature"] = (*signature).into();
                 writeln!(lines, "{signature}\n  {}", description.replace('\n', "\n  "))
             }
         };
+        if !reasons.is_empty() {
+            let why = reasons.join("; ");
+            let _ = writeln!(lines, "  ({why})");
+            entry["why"] = why.into();
+        }
         if detail == Detail::Full {
             // What a call must repeat has escapes too: they are what a program writes.
             let mut input = tool.written_input();
@@ -206,6 +223,16 @@ fn tell_tools(found: &[Found], changed: &HashSet<ToolId>, detail: Detail, room: 
         list.push(entry);
     }
     (text, list)
+}
+
+/// Tools that are used with those that were found.
+fn tell_related(text: &mut String, related: &[(Related, ToolId)]) -> Vec<Value> {
+    let told = |(Related { tool, how, .. }, of): &(Related, ToolId)| {
+        let tool = visible(tool);
+        let _ = writeln!(text, "related: {tool} ({how} with {of})");
+        json!({ "name": tool, "to": of, "why": how })
+    };
+    related.iter().map(told).collect()
 }
 
 /// A page of a result, or of the part at a path.

@@ -194,6 +194,7 @@ mod tests {
             max_starting: 4,
             network: Network::default(),
             traces: Traces::default(),
+            learns: false,
         })
         .unwrap()
     }

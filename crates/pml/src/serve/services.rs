@@ -18,6 +18,7 @@ use crate::{
     error::Error,
     events::Bus,
     hub::store::HubStore,
+    learning::{self, Learning},
     room::Room,
     trace::Recorder,
     upstream::{
@@ -47,6 +48,8 @@ pub struct Options {
     pub network: Network,
     /// Where traces go.
     pub traces: Traces,
+    /// Are traces learned from?
+    pub learns: bool,
 }
 
 /// Everything between programs and servers.
@@ -80,6 +83,7 @@ impl Services {
             max_starting,
             network,
             traces,
+            learns,
         } = options;
         let room = Room::new(results_bytes);
         let bus = Bus::default();
@@ -112,7 +116,13 @@ impl Services {
             server
         }));
         let finder = Finder::new(catalog.clone(), data_dir.as_deref(), model_dir.map(loader));
-        let recorder = Recorder::new(bus.clone(), Arc::clone(&audit), traces.sink.clone());
+        let learning = match (&data_dir, traces.store()) {
+            (Some(data_dir), Some(store)) if learns => {
+                Learning::new(learning::Options { data_dir: data_dir.clone(), store, finder: finder.clone() })
+            }
+            _ => Learning::default(),
+        };
+        let recorder = Recorder::new(bus.clone(), Arc::clone(&audit), traces.told_to(&learning));
         let broker = Broker::new(Parts {
             catalog: catalog.clone(),
             finder,
@@ -123,6 +133,7 @@ impl Services {
             audit,
             recorder: recorder.clone(),
             room,
+            learning,
         });
         let context = Mutex::new(context);
         Ok(Services {
@@ -181,6 +192,7 @@ impl Services {
             .await;
         self.tasks.close();
         self.tasks.wait().await;
+        self.broker.stop_learning().await;
         self.broker.stop_search().await;
         let remote = self.context().remote.clone();
         if let Some(remote) = remote {

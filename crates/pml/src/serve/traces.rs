@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use pml_wire::ErrorCode;
+use pml_wire::{ErrorCode, trace::Trace};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -14,8 +14,9 @@ use crate::{
         store::{HubStore, PostgresHub, SqliteHub},
         syncer::{SyncSettings, Syncer},
     },
+    learning::{self, Learning},
     trace::{
-        Keeper, Outlet, Sink,
+        Keeper, Outlet, Receipt, Sink, TraceHead,
         export::exporter,
         sanitize::Rules,
         store::{self, RawStore, Scope, SqliteStores, Store, postgres::Address},
@@ -94,6 +95,18 @@ impl Traces {
         Ok(Traces { sink, stores, stop, exporter: task, syncer })
     }
 
+    /// Only reads what others have kept, if they have.
+    pub fn reading(settings: &TraceSettings, data_dir: Option<&Path>) -> Traces {
+        let is_there = |folder: &Path| store::is_there(folder) || learning::is_there(folder);
+        let has_any = settings.database.is_some() || data_dir.is_some_and(is_there);
+        Traces { stores: settings.open(data_dir.filter(|_| has_any)), ..Traces::default() }
+    }
+
+    /// The traces of this process, if they are stored.
+    pub(super) fn store(&self) -> Option<Arc<dyn Store>> {
+        self.stores.as_ref().map(|stores| stores.of(&Scope::local()))
+    }
+
     /// The data of a hub beside the traces of this process, if those are stored.
     pub fn hub_store(&self) -> Option<Arc<dyn HubStore>> {
         self.stores.clone()
@@ -102,6 +115,12 @@ impl Traces {
     /// Hands all traces to somebody else.
     pub fn to(sink: Arc<dyn Sink>) -> Traces {
         Traces { sink: Some(sink), ..Traces::default() }
+    }
+
+    /// Where traces go, with learning told of each.
+    pub(super) fn told_to(&self, learning: &Learning) -> Option<Arc<dyn Sink>> {
+        let sink = self.sink.clone()?;
+        Some(Arc::new(Telling { sink, learning: learning.clone() }))
     }
 
     /// Sends what waits to be sent, once.
@@ -114,6 +133,33 @@ impl Traces {
                 tracing::error!(error = %err, "{what} did not end as it should");
             }
         }
+    }
+}
+
+/// Tells learning that there is a trace to be read, and passes it on.
+#[derive(Debug)]
+struct Telling {
+    sink: Arc<dyn Sink>,
+    learning: Learning,
+}
+
+impl Sink for Telling {
+    fn begin(&self, head: TraceHead) {
+        self.sink.begin(head);
+    }
+
+    fn submit(&self, trace: Trace) -> Receipt {
+        let receipt = self.sink.submit(trace);
+        self.learning.nudge();
+        receipt
+    }
+
+    fn health(&self) -> Option<store::Health> {
+        self.sink.health()
+    }
+
+    fn making(&self) -> Option<CancellationToken> {
+        self.sink.making()
     }
 }
 

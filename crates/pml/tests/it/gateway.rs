@@ -179,6 +179,7 @@ impl Gateway {
             max_starting: 4,
             network: serve::Network::default(),
             traces: serve::Traces::to(Arc::clone(&traces) as Arc<dyn Sink>),
+            learns: false,
         })
         .unwrap();
         let shutdown = CancellationToken::new();

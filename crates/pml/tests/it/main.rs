@@ -30,6 +30,7 @@ mod json_text;
 mod killed;
 mod language;
 mod leaks;
+mod learning;
 mod limits;
 mod lines;
 mod locale;

@@ -67,7 +67,7 @@ fn every_layer_is_in_the_threat_model() {
 }
 
 /// The host's modules in reading order: each may use only those behind it.
-const MODULES: [&str; 24] = [
+const MODULES: [&str; 25] = [
     "cli",
     "clients",
     "config",
@@ -77,6 +77,7 @@ const MODULES: [&str; 24] = [
     "sandbox",
     "broker",
     "upstream",
+    "learning",
     "catalog",
     "hub",
     "web",

@@ -23,7 +23,7 @@ fn folder(home: &Home) -> PathBuf {
 
 /// Puts traces where the gateway would. Only the sanitizer can make what the store takes, but a raw store has the same
 /// tables.
-fn put(home: &Home, traces: &[Value]) {
+pub(crate) fn put(home: &Home, traces: &[Value]) {
     let elsewhere = tempfile::tempdir().unwrap();
     let store = RawStore::open(elsewhere.path(), Options::default());
     for trace in traces {

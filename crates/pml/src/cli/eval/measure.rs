@@ -3,12 +3,12 @@
 //! Each trace is learned once, in order. At checkpoints the model ranks all tools for each test trace: for the intent alone, and
 //! for the intent and the tools so far. The search, two simple methods and the model are judged on the same questions.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use pml_learn::{
-    Candidate, Feature, Features, Model, Observation, Query, Replay, Settings, Step, StepOutcome, TraceId,
+    Feature, Features, Model, Observation, Purpose, Query, Replay, Settings, Step, StepOutcome, Tools, TraceId,
 };
-use pml_search::{Index, Mode, Snapshot};
+use pml_search::{Index, Mode, Snapshot, word_hashes};
 
 use super::judged::{Interval, quality};
 
@@ -60,25 +60,24 @@ pub(super) struct Checkpoint {
 /// Judgements of one kind of question: by question, by method, by metric; sums over seeds.
 struct Judgements<const M: usize>(Vec<[[f64; M]; 4]>);
 
-/// Tools of the search with their scores for an intent: those that fit, best first, then all others.
+/// What the search says about an intent.
 struct Found {
     intent: Vec<f32>,
-    /// Numbers of tools and scores.
-    order: Vec<(usize, f32)>,
+    words: Vec<u32>,
+    /// Of each tool.
+    scores: Vec<f32>,
 }
 
 struct Searcher<'s> {
     index: &'s Index,
     snapshot: &'s Snapshot,
-    ids: Vec<&'s str>,
-    numbers: HashMap<&'s str, usize>,
+    tools: Tools,
 }
 
 pub(super) fn measure(index: &Index, train: &[Trace], test: &[Trace], options: &Options) -> Vec<Checkpoint> {
     let snapshot = index.snapshot();
-    let ids: Vec<&str> = index.ids().collect();
-    let numbers = ids.iter().enumerate().map(|(number, id)| (*id, number)).collect();
-    let searcher = Searcher { index, snapshot: &snapshot, ids, numbers };
+    let tools = Tools::new(snapshot.ids().iter().cloned());
+    let searcher = Searcher { index, snapshot: &snapshot, tools };
     let mut checkpoints: Vec<usize> = options.checkpoints.iter().copied().filter(|at| *at < train.len()).collect();
     checkpoints.push(train.len());
     checkpoints.sort_unstable();
@@ -108,7 +107,7 @@ pub(super) fn measure(index: &Index, train: &[Trace], test: &[Trace], options: &
             }
             learned = *at;
             searcher.judge(&model, test, set, next);
-            for (sum, is_open) in open.iter_mut().zip(model.status().is_open) {
+            for (sum, is_open) in open.iter_mut().zip(model.learned().status().is_open) {
                 *sum += u64::from(is_open);
             }
         }
@@ -126,16 +125,11 @@ pub(super) fn measure(index: &Index, train: &[Trace], test: &[Trace], options: &
 
 impl Searcher<'_> {
     fn find(&self, intent: &str) -> Found {
-        let hits = self.snapshot.search(intent, usize::MAX, Mode::Hybrid);
-        let mut order: Vec<(usize, f32)> =
-            hits.iter().filter_map(|hit| Some((*self.numbers.get(&*hit.id)?, hit.score))).collect();
-        let found: HashSet<usize> = order.iter().map(|(number, _)| *number).collect();
-        order.extend((0..self.ids.len()).filter(|number| !found.contains(number)).map(|number| (number, 0.0)));
-        Found { intent: self.index.embedder().query(intent), order }
-    }
-
-    fn candidates(&self, found: &Found) -> Vec<Candidate<'_>> {
-        found.order.iter().map(|(number, score)| Candidate { tool: self.ids[*number], score: *score }).collect()
+        Found {
+            intent: self.index.embedder().query(intent),
+            words: word_hashes(intent),
+            scores: self.snapshot.scores(intent, Mode::Hybrid),
+        }
     }
 
     fn learn(&self, model: &mut Model, trace: &Trace, intent: &str, number: usize) {
@@ -148,7 +142,9 @@ impl Searcher<'_> {
             time_ms: trace.time_ms,
             caller: &trace.caller,
             intent: &found.intent,
-            candidates: &self.candidates(&found),
+            words: &found.words,
+            tools: &self.tools,
+            scores: &found.scores,
             steps: &steps,
             capability: None,
             success: trace.success,
@@ -163,12 +159,18 @@ impl Searcher<'_> {
                 continue;
             }
             let found = self.find(&trace.intent);
-            let candidates = self.candidates(&found);
             let relevant: HashSet<&str> = succeeded.iter().copied().collect();
-            let query = Query { intent: &found.intent, prefix: &[], candidates: &candidates };
+            let query = Query {
+                purpose: Purpose::Suggestion,
+                intent: &found.intent,
+                words: &found.words,
+                prefix: &[],
+                tools: &self.tools,
+                scores: &found.scores,
+            };
             let judged = rankings(model, &query).map(|ranking| {
                 let is_good: Vec<bool> =
-                    ranking.iter().map(|place| relevant.contains(candidates[*place].tool)).collect();
+                    ranking.iter().map(|place| relevant.contains(&**self.tools.name(*place))).collect();
                 let quality = quality(&is_good, relevant.len());
                 [quality.recall_1, quality.recall_5, quality.recall_10, quality.ndcg_10, quality.mrr]
             });
@@ -177,7 +179,7 @@ impl Searcher<'_> {
             for position in 1..succeeded.len() {
                 let query = Query { prefix: &succeeded[..position], ..query };
                 let judged = rankings(model, &query).map(|ranking| {
-                    let rank = ranking.iter().position(|place| candidates[*place].tool == succeeded[position]);
+                    let rank = ranking.iter().position(|place| **self.tools.name(*place) == *succeeded[position]);
                     let within = |count: usize| f64::from(rank.is_some_and(|rank| rank < count));
                     [within(1), within(5), rank.map_or(0.0, |rank| 1.0 / (rank as f64 + 1.0))]
                 });
@@ -197,9 +199,11 @@ impl Trace {
 
 /// The places of all candidates, best first, by each method. Where a method sees no difference the search decides.
 fn rankings(model: &Model, query: &Query<'_>) -> [Vec<usize>; 4] {
-    let features = model.features(query);
+    let features = model.learned().features(query);
+    let mut searched: Vec<usize> = (0..features.len()).collect();
+    searched.sort_by(|a, b| query.scores[*b].total_cmp(&query.scores[*a]));
     let by = |key: &dyn Fn(&Features) -> f32| {
-        let mut places: Vec<usize> = (0..features.len()).collect();
+        let mut places = searched.clone();
         places.sort_by(|a, b| key(&features[*b]).total_cmp(&key(&features[*a])));
         places
     };
@@ -213,8 +217,9 @@ fn rankings(model: &Model, query: &Query<'_>) -> [Vec<usize>; 4] {
             (by(&of(Feature::Follows)), by(&move |features| after(features) + 1e-3 * any(features)))
         }
     };
-    let ranker = model.rank(query, usize::MAX).into_iter().map(|ranked| ranked.candidate).collect();
-    [(0..features.len()).collect(), markov, knn, ranker]
+    let ranked = model.learned().rank(query, usize::MAX, |_, _| true);
+    let ranker = ranked.into_iter().map(|ranked| ranked.place).collect();
+    [searched, markov, knn, ranker]
 }
 
 impl<const M: usize> Judgements<M> {

@@ -1,0 +1,182 @@
+//! What was learned, as a document for others: what a hub gives to the gateways of an organisation.
+//!
+//! It has names of tools; how often each was used, succeeded and failed; how often tools follow each other and occur together;
+//! for the latest [`REMEMBERED`] traces the direction of the intent, the tools and whether it succeeded; and the weights. It has
+//! no text of an intent and no word of one, no caller, no trace id, no capability, and no time but the day.
+//!
+//! Whoever reads it trusts it little: every number is checked, its counts are scaled down to [`LARGEST_EVIDENCE`] traces, its
+//! weights are held near the prior, and in a ranking it has at most [`LARGEST_SHARE`].
+
+use sha2::{Digest, Sha256};
+
+use crate::{
+    clock::DAY_MS,
+    codec::{Reader, Writer},
+    features::{FEATURES, Feature},
+    graph::{Counts, Graph},
+    learned::Learned,
+    memory::{Memory, Remembered},
+    model::Settings,
+    names::NameId,
+    observation::Task,
+    ranker::PRIOR,
+    snapshot::{
+        SnapshotError, read_clock, read_graph, read_memory, read_ranker, write_clock, write_graph, write_memory,
+        write_ranker, write_settings,
+    },
+};
+
+const MAGIC: &[u8; 8] = b"PMLSHARE";
+const VERSION: u32 = 1;
+const CHECKSUM: usize = 32;
+/// Longest document that is read.
+const LARGEST_BYTES: usize = 16 << 20;
+/// Traces whose intents are told, as directions.
+pub(crate) const REMEMBERED: usize = 2000;
+/// What a document can say, in traces.
+pub(crate) const LARGEST_EVIDENCE: f64 = 1000.0;
+/// The most that a document counts in a ranking, where what was learned here counts the rest. Below a half: what the search finds
+/// best, and nobody here has used yet, stays above what only the document speaks for.
+pub(crate) const LARGEST_SHARE: f32 = 0.4;
+/// Own traces after which a document counts half of that.
+const OWN_TRACES: f64 = 100.0;
+
+/// What others have learned.
+#[derive(Clone, Debug)]
+pub struct Shared(pub(crate) Learned);
+
+impl Learned {
+    /// The document for others. See [`Shared`].
+    pub fn to_shared(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        write_settings(&mut writer, &settings(&self.settings));
+        let mut clock = self.clock.clone();
+        clock.now_ms = clock.epoch_ms + (clock.now_ms - clock.epoch_ms) / DAY_MS * DAY_MS;
+        write_clock(&mut writer, &clock);
+        write_graph(&mut writer, &anonymous_graph(&self.graph));
+        write_memory(&mut writer, &anonymous_memory(&self.memory, &self.settings));
+        write_ranker(&mut writer, &self.ranker);
+        let body = writer.0;
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&Sha256::digest(&body));
+        bytes.extend_from_slice(&body);
+        bytes
+    }
+
+    /// How much others count beside this, from 0 to [`LARGEST_SHARE`].
+    pub(crate) fn share_of(&self, others: &Shared) -> f32 {
+        if !others.0.is_used(Task::Set) {
+            return 0.0;
+        }
+        let own = self.graph.traces * self.clock.factor();
+        LARGEST_SHARE * (OWN_TRACES / (OWN_TRACES + own)) as f32
+    }
+}
+
+impl Shared {
+    /// Reads a document, which anybody may have written.
+    pub fn from_bytes(bytes: &[u8], like: &Settings) -> Result<Shared, SnapshotError> {
+        if bytes.len() > LARGEST_BYTES {
+            return Err(SnapshotError::Damaged);
+        }
+        let bytes = bytes.strip_prefix(MAGIC).ok_or(SnapshotError::Foreign)?;
+        let (version, bytes) = bytes.split_first_chunk().ok_or(SnapshotError::Damaged)?;
+        let version = u32::from_le_bytes(*version);
+        if version != VERSION {
+            return Err(SnapshotError::Version(version));
+        }
+        let (checksum, body) = bytes.split_at_checked(CHECKSUM).ok_or(SnapshotError::Damaged)?;
+        if Sha256::digest(body)[..] != *checksum {
+            return Err(SnapshotError::Damaged);
+        }
+        let mut reader = Reader(body);
+        let settings = settings(like);
+        let mut expected = Writer::default();
+        write_settings(&mut expected, &settings);
+        reader.0 = reader.0.strip_prefix(&expected.0[..]).ok_or(SnapshotError::Settings)?;
+        let mut learned = Learned::new(settings);
+        learned.clock = read_clock(&mut reader, learned.settings.half_life_ms)?;
+        learned.graph = read_graph(&mut reader)?;
+        learned.memory = read_memory(&mut reader, &learned.settings, learned.graph.names.len())?;
+        learned.ranker = read_ranker(&mut reader)?;
+        if !reader.0.is_empty() {
+            return Err(SnapshotError::Damaged);
+        }
+        bound(&mut learned);
+        Ok(Shared(learned))
+    }
+
+    /// Traces that it is from, as far as they are believed.
+    pub fn evidence(&self) -> f64 {
+        self.0.graph.traces * self.0.clock.factor()
+    }
+
+    /// Names of the tools that it knows.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.names()
+    }
+}
+
+/// Those of a document: what is not told is the same everywhere.
+fn settings(like: &Settings) -> Settings {
+    Settings {
+        dimensions: like.dimensions,
+        half_life_ms: like.half_life_ms,
+        remembered: REMEMBERED,
+        ..Settings::default()
+    }
+}
+
+/// The same without capabilities, and with days in place of times.
+fn anonymous_graph(graph: &Graph) -> Graph {
+    let day = |time_ms: i64| time_ms - time_ms.rem_euclid(DAY_MS);
+    let mut graph = graph.clone();
+    let is_capability = |id: NameId, graph: &Graph| {
+        graph.contained.row(&[id]).next().is_some() && graph.sequences.row(&[id]).next().is_none()
+    };
+    let kept: Vec<bool> = (0..graph.names.len() as NameId).map(|id| !is_capability(id, &graph)).collect();
+    graph.contained = Counts::new(graph.contained.capacity);
+    graph.retain(&kept);
+    graph.nodes.iter_mut().for_each(|node| node.last_ms = day(node.last_ms.max(0)));
+    let counts = graph.sequences.entries.values_mut().chain(graph.co_occurrences.entries.values_mut());
+    counts.chain(graph.pair_sequences.entries.values_mut()).for_each(|count| count.last_ms = day(count.last_ms));
+    graph
+}
+
+/// The latest traces, of nobody.
+fn anonymous_memory(memory: &Memory, settings: &Settings) -> Memory {
+    let mut places: Vec<usize> = (0..memory.traces.len()).filter(|place| memory.traces[*place].has_intent).collect();
+    places.sort_by_key(|place| std::cmp::Reverse(memory.traces[*place].number));
+    places.truncate(REMEMBERED);
+    places.reverse();
+    let mut anonymous = Memory::new(settings.dimensions, REMEMBERED);
+    anonymous.copy_scale(memory);
+    for (number, place) in places.into_iter().enumerate() {
+        let trace = &memory.traces[place];
+        anonymous.rows.push(&memory.rows.row(place).collect::<Vec<_>>());
+        let trace = Remembered { caller: 0, number: number as u64, ..trace.clone() };
+        anonymous.restore(trace, &memory.tools(place).collect::<Vec<_>>());
+    }
+    anonymous.next_number = anonymous.traces.len() as u64;
+    anonymous
+}
+
+/// Holds a document to what one may say.
+fn bound(learned: &mut Learned) {
+    let factor = learned.clock.factor();
+    let claimed = learned.graph.traces.max(learned.graph.nodes.iter().map(|node| node.traces).fold(0.0, f64::max));
+    let evidence = claimed * factor;
+    if evidence > LARGEST_EVIDENCE {
+        learned.graph.rescale(LARGEST_EVIDENCE / evidence);
+    }
+    // No trace says more than one.
+    learned.memory.cap_weights(1.0 / factor.max(f64::MIN_POSITIVE));
+    for (weights, prior) in learned.ranker.weights.iter_mut().zip(&PRIOR) {
+        for feature in 0..FEATURES {
+            let most = 2.0 * prior[feature].abs() + 1.0;
+            let least = if feature == Feature::Used.index() { -most } else { 0.0 };
+            weights[feature] = weights[feature].clamp(least, most);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What others may be told, and what they can do to a ranking.
+
+use pml_learn::{Model, Observation, Purpose, Query, Ranked, Shared, SnapshotError, Step, StepOutcome, TraceId};
+use sha2::{Digest as _, Sha256};
+
+use crate::world::{TOOLS, Told, intent, learn, order, scores, settings};
+
+fn hub() -> Model {
+    let mut model = Model::new(settings());
+    for round in 0..80 {
+        learn(&mut model, &Told { caller: format!("caller{round}"), ..Told::new(round, 1, &["g", "h"]) });
+    }
+    model
+}
+
+fn rank(model: &Model, others: Option<&Shared>, topic: usize) -> Vec<Ranked> {
+    let intent = intent(topic, 2);
+    let query =
+        Query { purpose: Purpose::Search, intent: &intent, words: &[], prefix: &[], tools: &TOOLS, scores: &scores() };
+    model.learned().rank_with(others, &query, 8, |_, _| true)
+}
+
+#[test]
+fn others_help_who_has_learned_nothing_and_less_who_has() {
+    let others = Shared::from_bytes(&hub().learned().to_shared(), &settings()).unwrap();
+    assert!(others.evidence() > 50.0 && others.names().any(|name| name == "g"));
+    let place = |ranking: &[Ranked], tool: &str| order(ranking).split(' ').position(|found| found == tool).unwrap();
+    let fresh = Model::new(settings());
+    assert_eq!(order(&rank(&fresh, None, 1)), "a b c d e f g h");
+    assert!(place(&rank(&fresh, Some(&others), 1), "g") < 3, "{}", order(&rank(&fresh, Some(&others), 1)));
+    let mut own = Model::new(settings());
+    for round in 0..300 {
+        learn(&mut own, &Told::new(round, 1, &["c"]));
+    }
+    assert!(order(&rank(&own, Some(&others), 1)).starts_with('c'), "what was learned here comes first");
+}
+
+#[test]
+fn a_document_names_tools_and_nobody() {
+    let mut model = hub();
+    model.update(&Observation {
+        trace: TraceId(0xdead_beef_dead_beef),
+        time_ms: 1_700_000_123_456,
+        caller: "a caller of ours",
+        intent: &intent(1, 1),
+        words: &[0x1234_5678],
+        tools: &TOOLS,
+        scores: &scores(),
+        steps: &[Step { tool: "a", outcome: StepOutcome::Succeeded }],
+        capability: Some("local.our_report"),
+        success: true,
+    });
+    let bytes = model.learned().to_shared();
+    let has = |part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
+    for absent in [
+        &b"caller"[..],
+        b"our_report",
+        &0xdead_beef_dead_beef_u128.to_le_bytes(),
+        &0x1234_5678_u32.to_le_bytes(),
+        &1_700_000_123_456_i64.to_le_bytes(),
+    ] {
+        assert!(!has(absent), "{absent:?}");
+    }
+    assert_eq!(model.learned().to_shared(), bytes, "the same model is the same document");
+}
+
+#[test]
+fn a_poisoned_document_is_refused_or_bounded() {
+    let bytes = hub().learned().to_shared();
+    let read = |bytes: &[u8]| Shared::from_bytes(bytes, &settings());
+    let fresh = Model::new(settings());
+    const START: usize = 8 + 4 + 32;
+    let mut accepted = 0;
+    for place in (START..bytes.len()).step_by(7) {
+        let mut poisoned = bytes.clone();
+        // Large exponents, negative numbers, wrong indices: with a checksum that fits.
+        let end = (place + 8).min(poisoned.len());
+        poisoned[place..end].fill([0x7e, 0xff, 0x01][place % 3]);
+        let checksum = Sha256::digest(&poisoned[START..]);
+        poisoned[12..START].copy_from_slice(&checksum);
+        if let Ok(others) = read(&poisoned) {
+            accepted += 1;
+            assert!(others.evidence() <= 1001.0, "{place}: {}", others.evidence());
+            for topic in [1, 5] {
+                let ranking = rank(&fresh, Some(&others), topic);
+                assert!(ranking.iter().all(|ranked| ranked.score.is_finite()), "{place}");
+                // The search's best is among the first, whatever the document says.
+                assert!(order(&ranking)[..5].contains('a'), "{place}: {}", order(&ranking));
+            }
+        }
+        assert_eq!(read(&bytes[..place]).err(), Some(SnapshotError::Damaged));
+    }
+    assert!(accepted > 20, "{accepted}");
+    assert_eq!(read(b"").err(), Some(SnapshotError::Foreign));
+    assert!(read(&vec![0; 17 << 20]).is_err());
+}
+
+#[test]
+fn a_hub_flooded_with_one_tool_does_not_take_the_ranking_over() {
+    let mut flooded = Model::new(settings());
+    for round in 0..3000 {
+        let caller = format!("bot{}", round % 50);
+        learn(&mut flooded, &Told { caller, ..Told::new(round, round as usize % 8, &["h"]) });
+    }
+    let others = Shared::from_bytes(&flooded.learned().to_shared(), &settings()).unwrap();
+    let fresh = Model::new(settings());
+    for topic in 0..8 {
+        assert!(order(&rank(&fresh, Some(&others), topic)).starts_with('a'), "{topic}");
+    }
+}

@@ -1,0 +1,263 @@
+//! The thread that follows the store.
+//!
+//! It reads traces in the order in which they were stored, a page at a time, and publishes what was learned at most once a
+//! second while there is more to read. It looks for traces when this process has stored one, and now and then for those of
+//! other processes. Only the process that holds the lock writes: the snapshot, and the priorities of traces.
+
+use std::{fs::File, path::PathBuf, sync::Arc, time::Duration};
+
+use pml_learn::{Model, Update};
+use pml_wire::ExecutionId;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{
+    handle::{Options, Progress, Shared},
+    lesson::Lesson,
+    orders::{FOLDER, Orders},
+    others::Others,
+    ranking::{View, settings},
+    saved::Saved,
+    shape::Shapes,
+    teacher::Teacher,
+};
+use crate::{
+    catalog::Finder,
+    clock::now_millis,
+    files,
+    trace::store::{Cursor, Filter, Reading, Store, StoreError},
+    work,
+};
+
+/// Traces that are read at a time.
+const PAGE: usize = 200;
+/// How often to look for traces of other processes, and for orders.
+const POLL: Duration = Duration::from_secs(10);
+/// How long after a trace was submitted to look for it: it is committed by then, and others may have come.
+const GATHER: Duration = Duration::from_millis(60);
+/// How often what was learned is published while there is more to learn.
+const PUBLISH: Duration = Duration::from_secs(1);
+/// What was learned is written after so many traces, or after so long.
+const SAVE_TRACES: u64 = 500;
+const SAVE: Duration = Duration::from_secs(120);
+/// How long the first tools to search are waited for.
+const TOOLS: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub(super) struct Follower {
+    data_dir: PathBuf,
+    store: Arc<dyn Store>,
+    finder: Finder,
+    shared: Arc<Shared>,
+    teacher: Teacher,
+    model: Model,
+    shapes: Shapes,
+    others: Others,
+    /// Which of the orders all of this is of.
+    epoch: u64,
+    cursor: Cursor,
+    /// Held by the one process that writes.
+    lock: Option<File>,
+    unsaved: u64,
+    saved_at: Option<Instant>,
+    /// Does the view lack something?
+    is_changed: bool,
+}
+
+impl Follower {
+    pub(super) fn new(options: Options, shared: Arc<Shared>) -> Follower {
+        let Options { data_dir, store, finder } = options;
+        Follower {
+            data_dir,
+            store,
+            finder,
+            shared,
+            teacher: Teacher::default(),
+            model: Model::new(settings()),
+            shapes: Shapes::default(),
+            others: Others::default(),
+            epoch: 0,
+            cursor: Cursor::default(),
+            lock: None,
+            unsaved: 0,
+            saved_at: None,
+            is_changed: true,
+        }
+    }
+
+    pub(super) fn run(mut self) {
+        work::lower_priority();
+        // A runtime of its own: this thread must not depend on those who serve clients, nor they on it.
+        match tokio::runtime::Builder::new_current_thread().enable_time().build() {
+            Ok(runtime) => runtime.block_on(self.follow()),
+            Err(err) => {
+                self.shared.progress.send_replace(Progress::Failed(err.to_string()));
+            }
+        }
+    }
+
+    async fn follow(&mut self) {
+        let orders = Orders::read(&self.data_dir);
+        self.restore(&orders);
+        self.others.refresh(&self.data_dir);
+        self.publish(!orders.is_off);
+        let _ = timeout(TOOLS, self.finder.searchable()).await;
+        let mut orders = orders;
+        while !self.shared.is_over() {
+            let before = std::mem::replace(&mut orders, Orders::read(&self.data_dir));
+            if orders.epoch != self.epoch {
+                self.restore(&orders);
+            }
+            self.is_changed |= before.is_off != orders.is_off;
+            self.is_changed |= self.others.refresh(&self.data_dir);
+            let progress = match orders.is_off {
+                true => {
+                    drop(self.shared.samples.take());
+                    Progress::Off
+                }
+                false => {
+                    self.take_shapes();
+                    match self.catch_up().await {
+                        Ok(()) => Progress::CaughtUp,
+                        Err(err) => Progress::Failed(err.to_string()),
+                    }
+                }
+            };
+            self.publish(!orders.is_off);
+            self.shared.progress.send_replace(progress);
+            self.save_if_due();
+            // Whoever waits is told of at once; what comes in quick succession is read together.
+            if timeout(POLL, self.shared.news.notified()).await.is_ok() && !self.shared.is_over() {
+                sleep(GATHER).await;
+            }
+        }
+        if self.unsaved > 0 {
+            self.save();
+        }
+    }
+
+    /// Begins with what was saved, or from nothing.
+    fn restore(&mut self, orders: &Orders) {
+        self.epoch = orders.epoch;
+        let saved = Saved::read(&self.data_dir, &settings()).filter(|saved| saved.epoch == orders.epoch);
+        let cursor = |text: &str| text.parse::<Cursor>().ok();
+        (self.model, self.shapes, self.cursor) = match saved {
+            Some(saved) => (saved.model, saved.shapes, cursor(&saved.cursor).unwrap_or_default()),
+            None => {
+                let start = orders.after.as_deref().and_then(cursor).unwrap_or_default();
+                (Model::new(settings()), Shapes::default(), start)
+            }
+        };
+        self.unsaved = 0;
+        self.is_changed = true;
+    }
+
+    fn take_shapes(&mut self) {
+        for sample in self.shared.samples.take() {
+            self.shapes.add(&sample.tool, &sample.hash, &sample.result);
+            self.is_changed = true;
+            self.unsaved += 1;
+        }
+    }
+
+    /// Learns what was stored since.
+    async fn catch_up(&mut self) -> Result<(), StoreError> {
+        let mut published = Instant::now();
+        loop {
+            let index = self.finder.now();
+            if let Some(index) = &index {
+                self.teacher.set_index(index.table(), index.table_tools());
+            }
+            let page = self.store.list(Filter::default(), Reading::StoredAfter(self.cursor), PAGE).await?;
+            let mut priorities = Vec::new();
+            for summary in &page.traces {
+                if self.shared.is_over() {
+                    return Ok(());
+                }
+                if summary.tasks > 0
+                    && let Some(Update { priority, .. }) = self.learn(summary.id).await?
+                {
+                    priorities.push((summary.id, priority));
+                }
+            }
+            self.write_priorities(priorities).await;
+            self.cursor = page.end;
+            if page.next.is_none() {
+                return Ok(());
+            }
+            self.shared.progress.send_replace(Progress::Behind);
+            if published.elapsed() > PUBLISH {
+                self.publish(true);
+                published = Instant::now();
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn learn(&mut self, id: ExecutionId) -> Result<Option<Update>, StoreError> {
+        let trace = match self.store.by_id(id).await {
+            Ok(Some(trace)) => trace,
+            // It was deleted meanwhile, or is damaged; others are not.
+            Ok(None) | Err(StoreError::Damaged { .. }) => return Ok(None),
+            Err(err) => return Err(err),
+        };
+        let Some(lesson) = Lesson::of(trace.trace(), now_millis()) else { return Ok(None) };
+        let update = self.teacher.teach(&mut self.model, &lesson);
+        if update.is_some() {
+            self.unsaved += 1;
+            self.is_changed = true;
+        }
+        Ok(update)
+    }
+
+    async fn write_priorities(&mut self, priorities: Vec<(ExecutionId, f64)>) {
+        if priorities.is_empty() || !self.is_writer() {
+            return;
+        }
+        if let Err(err) = self.store.set_priorities(priorities).await {
+            tracing::debug!(error = %err, "how much there is to learn from traces is not written down");
+        }
+    }
+
+    fn publish(&mut self, is_on: bool) {
+        if std::mem::take(&mut self.is_changed) {
+            let view = View {
+                learned: self.model.learned().clone(),
+                shapes: self.shapes.clone(),
+                others: self.others.shared.clone(),
+                is_on,
+            };
+            self.shared.publish(view);
+        }
+    }
+
+    fn save_if_due(&mut self) {
+        let is_old = self.saved_at.is_none_or(|saved| saved.elapsed() > SAVE);
+        if self.unsaved >= SAVE_TRACES || (self.unsaved > 0 && is_old) {
+            self.save();
+        }
+    }
+
+    fn save(&mut self) {
+        self.saved_at = Some(Instant::now());
+        // Orders that were given meanwhile make it worthless.
+        if !self.is_writer() || Orders::read(&self.data_dir).epoch != self.epoch {
+            return;
+        }
+        match Saved::write(&self.data_dir, (self.epoch, self.cursor.to_string()), &self.model, &self.shapes) {
+            Ok(()) => self.unsaved = 0,
+            Err(err) => tracing::warn!(error = %err, "what was learned cannot be written; it is learned again"),
+        }
+    }
+
+    /// Is this the one process that writes? The lock ends with the process, however that ends.
+    fn is_writer(&mut self) -> bool {
+        if self.lock.is_none() {
+            let folder = self.data_dir.join(FOLDER);
+            let locked = files::make_folder(&folder)
+                .and_then(|()| files::append(&folder.join("lock")))
+                .and_then(|file| file.try_lock().map(|()| file).map_err(std::io::Error::from));
+            self.lock = locked.ok();
+        }
+        self.lock.is_some()
+    }
+}

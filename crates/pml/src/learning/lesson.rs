@@ -1,0 +1,122 @@
+//! What a trace teaches.
+
+use pml_learn::{StepOutcome, TraceId};
+use pml_wire::{
+    ErrorCode, ToolId,
+    trace::{TaskKind, TaskResult, Trace},
+};
+
+/// Longest intent that is read, in bytes. The search reads no more of a query.
+const MAX_INTENT: usize = 4096;
+/// Steps that are read.
+const MAX_STEPS: usize = 64;
+
+/// A trace as the model takes it, before its intent was searched for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Lesson {
+    pub(super) trace: TraceId,
+    pub(super) time_ms: i64,
+    pub(super) caller: String,
+    pub(super) intent: String,
+    pub(super) steps: Vec<(String, StepOutcome)>,
+    pub(super) capability: Option<String>,
+    pub(super) success: bool,
+}
+
+impl Lesson {
+    /// Reads a trace. `None` if no tool was called. A time that is still to come counts as now.
+    pub(super) fn of(trace: &Trace, now_ms: u64) -> Option<Lesson> {
+        let tools = trace.task_results.iter().filter(|task| task.kind == TaskKind::Tool);
+        // A name that is no tool id was never a tool.
+        let known = tools.filter(|task| task.tool.parse::<ToolId>().is_ok());
+        let steps: Vec<_> = known.take(MAX_STEPS).map(|task| (task.tool.clone(), outcome(task))).collect();
+        if steps.is_empty() {
+            return None;
+        }
+        let intent = trace.intent.as_deref().unwrap_or_default();
+        Some(Lesson {
+            trace: TraceId(u128::from_be_bytes(*trace.trace_id.as_bytes())),
+            time_ms: trace.timestamp.0.min(now_ms) as i64,
+            caller: trace.caller.clone(),
+            intent: intent[..intent.floor_char_boundary(MAX_INTENT)].to_owned(),
+            steps,
+            capability: trace.capability_id.clone(),
+            success: trace.success,
+        })
+    }
+}
+
+/// A call that the tool never heard of, or that nobody waited for, says nothing about the tool.
+fn outcome(task: &TaskResult) -> StepOutcome {
+    if task.success {
+        return StepOutcome::Succeeded;
+    }
+    let is_tools_own = [
+        ErrorCode::ToolError,
+        ErrorCode::ProviderTimeout,
+        ErrorCode::ProviderCrashed,
+        ErrorCode::ProviderProtocol,
+        ErrorCode::InvalidResult,
+    ]
+    .iter()
+    .any(|code| task.error.as_ref().is_some_and(|error| error.code == code.as_str()));
+    if is_tools_own { StepOutcome::Failed } else { StepOutcome::Skipped }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn trace(tasks: &[(&str, &str, Option<&str>)]) -> Trace {
+        let task = |(kind, tool, error): &(&str, &str, Option<&str>)| {
+            let mut task = json!({
+                "taskId": "t1", "kind": kind, "tool": tool, "success": error.is_none(), "timestamp": 2, "durationMs": 1,
+            });
+            if let Some(code) = error {
+                task["error"] = json!({ "code": code, "message": "no" });
+            }
+            task
+        };
+        let tasks: Vec<_> = tasks.iter().map(task).collect();
+        let value = json!({
+            "traceId": "0199d5f0-0000-7000-8000-000000000001", "success": false, "durationMs": 1.5, "timestamp": 5000,
+            "intent": "do it", "caller": "me", "taskResults": tasks,
+        });
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn what_no_tool_has_done_is_no_evidence() {
+        use StepOutcome::{Failed, Skipped, Succeeded};
+        let trace = trace(&[
+            ("search", "pml:search", None),
+            ("tool", "a:done", None),
+            ("tool", "a:failed", Some("TOOL_ERROR")),
+            ("tool", "a:cancelled", Some("CANCELLED")),
+            ("tool", "a:denied", Some("POLICY_DENIED")),
+            ("tool", "a:wrong", Some("INVALID_ARGUMENTS")),
+            ("tool", "a:newer", Some("OF_A_NEWER_PML")),
+            ("tool", "no tool", None),
+            ("resource", "a:resource:x", None),
+        ]);
+        let lesson = Lesson::of(&trace, 10_000).unwrap();
+        let told: Vec<_> = lesson.steps.iter().map(|(tool, outcome)| (tool.as_str(), *outcome)).collect();
+        let expected = [
+            ("a:done", Succeeded),
+            ("a:failed", Failed),
+            ("a:cancelled", Skipped),
+            ("a:denied", Skipped),
+            ("a:wrong", Skipped),
+            ("a:newer", Skipped),
+        ];
+        assert_eq!(told, expected);
+        assert_eq!((lesson.time_ms, Lesson::of(&trace, 70).unwrap().time_ms), (5000, 70), "the future is now");
+    }
+
+    #[test]
+    fn a_trace_without_tools_teaches_nothing() {
+        assert_eq!(Lesson::of(&trace(&[("search", "pml:search", None)]), 10_000), None);
+    }
+}
