@@ -107,10 +107,14 @@ impl Hub {
 /// With this variable, `postgres`, hubs keep their data in PostgreSQL: `scripts/test` runs the tests of hubs a second time so.
 const ENGINE: &str = "PML_TEST_HUB_ENGINE";
 
+pub(crate) fn is_on_postgres() -> bool {
+    std::env::vars_os().any(|(name, value)| name == ENGINE && value == "postgres")
+}
+
 /// Has the hub of a home use the engine that the tests are run for, if its configuration does not say already.
-fn use_engine(home: &Home) {
+pub(crate) fn use_engine(home: &Home) {
     static DATABASES: Mutex<BTreeMap<PathBuf, Database<'static>>> = Mutex::new(BTreeMap::new());
-    if !std::env::vars_os().any(|(name, value)| name == ENGINE && value == "postgres") {
+    if !is_on_postgres() {
         return;
     }
     let mut databases = DATABASES.lock().unwrap();

@@ -11,7 +11,7 @@ use tokio::{
 
 use super::{
     cli::{stderr, stdout},
-    hub::{Hub, key, now, trace},
+    hub::{Hub, is_on_postgres, key, now, trace, use_engine},
     peer::{Home, Http, PATIENCE},
 };
 
@@ -39,7 +39,8 @@ async fn only_a_valid_key_opens_and_only_what_it_permits() {
 
     let listed = home.pml(&["hub", "key", "list", "--json"]);
     assert!(!stdout(&listed).contains(&both) && stdout(&listed).contains("\"reader\""), "{}", stdout(&listed));
-    let database = std::fs::read(home.path().join(".local/share/pml/traces/traces.db")).unwrap();
+    let database = std::fs::read(home.path().join(".local/share/pml/traces/traces.db")).unwrap_or_default();
+    assert_eq!(database.is_empty(), is_on_postgres());
     let log = std::fs::read(home.path().join(".local/share/pml/traces/traces.db-wal")).unwrap_or_default();
     for bytes in [database, log] {
         assert!(!bytes.windows(both.len()).any(|part| part == both.as_bytes()), "only the hash is stored");
@@ -480,6 +481,7 @@ async fn a_hub_that_ends_answers_what_it_has_begun() {
 #[tokio::test]
 async fn a_gateway_over_http_is_a_hub_too() {
     let home = Home::new("");
+    use_engine(&home);
     let server = home.http(&[]).await;
     let all = key(&home, "all", "acme.web", "ingest,read");
     let bearer = format!("Bearer {all}");
