@@ -3,7 +3,7 @@
 //! A real hub in a process of its own takes batches of 100 made-up traces over several connections: with its key checked,
 //! decompressed, read, cleaned and committed to the disk before it answers. The bare store, with commits that survive a power cut,
 //! is measured in the same run. Budgets are in SPECIFICATION.md; `--check` fails if one is broken.
-//! Run: `scripts/bench hub [--json] [--check] [--traces N]`.
+//! Run: `scripts/bench hub [--json] [--check] [--traces N | --executions]`.
 
 #![expect(clippy::disallowed_types, reason = "measures real time")]
 #![expect(clippy::disallowed_methods, reason = "starts pml")]
@@ -62,6 +62,10 @@ fn main() -> ExitCode {
     let count = args.iter().position(|arg| arg == "--traces").and_then(|at| args.get(at + 1)?.parse().ok());
     let folder = tempfile::tempdir().expect("a folder");
     let mut results = Results::new();
+    if args.iter().any(|arg| arg == "--executions") {
+        executions(folder.path(), &mut results);
+        return report(&results, &PROMISES[2..], &args);
+    }
     let bare = bare(folder.path());
     let delivered =
         (0..TRIES).map(|number| deliver(&folder.path().join(format!("try{number}")))).fold(f64::MAX, f64::min);
@@ -308,6 +312,8 @@ fn executions(folder: &Path, results: &mut Results) {
         (gateway, output, Vec::new())
     });
     for number in 0..EXECUTIONS + 50 {
+        // In either order, so that neither always comes after the other.
+        gateways.reverse();
         for (gateway, output, samples) in &mut gateways {
             let took = gateway.execute(output);
             if number >= 50 {
@@ -317,6 +323,7 @@ fn executions(folder: &Path, results: &mut Results) {
             thread::sleep(Duration::from_millis(5));
         }
     }
+    // Reversed an even number of times.
     let [(_, _, without), (_, _, with)] = gateways;
     results.insert("execution_p50_ms", median(&without));
     results.insert("execution_hanging_p50_ms", median(&with));
