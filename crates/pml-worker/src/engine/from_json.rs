@@ -55,9 +55,10 @@ pub(super) fn build<'js>(ctx: &Ctx<'js>, text: &str) -> Result<Option<Built<'js>
         is_plain: true,
     };
     match builder.run() {
-        // SAFETY: the value is alive, belongs to this context, and is handed over.
         Ok(value) => {
-            Ok(Some(Built { value: unsafe { Value::from_raw(ctx.clone(), value) }, is_plain: builder.is_plain }))
+            // SAFETY: the value is alive, belongs to this context, and is handed over.
+            let value = unsafe { Value::from_raw(ctx.clone(), value) };
+            Ok(Some(Built { value, is_plain: builder.is_plain }))
         }
         Err(Stop::Unsure) => Ok(None),
         Err(Stop::Exception) => Err(Error::Exception),

@@ -130,7 +130,7 @@ async fn execute(request: Request, intent: Option<String>, config: &Config, quie
             services.anticipate(&request.code);
             execution::run(&pool, request, config.limits, &*services.broker, &listener, &interrupt).await
         };
-        let mut outcome = record.recording().during(run).await;
+        let mut outcome = record.recording().during(std::pin::pin!(run)).await;
         let called: BTreeSet<ToolId> = outcome.calls.iter().filter_map(|call| call.tool.parse().ok()).collect();
         outcome.warnings.extend(called.iter().filter_map(|tool| services.broker.changed_line(tool)));
         let (_, receipt) = record.finish(outcome.finish());

@@ -294,14 +294,6 @@ impl<'a> Calls<'a> {
         self.waiting_bytes < WAITING_BYTES
     }
 
-    /// When the call was started that is the only thing in flight, if there is one.
-    pub(super) fn lone_call(&self) -> Option<Instant> {
-        match &self.open[..] {
-            [only] if self.in_flight.len() == 1 => Some(only.started),
-            _ => None,
-        }
-    }
-
     pub(super) fn any_in_flight(&self) -> bool {
         !self.in_flight.is_empty()
     }

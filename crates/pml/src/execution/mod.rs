@@ -14,7 +14,6 @@ mod outcome;
 mod reports;
 mod run;
 mod vault;
-mod watch;
 
 pub use self::{
     ceilings::Ceilings,

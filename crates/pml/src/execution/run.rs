@@ -28,7 +28,6 @@ use super::{
     from_worker::{FromWorker, Violation},
     outcome::{CallRecord, Outcome},
     reports::{Report, Reports},
-    watch::{ServerWatch, look_around},
 };
 use crate::{
     broker::{CallHandler, HandlerFuture, ToolCall},
@@ -59,6 +58,9 @@ const TURNS: u32 = 8;
 const MAX_DECISION_BYTES: usize = 1024;
 /// Most warnings of one run.
 const MAX_WARNINGS: usize = 100;
+
+/// Processor pauses between two looks: a microsecond or two.
+const PAUSES: usize = 20;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -178,7 +180,6 @@ pub async fn run(
         names: Asked::Not,
         preflight: Asked::Not,
         large: Slot(None),
-        server_watch: ServerWatch::new(),
         value: None,
         attached: Vec::new(),
         logs: Vec::new(),
@@ -236,7 +237,6 @@ struct Run<'a> {
     preflight: Asked<HandlerFuture<'a, Verdict>>,
     /// A large frame that is being read elsewhere. Those behind it wait.
     large: Slot<HandlerFuture<'a, Result<FromWorker, Violation>>>,
-    server_watch: ServerWatch,
     value: Option<Box<RawValue>>,
     attached: Vec<Box<RawValue>>,
     logs: Vec<Log>,
@@ -412,7 +412,6 @@ impl Run<'_> {
             let (checks, lists, reads) = (self.preflight.is_pending(), self.names.is_pending(), self.large.is_taken());
             let may_read = self.calls.may_read() && !self.is_held_up();
             let may_answer = self.calls.may_answer(worker.unsent());
-            let looks = self.server_watch.look(&self.calls);
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => return Err(Stop::Report(cancelled())),
@@ -443,7 +442,6 @@ impl Run<'_> {
                     self.wake();
                     let (kind, body) = ended.answer();
                     worker.send(kind, ended.id, body.as_bytes());
-                    self.server_watch.ended(&ended);
                     self.calls.afterwards.catch_up();
                     // Most programs make the next call right after the last answer.
                     if !self.calls.any_in_flight() {
@@ -457,7 +455,6 @@ impl Run<'_> {
                     }
                 }
                 moved = worker.exchange(may_read) => moved?,
-                () = look_around(), if looks => {}
             }
         }
     }
@@ -620,7 +617,10 @@ fn millis(time: Duration) -> u64 {
 async fn watch_closely(worker: &mut Worker) -> Result<(), Stop> {
     let started = Instant::now();
     while started.elapsed() < CLOSE_WATCH && !worker.try_receive()? {
-        look_around().await;
+        // First whoever shares this processor, then whoever shares its core, then other tasks.
+        std::thread::yield_now();
+        (0..PAUSES).for_each(|_| std::hint::spin_loop());
+        tokio::task::yield_now().await;
     }
     Ok(())
 }

@@ -115,6 +115,7 @@ impl Frontend {
             execution::run(&self.shared.pool, request, budget, &handler, &listener, &stop).await
         };
         let announced = record.recording().clone();
+        let work = std::pin::pin!(work);
         let mut work = std::pin::pin!(announced.during(work));
         let outcome = tokio::select! {
             outcome = &mut work => outcome,

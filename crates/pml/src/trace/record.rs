@@ -1,6 +1,7 @@
 //! The record of one execution, finished by its own drop.
 
 use std::{
+    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -183,8 +184,7 @@ impl Recording {
     }
 
     /// Does work, and tells the store that the execution has begun if the work takes longer than a moment.
-    pub async fn during<T>(&self, work: impl Future<Output = T>) -> T {
-        let mut work = std::pin::pin!(work);
+    pub async fn during<T>(&self, mut work: Pin<&mut impl Future<Output = T>>) -> T {
         if let Ok(output) = timeout(MOMENT, &mut work).await {
             return output;
         }
@@ -318,26 +318,25 @@ mod tests {
         let begun = || *kept.begun.lock().unwrap();
 
         let brief = begin(&recorder);
-        brief.recording().during(std::future::ready(())).await;
+        brief.recording().during(std::pin::pin!(std::future::ready(()))).await;
         assert_eq!(begun(), 0);
         drop(brief);
 
         let asking = begin(&recorder);
         asking.recording().issued(CallId(1), TaskKind::Tool, "a:b", None);
         asking.recording().issued(CallId(2), TaskKind::Tool, "a:b", None);
-        asking.recording().during(tokio::time::sleep(2 * MOMENT)).await;
+        asking.recording().during(std::pin::pin!(tokio::time::sleep(2 * MOMENT))).await;
         assert_eq!(begun(), 1);
 
         let lasting = begin(&recorder);
         let recording = lasting.recording().clone();
-        recording
-            .during(async {
-                tokio::time::sleep(MOMENT / 2).await;
-                assert_eq!(begun(), 1);
-                tokio::time::sleep(MOMENT).await;
-                assert_eq!(begun(), 2);
-            })
-            .await;
+        let work = std::pin::pin!(async {
+            tokio::time::sleep(MOMENT / 2).await;
+            assert_eq!(begun(), 1);
+            tokio::time::sleep(MOMENT).await;
+            assert_eq!(begun(), 2);
+        });
+        recording.during(work).await;
         assert_eq!(kept.traces.lock().unwrap().len(), 1);
     }
 
