@@ -11,9 +11,12 @@ use crate::rate::Bucket;
 /// Clients that are remembered.
 const MAX_CLIENTS: usize = 10_000;
 
-/// What clients have left, by profile and name.
+/// A client: its profile and its name.
+type Client = (Arc<str>, Arc<str>);
+
+/// What clients have left.
 #[derive(Debug, Default)]
-pub(super) struct Paces(Mutex<HashMap<(Arc<str>, Arc<str>), Arc<Bucket>>>);
+pub(super) struct Paces(Mutex<HashMap<Client, Arc<Bucket>>>);
 
 impl Paces {
     /// What a client of a profile has left of so many calls in a minute. A pace that was changed counts anew, and so does
