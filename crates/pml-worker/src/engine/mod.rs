@@ -10,6 +10,7 @@ mod explained;
 mod handles;
 mod hashing;
 mod inspect;
+mod intl;
 mod json_texts;
 mod language;
 mod natives;
