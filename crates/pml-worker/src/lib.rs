@@ -13,8 +13,10 @@ mod clock;
 mod engine;
 pub mod harden;
 mod heap;
+mod intl;
 mod last_words;
 mod memory;
+mod time_zone;
 mod transpile;
 mod worker;
 #[cfg(target_os = "linux")]
@@ -24,10 +26,13 @@ use std::ffi::OsString;
 
 pub use harden::WorkerLimits;
 pub use heap::Heap;
+pub use time_zone::TimeZone;
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 compile_error!("pml has no sandbox for this system; it runs on Linux, and untested on macOS");
 
+/// Whose data the worker holds, and under which terms.
+pub const NOTICE: &str = intl::NOTICE;
 /// The hidden subcommand of pml that ends up here.
 pub const COMMAND: &str = "worker";
 /// The option that makes the process one worker, with the limits behind it.
@@ -41,6 +46,8 @@ pub fn main(mut args: impl Iterator<Item = OsString>) -> ! {
     if !channel::is_connected() {
         last_words::fail("error: `pml worker` is for pml itself; try `pml run --help`");
     }
+    // Now rather than at the first `new Date()`, when there are no files.
+    time_zone::settle();
     match (args.next(), args.next(), args.next()) {
         (Some(single), Some(memory), Some(cpu)) if single == SINGLE => {
             let number = |text: OsString| text.to_str().and_then(|text| text.parse().ok());

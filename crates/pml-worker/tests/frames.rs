@@ -7,21 +7,16 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods, reason = "a test program of its own")]
 #![expect(clippy::unwrap_used, reason = "a failure is the answer")]
 
-use std::{
-    env,
-    io::{Read as _, Write as _},
-    os::{fd::OwnedFd, unix::net::UnixStream},
-    process::{Child, Command, ExitCode},
-    time::Duration,
-};
+mod support;
+
+use std::{env, process::ExitCode};
 
 use pml_wire::{
-    Decoder, ErrorCode, Frame, Kind, frame,
-    message::{
-        Block, CallError, ExecutionComplete, Handle, Handles, Init, Limits, Log, Part, Preflight, Read, RpcCall, Slice,
-    },
+    ErrorCode, Frame, Kind,
+    message::{Block, CallError, ExecutionComplete, Handle, Handles, Init, Log, Part, Preflight, Read, RpcCall, Slice},
 };
 use serde_json::{Value, json, value::to_raw_value};
+use support::{LIMITS, Worker};
 
 fn main() -> ExitCode {
     if env::args().nth(1).is_some_and(|command| command == pml_worker::COMMAND) {
@@ -136,18 +131,14 @@ struct Seen {
 
 /// Runs `code` in a new worker and answers it.
 fn run(code: &str) -> Seen {
-    let mut worker = Worker::start();
+    let mut worker = Worker::start("UTC0");
     assert_eq!(worker.receive().kind, Kind::Ready);
-    let limits = Limits {
-        timeout_ms: 10_000,
-        total_ms: 60_000,
-        memory_bytes: 64 << 20,
-        result_bytes: 8 << 20,
-        log_bytes: 1 << 20,
-        decisions: 10,
-    };
     let args = to_raw_value(&Value::Null).unwrap();
-    worker.send(Kind::Init, 0, &json!(Init { name: "agent.ts".to_owned(), code: code.to_owned(), args, limits }));
+    worker.send(
+        Kind::Init,
+        0,
+        &json!(Init { name: "agent.ts".to_owned(), code: code.to_owned(), args, limits: LIMITS }),
+    );
 
     let mut seen = Seen { frames: Vec::new(), result: Value::Null };
     loop {
@@ -235,52 +226,5 @@ fn read(read: &Read) -> (Kind, Value) {
         },
         ("j", Part::Slice { .. }) => refuse("this has no text".to_owned()),
         (token, _) => panic!("a read of {token}"),
-    }
-}
-
-/// This program, started again as a worker, and killed in the end.
-struct Worker {
-    process: Child,
-    socket: UnixStream,
-    decoder: Decoder,
-}
-
-impl Worker {
-    fn start() -> Worker {
-        let (socket, theirs) = UnixStream::pair().expect("a socket pair");
-        socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
-        let process = Command::new(env::current_exe().expect("a running program has a path"))
-            .args([pml_worker::COMMAND, pml_worker::SINGLE, "67108864", "20"])
-            .stdin(OwnedFd::from(theirs))
-            .env_clear()
-            .spawn()
-            .expect("the worker starts");
-        Worker { process, socket, decoder: Decoder::new(u32::MAX) }
-    }
-
-    fn send(&mut self, kind: Kind, id: u32, body: &Value) {
-        let mut bytes = Vec::new();
-        frame::encode(&mut bytes, kind, id, body.to_string().as_bytes());
-        self.socket.write_all(&bytes).expect("the worker reads");
-    }
-
-    fn receive(&mut self) -> Frame {
-        loop {
-            if let Some(frame) = self.decoder.next_frame().expect("frames") {
-                return frame;
-            }
-            let mut bytes = [0; 65536];
-            let length = self.socket.read(&mut bytes).expect("an answer in time");
-            assert_ne!(length, 0, "the worker ended without an answer");
-            self.decoder.buffer().extend_from_slice(&bytes[..length]);
-        }
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        // It may be gone already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }

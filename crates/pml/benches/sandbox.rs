@@ -24,7 +24,7 @@ use std::{
 use pml::{
     broker::{Answer, CallHandler, HandlerFuture, ToolCall},
     execution::{self, Budget, Outcome, Request},
-    sandbox::{Mode, Options, Pool, WorkerLimits},
+    sandbox::{Mode, Options, Pool, TimeZone, WorkerLimits},
     trace::Context,
 };
 use pml_wire::{
@@ -272,6 +272,7 @@ impl Bench {
             mode,
             warm_workers: NonZeroUsize::new(warm_workers).expect("not zero"),
             allow_weak: false,
+            time_zone: TimeZone::default(),
             limits: WorkerLimits { memory_bytes: 256 * MIB as u64, cpu_seconds: 60 },
             max_frame_bytes: u32::MAX,
         };

@@ -11,6 +11,7 @@ mod from_json;
 mod handles;
 mod hashing;
 mod inspect;
+mod intl;
 mod json_texts;
 mod language;
 mod lines;

@@ -21,7 +21,7 @@ use rquickjs::{
 use super::{
     Form, Manner, PendingCall, Prelude, State, explained, handles, hashing,
     inspect::{self, Helpers},
-    json_texts, language, questions, raw,
+    intl, json_texts, language, questions, raw,
     to_json::{self, Failure, Intrinsics, Texts},
     web,
 };
@@ -79,10 +79,11 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     native.set("reserved", RESERVED_NAMES.to_vec())?;
     language::install(ctx, &native, state, &late)?;
     hashing::install(ctx, &native)?;
+    intl::install(ctx, &native)?;
 
     let object: Object<'js> = script(ctx, PRELUDE)?.call((native.clone(),))?;
     script(ctx, LANGUAGE)?.call::<_, ()>((native.clone(), object.clone()))?;
-    script(ctx, LOCALE)?.call::<_, ()>(())?;
+    script(ctx, LOCALE)?.call::<_, ()>((native.clone(),))?;
     script(ctx, BYTES)?.call::<_, ()>((native,))?;
     let class_of = |code: &str| -> Result<_> { Ok(raw::class_id(&ctx.eval::<Value<'js>, _>(code)?)) };
     let dom_exception = class_of("new DOMException()")?;
@@ -125,7 +126,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
 }
 
 /// The function that a script gives.
-fn script<'js>(ctx: &Ctx<'js>, bytecode: &[u8]) -> Result<Function<'js>> {
+pub(super) fn script<'js>(ctx: &Ctx<'js>, bytecode: &[u8]) -> Result<Function<'js>> {
     // SAFETY: the bytes were written by the same engine, when this program was built.
     #[expect(unsafe_code, reason = "compiling the source at each cold start would take 2 ms")]
     let module = unsafe { Module::load(ctx.clone(), bytecode)? };

@@ -42,14 +42,11 @@ const ABSENT: [(&[&str], &str); 7] = [
         "is not available here; programs see `mcp`, `pml`, `args` and standard JavaScript, and reach files, network and processes through MCP tools",
     ),
     (
-        &["Intl"],
-        "is not available here; toLocaleString() and localeCompare() know English, toISOString() and toFixed() everything else",
-    ),
-    (
         &["ReadableStream", "WritableStream", "TransformStream", "File"],
         "is not available here; a Blob or a Uint8Array holds bytes",
     ),
-    (&["WebAssembly", "Temporal"], "is not available in this engine"),
+    (&["WebAssembly"], "is not available in this engine"),
+    (&["Temporal"], "is not available here; Date counts in milliseconds, and Intl.DateTimeFormat shows any time zone"),
 ];
 
 /// Makes reports about one program.

@@ -25,9 +25,6 @@ pub fn prepare(with_pid_namespace: bool) -> HardeningReport {
     close_inherited_files();
     be_killed_first();
     set_limit(libc::RLIMIT_STACK, STACK_BYTES);
-    // Asks /etc for the time zone now rather than at the first `new Date()`, when there is no /etc.
-    // The host sets TZ, so not even now is a file opened.
-    tzset();
     HardeningReport {
         layers: vec![
             // In this order: mounting needs the capabilities that come with a user namespace, and
@@ -73,14 +70,6 @@ fn close_inherited_files() {
 /// the largest process.
 fn be_killed_first() {
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
-}
-
-fn tzset() {
-    unsafe extern "C" {
-        fn tzset();
-    }
-    // SAFETY: called while there is one thread.
-    unsafe { tzset() }
 }
 
 fn set_limit(resource: libc::__rlimit_resource_t, value: u64) -> bool {

@@ -148,7 +148,7 @@ enum Command {
     Doctor(doctor::Args),
     /// Remove secrets and personal data from JSON lines: stdin to stdout
     Sanitize(sanitize::Args),
-    /// Print the licences of pml and of the search table inside it
+    /// Print the licences of pml and of the tables inside it
     Licenses,
 }
 
@@ -248,7 +248,7 @@ fn has_many_clients(command: &Command) -> bool {
 
 fn licenses() -> ExitCode {
     let pml = concat!("pml ", env!("CARGO_PKG_VERSION"), ": ", env!("CARGO_PKG_LICENSE"));
-    match writeln!(io::stdout(), "{pml}\n\n{}", pml_search::notice().trim_end()) {
+    match writeln!(io::stdout(), "{pml}\n\n{}\n\n{}", pml_search::notice().trim_end(), pml_worker::NOTICE.trim_end()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
@@ -417,6 +417,7 @@ fn pool_options(config: &Config, mode: Mode) -> Options {
         mode,
         warm_workers: config.sandbox.warm_workers,
         allow_weak: config.sandbox.allow_weak,
+        time_zone: config.sandbox.time_zone.clone(),
         limits: WorkerLimits {
             memory_bytes: memory_bytes as u64,
             // Whole seconds, and some for the start: the engine and the host stop it long before.

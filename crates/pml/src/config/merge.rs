@@ -89,6 +89,7 @@ fn sandbox(project: SandboxFile, own: SandboxFile) -> SandboxFile {
         mode: project.mode.or(own.mode),
         warm_workers: project.warm_workers.or(own.warm_workers),
         allow_weak: project.allow_weak.or(own.allow_weak),
+        time_zone: project.time_zone.or(own.time_zone),
     }
 }
 

@@ -49,7 +49,7 @@ use crate::{
     broker::{OnChange, Policy},
     catalog::nearest,
     execution::{Budget, Ceilings},
-    sandbox::Mode,
+    sandbox::{Mode, TimeZone},
     serve::{Network, TraceSettings},
     upstream::Settings,
 };
@@ -90,6 +90,8 @@ pub struct Sandbox {
     pub mode: Mode,
     pub warm_workers: NonZeroUsize,
     pub allow_weak: bool,
+    /// The zone that programs' `Date` is in.
+    pub time_zone: TimeZone,
 }
 
 /// The `[gateway]` table, checked.
@@ -242,6 +244,8 @@ pub struct SandboxFile {
     pub warm_workers: Option<usize>,
     /// Default: false.
     pub allow_weak: Option<bool>,
+    /// A name of the IANA database. Default: `"UTC"`.
+    pub time_zone: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -336,7 +340,7 @@ pub fn check_text(text: &str) -> Result<(), String> {
 
 impl Config {
     fn check(file: File, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, String> {
-        let SandboxFile { mode, warm_workers, allow_weak } = file.sandbox;
+        let SandboxFile { mode, warm_workers, allow_weak, time_zone } = file.sandbox;
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let warm_workers = warm_workers.unwrap_or((2 * cores).max(4));
         let limits = file.limits;
@@ -418,6 +422,12 @@ impl Config {
                     .filter(|count| count.get() <= 1000)
                     .ok_or(format!("`sandbox.warm_workers` is {warm_workers}, but must be between 1 and 1000"))?,
                 allow_weak: allow_weak.unwrap_or(false),
+                time_zone: match time_zone {
+                    None => TimeZone::default(),
+                    Some(name) => TimeZone::parse(&name).ok_or(format!(
+                        "`sandbox.time_zone` is `{name}`, but must be a zone of the IANA database, such as `Europe/Berlin`"
+                    ))?,
+                },
             },
             limits: Budget {
                 timeout: Duration::from_millis(timeout_ms),
@@ -666,6 +676,9 @@ mod tests {
             ("[gateway]\nmax_starting = 0", &["`gateway.max_starting` is 0"]),
             ("[sandbox]\nmode = \"vm\"", &["vm", "worker", "subprocess"]),
             ("[sandbox]\nwarm_workers = 0", &["`sandbox.warm_workers` is 0"]),
+            ("[sandbox]\ntime_zone = \"Mars\"", &["`sandbox.time_zone` is `Mars`", "Europe/Berlin"]),
+            ("[sandbox]\ntime_zone = \"+01:00\"", &["`sandbox.time_zone`"]),
+            ("[sandbox]\ntime_zone = \"/etc/passwd\"", &["`sandbox.time_zone`"]),
             ("[", &["line 1"]),
             (
                 "[servers.a]\nargs = \"--token=x\"",

@@ -16,7 +16,7 @@ pub use self::{
     pool::Pool,
     worker::{Ended, Worker},
 };
-pub use pml_worker::WorkerLimits;
+pub use pml_worker::{TimeZone, WorkerLimits};
 
 /// Where workers come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct Options {
     pub warm_workers: NonZeroUsize,
     /// Take workers whose jail lacks a required layer.
     pub allow_weak: bool,
+    /// The zone that programs' `Date` is in.
+    pub time_zone: TimeZone,
     pub limits: WorkerLimits,
     /// Largest frame that a worker may send.
     pub max_frame_bytes: u32,

@@ -46,7 +46,7 @@ impl Pool {
     /// behind, some time after `shutdown`.
     pub fn start(options: Options, shutdown: CancellationToken) -> (Pool, impl Future<Output = ()> + Send) {
         let shared = Arc::new(Shared {
-            spawner: Spawner::new(options.program.clone(), options.mode),
+            spawner: Spawner::new(options.program.clone(), options.mode, options.time_zone.clone()),
             options,
             idle: Mutex::default(),
             taken: Notify::new(),

@@ -165,8 +165,8 @@ async fn every_listed_global_is_there_and_works() {
         ("new Date(2024, 0, 1).getTimezoneOffset()", json!(0)),
         ("Object.keys(globalThis)", json!([])),
         (
-            "['fetch', 'process', 'require', 'Deno', 'Intl'].map((n) => typeof globalThis[n])",
-            json!(["undefined", "undefined", "undefined", "undefined", "undefined"]),
+            "['fetch', 'process', 'require', 'Deno', 'Temporal', 'Intl'].map((n) => typeof globalThis[n])",
+            json!(["undefined", "undefined", "undefined", "undefined", "undefined", "object"]),
         ),
     ];
     let sandbox = Sandbox::start();

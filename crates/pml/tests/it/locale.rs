@@ -1,9 +1,10 @@
-//! Methods that depend on a locale are right for English, and throw for whatever they do not honour.
+//! Methods that depend on a locale or a time zone, in the real sandbox. `pml-worker/tests/intl.rs` has what they say in detail.
 
+use pml::sandbox::{Mode, Options, TimeZone};
 use pml_wire::ErrorCode;
 use serde_json::json;
 
-use crate::support::Sandbox;
+use crate::support::{Sandbox, options};
 
 /// Each value is what Node 20 (ICU 78) gives in UTC.
 #[tokio::test]
@@ -69,19 +70,52 @@ async fn english_is_right() {
     sandbox.stop().await;
 }
 
+/// Each value is what Node 22 gives.
 #[tokio::test]
-async fn what_is_not_honoured_throws_and_says_what_works() {
+async fn other_languages_and_zones_are_right() {
     let table = [
-        ("(5).toLocaleString('de-DE')", "the locale `de-de` of toLocaleString", "toFixed()"),
-        ("(5).toLocaleString(undefined, { style: 'currency', currency: 'USD' })", "the option `style`", "toFixed()"),
-        ("[5].toLocaleString('fr')", "the locale `fr`", "toFixed()"),
-        ("new Date(0).toLocaleDateString('en-US', { month: 'long' })", "the option `month`", "toISOString()"),
-        ("new Date(0).toLocaleTimeString('fr-FR')", "the locale `fr-fr`", "toISOString()"),
-        ("new Date(0).toLocaleString('en-US', { timeZone: 'Europe/Oslo' })", "the time zone `Europe/Oslo`", "UTC"),
-        ("'a'.localeCompare('ä', 'sv')", "the locale `sv`", "numeric and sensitivity"),
-        ("'a'.localeCompare('b', 'en', { caseFirst: 'upper' })", "the option `caseFirst`", "numeric and sensitivity"),
-        ("'ひ'.localeCompare('は')", "localeCompare of `ひ`", "compare with `<`"),
-        ("'I'.toLocaleLowerCase('tr')", "the locale `tr`", "leave it out"),
+        (
+            "[(1234567.891).toLocaleString('de-DE'), (5).toLocaleString('en', { style: 'currency', currency: 'USD' })]",
+            json!(["1.234.567,891", "$5.00"]),
+        ),
+        (
+            "new Date(0).toLocaleString('fr-FR', { timeZone: 'Europe/Oslo', dateStyle: 'long', timeStyle: 'short' })",
+            json!("1 janvier 1970 à 01:00"),
+        ),
+        ("['z', 'ä', 'a'].sort((a, b) => a.localeCompare(b, 'sv'))", json!(["a", "z", "ä"])),
+        ("'I'.toLocaleLowerCase('tr')", json!("ı")),
+        ("Intl.DateTimeFormat().resolvedOptions().timeZone", json!("UTC")),
+    ];
+    let sandbox = Sandbox::start();
+    for (program, expected) in table {
+        assert_eq!(sandbox.value(program).await, expected, "{program}");
+    }
+    sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn programs_are_in_the_zone_that_the_settings_name() {
+    for mode in [Mode::Worker, Mode::Subprocess] {
+        let time_zone = TimeZone::parse("America/New_York").unwrap();
+        let sandbox = Sandbox::with(Options { time_zone, ..options(env!("CARGO_BIN_EXE_pml"), mode) });
+        let program = "const d = new Date(2026, 6, 4, 9); [d.toISOString(), `${d}`, d.toLocaleTimeString('en-US'), d.getTimezoneOffset()]";
+        let expected = json!([
+            "2026-07-04T13:00:00.000Z",
+            "Sat Jul 04 2026 09:00:00 GMT-0400 (Eastern Daylight Time)",
+            "9:00:00 AM",
+            240
+        ]);
+        assert_eq!(sandbox.value(program).await, expected, "{mode:?}");
+        sandbox.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_there_throws_and_says_what_works() {
+    let table = [
+        ("(5).toLocaleString('haw')", "the locale `haw` is not supported here", "supportedLocalesOf()"),
+        ("new Date(0).toLocaleDateString('en', { calendar: 'hebrew' })", "the calendar `hebrew`", "gregory"),
+        ("new Intl.NumberFormat('en').formatRange(1, 2)", "formatRange", "join them"),
         ("/(a)/.test('a'); RegExp.$1", "RegExp[\"$1\"]", "exec()"),
         ("structuredClone(new ArrayBuffer(1), { transfer: [new ArrayBuffer(1)] })", "does not transfer", ""),
     ];
@@ -91,7 +125,7 @@ async fn what_is_not_honoured_throws_and_says_what_works() {
         assert_eq!(error.code, ErrorCode::Exception, "{program}: {error:?}");
         assert!(error.message.contains(expected) && error.message.contains(instead), "{program}: {error:?}");
     }
-    let error = sandbox.run("new Intl.NumberFormat('en').format(1)").await.result.unwrap_err();
-    assert!(error.hint.as_deref().unwrap_or_default().contains("toLocaleString()"), "{error:?}");
+    let error = sandbox.run("Temporal.Now.instant()").await.result.unwrap_err();
+    assert!(error.hint.as_deref().unwrap_or_default().contains("Intl.DateTimeFormat"), "{error:?}");
     sandbox.stop().await;
 }

@@ -13,7 +13,7 @@ use std::{
 use pml::{
     broker::{Answer, CallHandler, HandlerFuture, ToolCall},
     execution::{self, Budget, Event, Outcome, Request},
-    sandbox::{Mode, Options, Pool, WorkerLimits},
+    sandbox::{Mode, Options, Pool, TimeZone, WorkerLimits},
     trace::Context,
 };
 use pml_wire::{
@@ -48,6 +48,7 @@ pub(crate) fn options(program: impl Into<PathBuf>, mode: Mode) -> Options {
         mode,
         warm_workers: NonZeroUsize::new(2).unwrap(),
         allow_weak: false,
+        time_zone: TimeZone::default(),
         limits: WorkerLimits { memory_bytes: 64 * MIB as u64, cpu_seconds: 60 },
         max_frame_bytes: 9 * MIB as u32,
     }

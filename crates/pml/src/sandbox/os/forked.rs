@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use pml_worker::WorkerLimits;
+use pml_worker::{TimeZone, WorkerLimits};
 use rustix::{
     net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg},
     process::{
@@ -41,6 +41,7 @@ const NO_NAMESPACE: i32 = 12;
 #[derive(Debug)]
 pub(in crate::sandbox) struct Nursery {
     program: PathBuf,
+    time_zone: TimeZone,
     zygote: Mutex<Option<Arc<Zygote>>>,
 }
 
@@ -52,8 +53,8 @@ struct Zygote {
 }
 
 impl Nursery {
-    pub(super) fn new(program: PathBuf) -> Nursery {
-        Nursery { program, zygote: Mutex::new(None) }
+    pub(super) fn new(program: PathBuf, time_zone: TimeZone) -> Nursery {
+        Nursery { program, time_zone, zygote: Mutex::new(None) }
     }
 
     pub(super) async fn spawn(&self, limits: WorkerLimits) -> io::Result<Spawned> {
@@ -76,7 +77,7 @@ impl Nursery {
                     warn!(error = %err, "the process that workers are forked from cannot fork, starting another");
                     Zygote::retire(old).await;
                 }
-                let zygote = slot.insert(Arc::new(Zygote::start(&self.program)?));
+                let zygote = slot.insert(Arc::new(Zygote::start(&self.program, &self.time_zone)?));
                 zygote.fork(limits, &worker_socket, &worker_stderr).await?
             }
         };
@@ -94,9 +95,9 @@ impl Nursery {
 }
 
 impl Zygote {
-    fn start(program: &std::path::Path) -> io::Result<Zygote> {
+    fn start(program: &std::path::Path, time_zone: &TimeZone) -> io::Result<Zygote> {
         let (control, theirs) = socket_pair()?;
-        let process = single::command(program).stdin(OwnedFd::from(theirs)).spawn()?;
+        let process = single::command(program, time_zone).stdin(OwnedFd::from(theirs)).spawn()?;
         debug!(pid = process.id(), "started the process that workers are forked from");
         Ok(Zygote { control, process })
     }

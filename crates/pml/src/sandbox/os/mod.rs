@@ -10,7 +10,7 @@ mod single;
 
 use std::{fmt, io, os::fd::OwnedFd, path::PathBuf};
 
-use pml_worker::WorkerLimits;
+use pml_worker::{TimeZone, WorkerLimits};
 use tokio::net::{UnixStream, unix::pipe};
 
 use super::Mode;
@@ -18,7 +18,7 @@ use super::Mode;
 /// Starts workers.
 #[derive(Debug)]
 pub(super) enum Spawner {
-    Single(PathBuf),
+    Single(PathBuf, TimeZone),
     #[cfg(target_os = "linux")]
     Forked(Box<forked::Nursery>),
 }
@@ -47,17 +47,17 @@ pub(crate) enum Exit {
 }
 
 impl Spawner {
-    pub(super) fn new(program: PathBuf, mode: Mode) -> Spawner {
+    pub(super) fn new(program: PathBuf, mode: Mode, time_zone: TimeZone) -> Spawner {
         match mode {
             #[cfg(target_os = "linux")]
-            Mode::Worker => Spawner::Forked(Box::new(forked::Nursery::new(program))),
-            _ => Spawner::Single(program),
+            Mode::Worker => Spawner::Forked(Box::new(forked::Nursery::new(program, time_zone))),
+            _ => Spawner::Single(program, time_zone),
         }
     }
 
     pub(super) async fn spawn(&self, limits: WorkerLimits) -> io::Result<Spawned> {
         match self {
-            Spawner::Single(program) => single::spawn(program, limits),
+            Spawner::Single(program, time_zone) => single::spawn(program, time_zone, limits),
             #[cfg(target_os = "linux")]
             Spawner::Forked(nursery) => nursery.spawn(limits).await,
         }

@@ -4,15 +4,15 @@
 
 use std::{io, path::Path, process::Stdio};
 
-use pml_worker::{COMMAND, SINGLE, WorkerLimits};
+use pml_worker::{COMMAND, SINGLE, TimeZone, WorkerLimits};
 use tokio::process::Command;
 
 use super::{Process, Spawned, stderr_pipe, worker_socket_pair};
 
-pub(super) fn spawn(program: &Path, limits: WorkerLimits) -> io::Result<Spawned> {
+pub(super) fn spawn(program: &Path, time_zone: &TimeZone, limits: WorkerLimits) -> io::Result<Spawned> {
     let (socket, worker_socket) = worker_socket_pair()?;
     let (stderr, worker_stderr) = stderr_pipe()?;
-    let child = command(program)
+    let child = command(program, time_zone)
         .arg(SINGLE)
         .arg(limits.memory_bytes.to_string())
         .arg(limits.cpu_seconds.to_string())
@@ -23,9 +23,10 @@ pub(super) fn spawn(program: &Path, limits: WorkerLimits) -> io::Result<Spawned>
 }
 
 /// The pml binary in its other role: no environment but the time zone, killed when dropped.
-pub(super) fn command(program: &Path) -> Command {
+pub(super) fn command(program: &Path, time_zone: &TimeZone) -> Command {
     #[expect(clippy::disallowed_methods, reason = "this is sandbox::command")]
     let mut command = Command::new(program);
-    command.arg0("pml-worker").arg(COMMAND).env_clear().env("TZ", "UTC0").stdout(Stdio::null()).kill_on_drop(true);
+    let (variable, zone) = time_zone.variable();
+    command.arg0("pml-worker").arg(COMMAND).env_clear().env(variable, zone).stdout(Stdio::null()).kill_on_drop(true);
     command
 }
