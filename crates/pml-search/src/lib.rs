@@ -15,7 +15,10 @@
 //! With the feature `minilm`, all-MiniLM can take the place of the table. It uses threads of its own, and may round
 //! differently on another kind of processor.
 
+mod both;
 mod embedder;
+pub mod encoder;
+mod fold;
 #[cfg(test)]
 mod golden;
 mod index;
@@ -25,6 +28,7 @@ mod math;
 pub mod minilm;
 mod model;
 mod query;
+mod reading;
 mod snapshot;
 mod spelling;
 mod table;
@@ -33,7 +37,9 @@ mod tool;
 mod vector;
 
 pub use self::{
+    both::Both,
     embedder::Embedder,
+    encoder::Encoder,
     index::Index,
     model::{MODEL_VERSION, load, notice, table_bytes},
     snapshot::{Explanation, Hit, Mode, Snapshot, WordShare},

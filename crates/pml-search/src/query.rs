@@ -159,7 +159,7 @@ fn is_wish(clause: &[Run]) -> bool {
     parts.sum::<usize>() >= CLAUSE_WORDS
 }
 
-fn is_stop_word(word: &str) -> bool {
+pub(crate) fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.binary_search(&word).is_ok()
 }
 

@@ -44,6 +44,13 @@ pub enum Mode {
     Hybrid,
 }
 
+/// How long a search may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effort {
+    Whole,
+    Quick,
+}
+
 /// A tool that was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hit {
@@ -136,7 +143,7 @@ impl Snapshot {
         }
 
         let mut counts: HashMap<Word, Count> = HashMap::new();
-        for entry in tools.values().flat_map(|tool| &tool.words) {
+        for entry in tools.values().flat_map(|tool| &*tool.words) {
             let count = counts.entry(entry.word).or_default();
             count.any += 1;
             count.singular += u32::from(entry.singular > 0.0);
@@ -156,7 +163,7 @@ impl Snapshot {
         let saturated = |weight: f32| weight / (SATURATION + weight);
         for (slot, tool) in (0..).zip(tools.values()) {
             vectors.push(&tool.vector);
-            for entry in &tool.words {
+            for entry in &*tool.words {
                 let Some(place) = words.get_mut(&entry.word) else { continue };
                 let any = ANY_FORM * place.rarity * saturated(entry.singular + entry.plural);
                 postings[(place.start + place.len) as usize] = Posting {
@@ -178,10 +185,6 @@ impl Snapshot {
         self.ids.is_empty()
     }
 
-    fn direction(&self, text: &str) -> Direction {
-        Direction::new(self.embedder.query(text), dimensions(&*self.embedder))
-    }
-
     /// The tools that fit a query, best first, equally good ones in the order of their ids. Nothing that does not fit at
     /// all; nothing if the query says nothing.
     pub fn search(&self, query: &str, limit: usize, mode: Mode) -> Vec<Hit> {
@@ -198,9 +201,32 @@ impl Snapshot {
         prefix: &str,
         is_wanted: impl Fn(&str) -> bool,
     ) -> Vec<Hit> {
+        self.best(query, limit, (mode, Effort::Whole), prefix, is_wanted)
+    }
+
+    /// As [`search_among`](Self::search_among) with both halves, where a search must not take milliseconds: meaning is that
+    /// of the quicker embedder, if there are two.
+    pub fn search_quickly(
+        &self,
+        query: &str,
+        limit: usize,
+        prefix: &str,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Vec<Hit> {
+        self.best(query, limit, (Mode::Hybrid, Effort::Quick), prefix, is_wanted)
+    }
+
+    fn best(
+        &self,
+        query: &str,
+        limit: usize,
+        (mode, effort): (Mode, Effort),
+        prefix: &str,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Vec<Hit> {
         let text = mend(query, |word| self.holders(word));
         let query = Query::parse(&text, |word| self.holders(word));
-        let scores = Scores::new(self, &query, mode);
+        let scores = Scores::new(self, &query, mode, effort);
         // A positive float is ordered like its bits, and of equal scores the first slot counts more.
         let fitting = self.slots(prefix).map(|slot| (scores.fused(slot, mode), Reverse(slot)));
         let mut best: BinaryHeap<(u32, Reverse<usize>)> =
@@ -229,7 +255,7 @@ impl Snapshot {
         let slot = self.ids.binary_search_by(|known| (**known).cmp(id)).ok()?;
         let text = mend(query, |word| self.holders(word));
         let query = Query::parse(&text, |word| self.holders(word));
-        let scores = Scores::new(self, &query, mode);
+        let scores = Scores::new(self, &query, mode, Effort::Whole);
         let mut shares: Vec<WordShare> = Vec::new();
         let mut add = |word: String, words: f32, meaning: f32| match shares.iter_mut().find(|share| share.word == word)
         {
@@ -325,7 +351,7 @@ struct Scores {
 }
 
 impl Scores {
-    fn new(snapshot: &Snapshot, query: &Query<'_>, mode: Mode) -> Scores {
+    fn new(snapshot: &Snapshot, query: &Query<'_>, mode: Mode, effort: Effort) -> Scores {
         let mut scores = Scores { words: Vec::new(), meaning: Vec::new(), words_weight: 0.0 };
         if mode != Mode::Embedding {
             scores.words = vec![0.0; snapshot.ids.len()];
@@ -341,7 +367,7 @@ impl Scores {
             }
         }
         if mode != Mode::Bm25 {
-            scores.meaning = meaning(snapshot, query);
+            scores.meaning = meaning(snapshot, query, effort);
         }
         scores
     }
@@ -360,11 +386,19 @@ impl Scores {
 }
 
 /// How near each slot is to the query; empty if the query says nothing.
-fn meaning(snapshot: &Snapshot, query: &Query<'_>) -> Vec<f32> {
-    let whole = snapshot.direction(query.text);
+fn meaning(snapshot: &Snapshot, query: &Query<'_>, effort: Effort) -> Vec<f32> {
+    let embedder = &*snapshot.embedder;
+    let direction = |unit: Vec<f32>| Direction::new(unit, dimensions(embedder));
+    let (whole, clauses) = match effort {
+        Effort::Whole => {
+            let whole = embedder.query(query.text);
+            let clauses = embedder.parts(&whole, &query.clauses).into_iter().map(direction).collect::<Vec<_>>();
+            (direction(whole), clauses)
+        }
+        Effort::Quick => (direction(embedder.quick_query(query.text)), Vec::new()),
+    };
     if whole.is_zero() {
         return Vec::new();
     }
-    let clauses: Vec<Direction> = query.clauses.iter().map(|clause| snapshot.direction(clause)).collect();
     snapshot.vectors.cosines(&whole, &clauses, CLAUSES)
 }

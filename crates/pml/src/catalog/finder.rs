@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use pml_search::{Explanation, Mode};
+use pml_search::{Explanation, Hit, Mode};
 use pml_wire::ToolId;
 use tokio::{
     sync::{oneshot, watch},
@@ -60,8 +60,6 @@ enum Work {
 #[derive(Clone, Debug, Default)]
 pub struct Searchable {
     pub(super) snapshot: Arc<pml_search::Snapshot>,
-    /// The same with the table, which is quick.
-    pub(super) table: Arc<pml_search::Snapshot>,
     /// The servers whose tools it has.
     pub(super) servers: BTreeSet<String>,
     pub(super) stage: Stage,
@@ -70,12 +68,12 @@ pub struct Searchable {
 /// What an index is made with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The table, for as long as a stronger model works.
+    /// The table, for as long as a model works.
     Meanwhile,
     /// The table, and nothing better is to come.
     #[default]
     Table,
-    /// The stronger model.
+    /// The table and the model.
     Model,
     /// It was the last one.
     Broken,
@@ -101,8 +99,8 @@ pub struct Wish<'a> {
 }
 
 impl Finder {
-    /// Of a catalogue. What is worked out is kept in `data_dir`, if there is one; the table gives tools their meaning, or a
-    /// stronger model that can be loaded.
+    /// Of a catalogue. What is worked out is kept in `data_dir`, if there is one; the table gives tools their meaning, until
+    /// what is loaded has read them.
     pub fn new(catalog: Catalog, data_dir: Option<&Path>, load_model: Option<LoadModel>) -> Finder {
         let (orders, ordered) = watch::channel(Orders { filter: Arc::new(|_| true), is_over: false });
         let published = Published::new(None);
@@ -179,7 +177,9 @@ impl fmt::Debug for Shared {
 impl Searchable {
     /// The tools of `catalog` that fit best, of those that are wanted.
     pub fn search(&self, catalog: &Snapshot, wish: Wish<'_>, is_wanted: impl Fn(&Tool) -> bool) -> Vec<Found> {
-        find(&self.snapshot, catalog, wish, is_wanted)
+        find(catalog, wish, is_wanted, |wish, prefix, is_found| {
+            self.snapshot.search_among(wish.query, wish.limit, Mode::Hybrid, prefix, is_found)
+        })
     }
 
     /// How many tools there are, of one server or of all.
@@ -196,7 +196,9 @@ impl Searchable {
         is_wanted: impl Fn(&Tool) -> bool,
     ) -> Vec<Found> {
         let wish = Wish { query: name, limit: SUGGESTIONS, threshold: FITTING, server };
-        find(&self.table, catalog, wish, is_wanted)
+        find(catalog, wish, is_wanted, |wish, prefix, is_found| {
+            self.snapshot.search_quickly(wish.query, wish.limit, prefix, is_found)
+        })
     }
 
     /// Does a search take milliseconds?
@@ -216,18 +218,17 @@ fn prefix(server: Option<&str>) -> String {
 }
 
 fn find(
-    index: &pml_search::Snapshot,
     catalog: &Snapshot,
     wish: Wish<'_>,
     is_wanted: impl Fn(&Tool) -> bool,
+    search: impl FnOnce(Wish<'_>, &str, &dyn Fn(&str) -> bool) -> Vec<Hit>,
 ) -> Vec<Found> {
-    let Wish { query, limit, threshold, server } = wish;
     // What was indexed may be gone by now, and an alias of another tool.
     let now = |id: &str| catalog.tool(&id.parse::<ToolId>().ok()?).filter(|tool| tool.id.as_str() == id);
     let is_found = |id: &str| now(id).is_some_and(|tool| is_wanted(tool));
-    let hits = index.search_among(query, limit, Mode::Hybrid, &prefix(server), is_found);
+    let hits = search(wish, &prefix(wish.server), &is_found);
     hits.into_iter()
-        .take_while(|hit| hit.score >= threshold)
+        .take_while(|hit| hit.score >= wish.threshold)
         .filter_map(|hit| Some(Found { tool: Arc::clone(now(&hit.id)?), score: hit.score }))
         .collect()
 }

@@ -240,5 +240,5 @@ fn a_model_that_cannot_be_used_is_told_and_the_table_answers() {
     assert_eq!(doctor.status.code(), Some(1), "{doctor:?}");
     assert!(stdout(&doctor).contains("cannot be used") && stdout(&doctor).contains("hint: "), "{doctor:?}");
     let doctor = json_of(&Home::new("").pml(&["doctor", "search", "--json"]));
-    assert_eq!((&doctor["search"]["with"], &doctor["search"]["error"]), (&json!("table"), &json!(null)), "{doctor}");
+    assert_eq!((&doctor["search"]["with"], &doctor["search"]["error"]), (&json!("encoder"), &json!(null)), "{doctor}");
 }
