@@ -4,9 +4,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     embedder::{Embedder, dimensions},
-    lexical::{self, Entry},
+    lexical::{self, Entry, NameWord, Word},
     model::Bag,
     snapshot::Snapshot,
+    standing::Standing,
     table::Table,
     tool::ToolText,
     vector::Vector,
@@ -27,10 +28,31 @@ pub struct Index {
     tools: BTreeMap<Arc<str>, Arc<Analysed>>,
 }
 
+/// What the search keeps of a tool's text.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Text {
+    pub(crate) words: Box<[Entry]>,
+    pub(crate) name: Box<[NameWord]>,
+    /// Tells servers apart.
+    pub(crate) server: u64,
+    pub(crate) standing: Standing,
+}
+
+impl Text {
+    fn of(tool: &ToolText) -> Text {
+        Text {
+            words: lexical::analyse(tool),
+            name: lexical::name_words(&tool.name),
+            server: Word::number(&tool.server),
+            standing: Standing::of(tool),
+        }
+    }
+}
+
 /// What the search keeps of a tool.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Analysed {
-    pub(crate) words: Arc<[Entry]>,
+    pub(crate) text: Arc<Text>,
     pub(crate) vector: Vector,
 }
 
@@ -61,7 +83,7 @@ impl Index {
     pub fn insert_with_vector(&mut self, id: &str, tool: &ToolText, vector: Vector) {
         let is_ours = vector.values().len() == dimensions(&*self.embedder);
         let vector = if is_ours { vector } else { self.vector_of(tool) };
-        let analysed = Analysed { words: lexical::analyse(tool).into(), vector };
+        let analysed = Analysed { text: Arc::new(Text::of(tool)), vector };
         self.tools.insert(Arc::from(id), Arc::new(analysed));
     }
 
@@ -76,7 +98,7 @@ impl Index {
         };
         let is_ours = |vector: &Vector| vector.values().len() == dimensions(&*self.embedder);
         let vector = vector.filter(is_ours).unwrap_or_else(|| self.vector_of(tool));
-        let analysed = Analysed { words: Arc::clone(&analysed.words), vector };
+        let analysed = Analysed { text: Arc::clone(&analysed.text), vector };
         self.tools.insert(Arc::clone(id), Arc::new(analysed));
     }
 

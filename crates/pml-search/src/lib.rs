@@ -15,6 +15,7 @@
 //! With the feature `minilm`, all-MiniLM can take the place of the table. It uses threads of its own, and may round
 //! differently on another kind of processor.
 
+mod actions;
 mod both;
 mod embedder;
 pub mod encoder;
@@ -27,10 +28,14 @@ mod math;
 #[cfg(feature = "minilm")]
 pub mod minilm;
 mod model;
+mod names;
+mod prefixes;
 mod query;
 mod reading;
+mod rules;
 mod snapshot;
 mod spelling;
+mod standing;
 mod table;
 mod tokenize;
 mod tool;

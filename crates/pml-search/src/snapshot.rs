@@ -12,10 +12,12 @@ use std::{
 
 use crate::{
     embedder::{Embedder, dimensions},
-    index::{Analysed, Index},
-    lexical::{Form, Occurrence, Word},
+    index::{Analysed, Index, Text},
+    lexical::{Entry, Form, Occurrence, Word},
     math::ln,
+    prefixes::{self, Correction},
     query::{Query, mend},
+    rules::Rules,
     vector::{Direction, Rows},
 };
 
@@ -87,6 +89,7 @@ pub struct Snapshot {
     embedder: Arc<dyn Embedder>,
     /// In order; a tool's place here is its slot.
     ids: Vec<Arc<str>>,
+    texts: Vec<Arc<Text>>,
     words: HashMap<Word, Postings>,
     postings: Vec<Posting>,
     /// Of all slots.
@@ -143,7 +146,7 @@ impl Snapshot {
         }
 
         let mut counts: HashMap<Word, Count> = HashMap::new();
-        for entry in tools.values().flat_map(|tool| &*tool.words) {
+        for entry in tools.values().flat_map(|tool| &*tool.text.words) {
             let count = counts.entry(entry.word).or_default();
             count.any += 1;
             count.singular += u32::from(entry.singular > 0.0);
@@ -160,10 +163,14 @@ impl Snapshot {
         }
         let mut postings = vec![Posting::default(); start as usize];
         let mut vectors = Rows::new(dimensions(&*embedder), total);
+        let prefixes = prefixes::shared(tools.values().map(|tool| (tool.text.server, &*tool.text.name)));
         let saturated = |weight: f32| weight / (SATURATION + weight);
         for (slot, tool) in (0..).zip(tools.values()) {
             vectors.push(&tool.vector);
-            for entry in &*tool.words {
+            let prefix = prefixes.get(&tool.text.server).map(Vec::as_slice).unwrap_or_default();
+            let corrections = prefixes::corrections(&tool.text.name, prefix);
+            for entry in &*tool.text.words {
+                let entry = corrected(*entry, &corrections);
                 let Some(place) = words.get_mut(&entry.word) else { continue };
                 let any = ANY_FORM * place.rarity * saturated(entry.singular + entry.plural);
                 postings[(place.start + place.len) as usize] = Posting {
@@ -174,7 +181,8 @@ impl Snapshot {
                 place.len += 1;
             }
         }
-        Snapshot { embedder, ids: tools.keys().cloned().collect(), words, postings, vectors }
+        let texts = tools.values().map(|tool| Arc::clone(&tool.text)).collect();
+        Snapshot { embedder, ids: tools.keys().cloned().collect(), texts, words, postings, vectors }
     }
 
     pub fn len(&self) -> usize {
@@ -224,9 +232,10 @@ impl Snapshot {
         prefix: &str,
         is_wanted: impl Fn(&str) -> bool,
     ) -> Vec<Hit> {
+        let typed = query;
         let text = mend(query, |word| self.holders(word));
         let query = Query::parse(&text, |word| self.holders(word));
-        let scores = Scores::new(self, &query, mode, effort);
+        let scores = Scores::new(self, typed, &query, mode, effort);
         // A positive float is ordered like its bits, and of equal scores the first slot counts more.
         let fitting = self.slots(prefix).map(|slot| (scores.fused(slot, mode), Reverse(slot)));
         let mut best: BinaryHeap<(u32, Reverse<usize>)> =
@@ -253,9 +262,10 @@ impl Snapshot {
     /// Why the tool `id` has the score that it has, however low. `None` if there is no such tool.
     pub fn explain(&self, query: &str, id: &str, mode: Mode) -> Option<Explanation> {
         let slot = self.ids.binary_search_by(|known| (**known).cmp(id)).ok()?;
+        let typed = query;
         let text = mend(query, |word| self.holders(word));
         let query = Query::parse(&text, |word| self.holders(word));
-        let scores = Scores::new(self, &query, mode, Effort::Whole);
+        let scores = Scores::new(self, typed, &query, mode, Effort::Whole);
         let mut shares: Vec<WordShare> = Vec::new();
         let mut add = |word: String, words: f32, meaning: f32| match shares.iter_mut().find(|share| share.word == word)
         {
@@ -289,7 +299,7 @@ impl Snapshot {
         Some(Explanation { hit: self.hit(slot, &scores, mode), shares })
     }
 
-    fn hit(&self, slot: usize, scores: &Scores, mode: Mode) -> Hit {
+    fn hit(&self, slot: usize, scores: &Scores<'_>, mode: Mode) -> Hit {
         Hit {
             id: Arc::clone(&self.ids[slot]),
             score: scores.fused(slot, mode),
@@ -335,6 +345,17 @@ impl Snapshot {
     }
 }
 
+/// The word with what its place in the name makes of it.
+fn corrected(mut entry: Entry, corrections: &[Correction]) -> Entry {
+    for correction in corrections.iter().filter(|correction| correction.word == entry.word) {
+        match correction.is_plural {
+            true => entry.plural += correction.weight,
+            false => entry.singular += correction.weight,
+        }
+    }
+    entry
+}
+
 /// How much a word says that so many of the tools have. Always above zero.
 fn rarity(holders: u32, total: usize) -> f32 {
     let holders = f64::from(holders);
@@ -342,17 +363,20 @@ fn rarity(holders: u32, total: usize) -> f32 {
 }
 
 /// Both halves of every slot's score. A half that is not asked for is empty.
-struct Scores {
+struct Scores<'s> {
     words: Vec<f32>,
     meaning: Vec<f32>,
     /// What words count in this query. Where even the best tool has few of them, the query says it in other words, and
     /// meaning decides.
     words_weight: f32,
+    rules: Rules<'s>,
 }
 
-impl Scores {
-    fn new(snapshot: &Snapshot, query: &Query<'_>, mode: Mode, effort: Effort) -> Scores {
-        let mut scores = Scores { words: Vec::new(), meaning: Vec::new(), words_weight: 0.0 };
+impl<'s> Scores<'s> {
+    /// Of a query, and of it as it was typed.
+    fn new(snapshot: &'s Snapshot, typed: &str, query: &Query<'_>, mode: Mode, effort: Effort) -> Scores<'s> {
+        let rules = Rules::new(&snapshot.texts, typed, query);
+        let mut scores = Scores { words: Vec::new(), meaning: Vec::new(), words_weight: 0.0, rules };
         if mode != Mode::Embedding {
             scores.words = vec![0.0; snapshot.ids.len()];
             snapshot.score_words(query, |_, is_implied, slot, share| {
@@ -379,7 +403,7 @@ impl Scores {
         let score = match mode {
             Mode::Bm25 => words,
             Mode::Embedding => meaning,
-            Mode::Hybrid => (meaning + self.words_weight * words) / (1.0 + WORDS),
+            Mode::Hybrid => self.rules.apply(slot, (meaning + self.words_weight * words) / (1.0 + WORDS)),
         };
         score.clamp(0.0, 1.0)
     }
