@@ -8,8 +8,20 @@ use crate::tokenize::{Run, runs};
 /// Kinds of work, each with the verbs for it. What takes something away comes first: see [`Action::is_destructive`].
 const ACTIONS: [&[&str]; 22] = [
     &[
-        "delete", "remove", "destroy", "drop", "purge", "wipe", "erase", "truncate", "terminate", "kill", "uninstall",
-        "prune", "discard", "trash",
+        "delete",
+        "remove",
+        "destroy",
+        "drop",
+        "purge",
+        "wipe",
+        "erase",
+        "truncate",
+        "terminate",
+        "kill",
+        "uninstall",
+        "prune",
+        "discard",
+        "trash",
     ],
     &["create", "add", "insert", "register", "generate", "draft", "provision", "make", "compose"],
     &["get", "read", "show", "fetch", "view", "describe", "inspect", "retrieve", "display", "see", "check"],
@@ -36,8 +48,23 @@ const ACTIONS: [&[&str]; 22] = [
 
 /// Words by which a query may ask for something to be taken away, beside the verbs for it.
 const TAKING_AWAY: [&str; 17] = [
-    "clean", "cleanup", "clear", "deletion", "dispose", "eliminate", "empty", "expunge", "flush", "forget", "nuke",
-    "removal", "revoke", "rid", "takedown", "unlink", "unsubscribe",
+    "clean",
+    "cleanup",
+    "clear",
+    "deletion",
+    "dispose",
+    "eliminate",
+    "empty",
+    "expunge",
+    "flush",
+    "forget",
+    "nuke",
+    "removal",
+    "revoke",
+    "rid",
+    "takedown",
+    "unlink",
+    "unsubscribe",
 ];
 /// Kinds of work that a person does not tell apart: looking at one, at many, or for some.
 const LOOKING: std::ops::RangeInclusive<u8> = 2..=4;

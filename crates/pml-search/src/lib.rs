@@ -20,9 +20,11 @@ mod both;
 mod embedder;
 pub mod encoder;
 mod fold;
+mod foreign;
 #[cfg(test)]
 mod golden;
 mod index;
+mod kinship;
 mod lexical;
 mod math;
 #[cfg(feature = "minilm")]

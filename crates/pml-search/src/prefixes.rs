@@ -23,9 +23,7 @@ pub(crate) struct Correction {
 }
 
 /// The words that names of a server share, by server.
-pub(crate) fn shared<'a>(
-    names: impl Iterator<Item = (u64, &'a [NameWord])> + Clone,
-) -> HashMap<u64, Vec<Word>> {
+pub(crate) fn shared<'a>(names: impl Iterator<Item = (u64, &'a [NameWord])> + Clone) -> HashMap<u64, Vec<Word>> {
     let mut servers: BTreeMap<u64, Vec<&[NameWord]>> = BTreeMap::new();
     for (server, name) in names {
         servers.entry(server).or_default().push(name);

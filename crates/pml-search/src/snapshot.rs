@@ -12,7 +12,9 @@ use std::{
 
 use crate::{
     embedder::{Embedder, dimensions},
+    foreign::in_english,
     index::{Analysed, Index, Text},
+    kinship::{KIN, weight},
     lexical::{Entry, Form, Occurrence, Word},
     math::ln,
     prefixes::{self, Correction},
@@ -233,7 +235,8 @@ impl Snapshot {
         is_wanted: impl Fn(&str) -> bool,
     ) -> Vec<Hit> {
         let typed = query;
-        let text = mend(query, |word| self.holders(word));
+        let english = in_english(query, |word| self.holders(word));
+        let text = mend(&english, |word| self.holders(word));
         let query = Query::parse(&text, |word| self.holders(word));
         let scores = Scores::new(self, typed, &query, mode, effort);
         // A positive float is ordered like its bits, and of equal scores the first slot counts more.
@@ -263,7 +266,8 @@ impl Snapshot {
     pub fn explain(&self, query: &str, id: &str, mode: Mode) -> Option<Explanation> {
         let slot = self.ids.binary_search_by(|known| (**known).cmp(id)).ok()?;
         let typed = query;
-        let text = mend(query, |word| self.holders(word));
+        let english = in_english(query, |word| self.holders(word));
+        let text = mend(&english, |word| self.holders(word));
         let query = Query::parse(&text, |word| self.holders(word));
         let scores = Scores::new(self, typed, &query, mode, Effort::Whole);
         let mut shares: Vec<WordShare> = Vec::new();
@@ -276,7 +280,7 @@ impl Snapshot {
             None => shares.push(WordShare { word, words, meaning }),
         };
         if mode != Mode::Embedding {
-            for word in query.words.iter().chain(&query.implied) {
+            for word in query.words.iter().chain(&query.kin).chain(&query.implied) {
                 add(word.text.clone(), 0.0, 0.0);
             }
             let mut has_word = false;
@@ -316,8 +320,8 @@ impl Snapshot {
     /// The score of a tool that would have all words of the query, as often as it takes.
     fn ideal(&self, query: &Query<'_>) -> f32 {
         let rarities = query.words.iter().map(|occurrence| match self.words.get(&occurrence.word) {
-            Some(place) => place.ideal(occurrence.form),
-            None => UNKNOWN_WORD * rarity(0, self.ids.len()),
+            Some(place) => weight(&occurrence.text) * place.ideal(occurrence.form),
+            None => weight(&occurrence.text) * UNKNOWN_WORD * rarity(0, self.ids.len()),
         });
         rarities.sum()
     }
@@ -329,8 +333,10 @@ impl Snapshot {
         if ideal <= 0.0 {
             return;
         }
-        let words = query.words.iter().map(|word| (word, false, 1.0 / ideal));
-        for (word, is_implied, factor) in words.chain(query.implied.iter().map(|word| (word, true, IMPLIED / ideal))) {
+        let words = query.words.iter().map(|word| (word, false, weight(&word.text) / ideal));
+        let kin = query.kin.iter().map(|word| (word, false, KIN / ideal));
+        let implied = query.implied.iter().map(|word| (word, true, IMPLIED / ideal));
+        for (word, is_implied, factor) in words.chain(kin).chain(implied) {
             let Some(place) = self.words.get(&word.word) else { continue };
             let postings = &self.postings[place.start as usize..(place.start + place.len) as usize];
             match word.form {

@@ -34,10 +34,12 @@ fn is_deprecated(name: &str, description: &str) -> bool {
             before.strip_suffix(verb).is_some_and(|rest| rest.is_empty() || rest.ends_with(char::is_whitespace))
         });
         let names_another = ["use ", "in favor of", "in favour of", "replaced by", "instead"];
-        is_heading || (is_predicate && names_another.iter().any(|words| after.contains(words)))
-            || (is_predicate && ["this tool", "this function", "this method", "this endpoint", "it"]
-                .iter()
-                .any(|subject| before.contains(subject)))
+        is_heading
+            || (is_predicate && names_another.iter().any(|words| after.contains(words)))
+            || (is_predicate
+                && ["this tool", "this function", "this method", "this endpoint", "it"]
+                    .iter()
+                    .any(|subject| before.contains(subject)))
     };
     name.to_lowercase().split(|c: char| !c.is_alphanumeric()).any(|word| word == WORD)
         || text.match_indices(WORD).any(is_said)

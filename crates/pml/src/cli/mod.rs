@@ -213,7 +213,12 @@ pub fn main() -> ExitCode {
 
 fn licenses() -> ExitCode {
     let pml = concat!("pml ", env!("CARGO_PKG_VERSION"), ": ", env!("CARGO_PKG_LICENSE"));
-    match writeln!(io::stdout(), "{pml}\n\n{}", pml_search::notice().trim_end()) {
+    match writeln!(
+        io::stdout(),
+        "{pml}\n\n{}\n\n{}",
+        pml_search::notice().trim_end(),
+        pml_search::encoder::notice().trim_end()
+    ) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
