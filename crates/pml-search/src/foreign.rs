@@ -174,7 +174,7 @@ mod tests {
         let table = [
             ("lösche die alte Datei",               "delete old file"),
             ("Wetter morgen in Berlin",             "weather tomorrow in berlin"),
-            ("envoie un message à Paul",            "send message a paul"),
+            ("envoie un message à Paul",            "send message à paul"),
             ("crea una nueva carpeta",              "create new folder"),
             ("muéstrame los archivos",              "show file"),
             ("删除文件",                             "删除文件 delete file "),

@@ -78,9 +78,9 @@ impl Findings {
 impl Question {
     /// Checks a question. The message says what is wrong with it. Of one that is too long the first sentences are asked.
     pub fn new(mut query: String, limit: Option<f64>, threshold: Option<f64>) -> Result<Question, String> {
-        let whole = query.len();
+        let asked_bytes = query.len();
         query.truncate(first_sentences(&query, MAX_QUERY).len());
-        let is_cut = query.len() < whole;
+        let is_cut = query.len() < asked_bytes;
         let limit = whole("limit", limit, 1, MAX_FOUND)?.unwrap_or(FOUND) as usize;
         let threshold = match threshold.unwrap_or(THRESHOLD) {
             threshold if (0.0..=1.0).contains(&threshold) => threshold as f32,
