@@ -87,7 +87,7 @@ impl Lists {
 pub(crate) fn in_english(query: &str, holders: impl Fn(&str) -> u32) -> Cow<'_, str> {
     let query = beginning(query, QUERY_BYTES);
     if query.chars().any(is_unspaced) {
-        return Cow::Owned(unspaced_in_english(query));
+        return Cow::Owned(unspaced_in_english(query, holders));
     }
     let words: Vec<String> = runs(query).into_iter().filter_map(plain_word).collect();
     let Some(language) = language(&words, &holders) else { return Cow::Borrowed(query) };
@@ -135,8 +135,8 @@ fn language(words: &[String], holders: impl Fn(&str) -> u32) -> Option<usize> {
     (has_content && found > english && (found >= 2 || words.len() <= 2)).then_some(best)
 }
 
-/// Behind each stretch of unspaced script, what its words are in English.
-fn unspaced_in_english(query: &str) -> String {
+/// Behind each stretch of unspaced script, what its words are in English; nothing behind one that tools have themselves.
+fn unspaced_in_english(query: &str, holders: impl Fn(&str) -> u32) -> String {
     let is_japanese = query.chars().any(|c| matches!(c, '\u{3040}'..='\u{30ff}'));
     let order = if is_japanese { [1, 0] } else { [0, 1] };
     let mut english = String::with_capacity(query.len() * 2);
@@ -146,7 +146,8 @@ fn unspaced_in_english(query: &str) -> String {
             continue;
         };
         english.extend(&chars);
-        let mut at = 0;
+        let is_held = chars.windows(2).any(|pair| holders(&pair.iter().collect::<String>()) > 0);
+        let mut at = if is_held { chars.len() } else { 0 };
         while at < chars.len() {
             let longest = (1..=LONGEST.min(chars.len() - at)).rev().find_map(|length| {
                 let word: String = chars[at..at + length].iter().collect();

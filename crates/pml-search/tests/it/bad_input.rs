@@ -38,10 +38,10 @@ fn what_says_nothing_does_no_harm_beside_words() {
         assert_eq!(plain, snapshot.search("🦓 ?! send… 🎉 mail", 10, mode), "{mode:?}");
         assert_eq!(&*plain[0].id, "mail", "{mode:?}");
     }
-    for mode in MODES {
+    for mode in [Mode::Bm25, Mode::Hybrid] {
         assert_eq!(&*snapshot.search("搜索", 10, mode)[0].id, "web", "{mode:?}");
     }
-    assert!(snapshot.search("鸡蛋", 10, Mode::Embedding).is_empty(), "the table knows no Chinese");
+    assert!(snapshot.search("搜索", 10, Mode::Embedding).is_empty(), "the table knows no Chinese");
 }
 
 #[test]
