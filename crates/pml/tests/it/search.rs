@@ -206,6 +206,7 @@ fn people_search_on_the_command_line() {
         (&["search", "x", "--limit", "many"],          2, "invalid value 'many'"),
         (&["search", "x", "--server", "fox"],          2, "did you mean `fix`?"),
         (&["search", "?!"],                            0, "nothing found among"),
+        (&["search", &"x ".repeat(501)],               0, "characters of the query were read"),
     ];
     for (args, code, said) in table {
         let output = home.pml(args);
