@@ -84,7 +84,7 @@ impl Action {
                 false => matches!(rest, "" | "s" | "es" | "ed" | "ing"),
             })
         };
-        let place = ACTIONS.iter().position(|verbs| verbs.iter().any(|verb| is_form(verb)));
+        let place = ACTIONS.iter().position(|verbs| verbs.iter().any(&is_form));
         place.map(|place| Action(place as u8))
     }
 
