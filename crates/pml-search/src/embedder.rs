@@ -24,6 +24,16 @@ pub trait Embedder: fmt::Debug + Send + Sync {
     /// The direction of a query or of a part of one, of length 1; zero if it says nothing.
     fn query(&self, text: &str) -> Vec<f32>;
 
+    /// The same if there is little time: less exact, and not slow.
+    fn quick_query(&self, text: &str) -> Vec<f32> {
+        self.query(text)
+    }
+
+    /// The directions of parts of a query whose direction as a whole is known.
+    fn parts(&self, _whole: &[f32], parts: &[&str]) -> Vec<Vec<f32>> {
+        parts.iter().map(|part| self.query(part)).collect()
+    }
+
     /// What each word of a query does for its cosine with a tool. Empty if words have no meaning of their own here.
     fn shares(&self, _query: &str, _tool: &Vector) -> Vec<(String, f32)> {
         Vec::new()

@@ -4,9 +4,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     embedder::{Embedder, dimensions},
-    lexical::{self, Entry},
+    lexical::{self, Entry, NameWord, Word},
     model::Bag,
     snapshot::Snapshot,
+    standing::Standing,
     table::Table,
     tool::ToolText,
     vector::Vector,
@@ -27,10 +28,31 @@ pub struct Index {
     tools: BTreeMap<Arc<str>, Arc<Analysed>>,
 }
 
+/// What the search keeps of a tool's text.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Text {
+    pub(crate) words: Box<[Entry]>,
+    pub(crate) name: Box<[NameWord]>,
+    /// Tells servers apart.
+    pub(crate) server: u64,
+    pub(crate) standing: Standing,
+}
+
+impl Text {
+    fn of(tool: &ToolText) -> Text {
+        Text {
+            words: lexical::analyse(tool),
+            name: lexical::name_words(&tool.name),
+            server: Word::number(&tool.server),
+            standing: Standing::of(tool),
+        }
+    }
+}
+
 /// What the search keeps of a tool.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Analysed {
-    pub(crate) words: Box<[Entry]>,
+    pub(crate) text: Arc<Text>,
     pub(crate) vector: Vector,
 }
 
@@ -61,8 +83,23 @@ impl Index {
     pub fn insert_with_vector(&mut self, id: &str, tool: &ToolText, vector: Vector) {
         let is_ours = vector.values().len() == dimensions(&*self.embedder);
         let vector = if is_ours { vector } else { self.vector_of(tool) };
-        let analysed = Analysed { words: lexical::analyse(tool), vector };
+        let analysed = Analysed { text: Arc::new(Text::of(tool)), vector };
         self.tools.insert(Arc::from(id), Arc::new(analysed));
+    }
+
+    /// As [`insert`](Self::insert) or, with a vector, as [`insert_with_vector`](Self::insert_with_vector), of a tool that
+    /// another index has: its words are shared and not analysed again.
+    pub fn insert_beside(&mut self, other: &Index, id: &str, tool: &ToolText, vector: Option<Vector>) {
+        let Some((id, analysed)) = other.tools.get_key_value(id) else {
+            return match vector {
+                Some(vector) => self.insert_with_vector(id, tool, vector),
+                None => self.insert(id, tool),
+            };
+        };
+        let is_ours = |vector: &Vector| vector.values().len() == dimensions(&*self.embedder);
+        let vector = vector.filter(is_ours).unwrap_or_else(|| self.vector_of(tool));
+        let analysed = Analysed { text: Arc::clone(&analysed.text), vector };
+        self.tools.insert(Arc::clone(id), Arc::new(analysed));
     }
 
     /// Forgets a tool; whether there was one.

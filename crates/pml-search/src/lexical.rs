@@ -13,16 +13,23 @@ use crate::{
 };
 
 /// A place where words are: how much one counts there, and from how many on each counts less.
-struct Field {
+pub(crate) struct Field {
     weight: f32,
     usual_words: f32,
 }
 
-const NAME: Field = Field { weight: 6.0, usual_words: 3.0 };
+impl Field {
+    /// What a word counts that is one of so many.
+    pub(crate) fn weight_among(&self, words: usize) -> f32 {
+        self.weight / (1.0 - SLOPE + SLOPE * words as f32 / self.usual_words)
+    }
+}
+
+pub(crate) const NAME: Field = Field { weight: 6.0, usual_words: 3.0 };
 const DESCRIPTION: Field = Field { weight: 1.0, usual_words: 40.0 };
 const PARAMETER_NAMES: Field = Field { weight: 1.0, usual_words: 5.0 };
 const PARAMETER_TEXTS: Field = Field { weight: 0.65, usual_words: 50.0 };
-const SERVER: Field = Field { weight: 1.5, usual_words: 2.0 };
+pub(crate) const SERVER: Field = Field { weight: 1.5, usual_words: 2.0 };
 
 /// How much less a word counts among many: 0 is not at all, 1 is that twice as many count half.
 const SLOPE: f32 = 0.4;
@@ -32,6 +39,11 @@ const SLOPE: f32 = 0.4;
 pub(crate) struct Word(u64);
 
 impl Word {
+    /// Names something as a whole, such as a server.
+    pub(crate) fn number(text: &str) -> u64 {
+        Word::new(text).0
+    }
+
     pub(crate) fn of(text: &str) -> Word {
         singular(text).map_or_else(|| Word::new(text), |singular| Word::new(&singular))
     }
@@ -96,6 +108,32 @@ pub(crate) fn occurrence(text: String) -> Occurrence {
     Occurrence { text, word, form }
 }
 
+/// A word of a name, in its place.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct NameWord {
+    pub(crate) word: Word,
+    pub(crate) is_plural: bool,
+    /// An identifier as a whole, beside its parts.
+    pub(crate) is_whole: bool,
+}
+
+/// The words of a name, in their order.
+pub(crate) fn name_words(name: &str) -> Box<[NameWord]> {
+    let of_run = |run: &Run| {
+        let parts = match run {
+            Run::Word { parts, .. } => parts.len(),
+            Run::Unspaced(_) => usize::MAX,
+        };
+        let name_word = |(place, Occurrence { word, form, .. })| NameWord {
+            word,
+            is_plural: form == Form::Plural,
+            is_whole: place >= parts,
+        };
+        occurrences(run).into_iter().enumerate().map(name_word).collect::<Vec<_>>()
+    };
+    runs(name).iter().flat_map(of_run).collect()
+}
+
 /// All words of a tool, in the order of their hashes.
 pub(crate) fn analyse(tool: &ToolText) -> Box<[Entry]> {
     let mut entries = Vec::new();
@@ -119,8 +157,7 @@ pub(crate) fn analyse(tool: &ToolText) -> Box<[Entry]> {
 
 fn add<'a>(entries: &mut Vec<Entry>, field: &Field, texts: impl IntoIterator<Item = &'a str>) {
     let words: Vec<_> = texts.into_iter().flat_map(runs).flat_map(|run| occurrences(&run)).collect();
-    let length = 1.0 - SLOPE + SLOPE * words.len() as f32 / field.usual_words;
-    let weight = field.weight / length;
+    let weight = field.weight_among(words.len());
     entries.extend(words.into_iter().map(|Occurrence { word, form, .. }| match form {
         Form::Singular => Entry { word, singular: weight, plural: 0.0 },
         Form::Plural => Entry { word, singular: 0.0, plural: weight },

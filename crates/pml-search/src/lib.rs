@@ -15,25 +15,38 @@
 //! With the feature `minilm`, all-MiniLM can take the place of the table. It uses threads of its own, and may round
 //! differently on another kind of processor.
 
+mod actions;
+mod both;
 mod embedder;
+pub mod encoder;
+mod fold;
+mod foreign;
 #[cfg(test)]
 mod golden;
 mod index;
+mod kinship;
 mod lexical;
 mod math;
 #[cfg(feature = "minilm")]
 pub mod minilm;
 mod model;
+mod names;
+mod prefixes;
 mod query;
+mod reading;
+mod rules;
 mod snapshot;
 mod spelling;
+mod standing;
 mod table;
 mod tokenize;
 mod tool;
 mod vector;
 
 pub use self::{
+    both::Both,
     embedder::Embedder,
+    encoder::Encoder,
     index::Index,
     model::{MODEL_VERSION, load, notice, table_bytes},
     query::word_hashes,

@@ -16,7 +16,7 @@ use tokenizers::{ModelWrapper, Tokenizer, TruncationParams};
 
 use crate::{
     embedder::Embedder,
-    index::first_sentence,
+    reading::name_and_first_sentence,
     tokenize::{Run, runs},
     tool::ToolText,
 };
@@ -110,7 +110,7 @@ impl Embedder for MiniLm {
 
     /// Name and first sentence only: what follows draws it away from what the tool is for.
     fn tool(&self, tool: &ToolText) -> Vec<f32> {
-        self.embed(&tool_text(tool))
+        self.embed(&name_and_first_sentence(tool))
     }
 
     fn query(&self, text: &str) -> Vec<f32> {
@@ -122,17 +122,6 @@ impl fmt::Debug for MiniLm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MiniLm").field("version", &self.version).finish_non_exhaustive()
     }
-}
-
-/// `listBuckets` as words: the model knows no identifiers.
-fn tool_text(tool: &ToolText) -> String {
-    let words = runs(&tool.name).into_iter().map(|run| match run {
-        Run::Word { parts, .. } => parts.join(" "),
-        Run::Unspaced(chars) => chars.into_iter().collect(),
-    });
-    let name = words.collect::<Vec<_>>().join(" ");
-    let texts = [name.as_str(), first_sentence(&tool.description).0];
-    texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(": ")
 }
 
 /// Names the vectors by everything that they depend on.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::{
+    kinship::kin,
     lexical::{Form, Occurrence, occurrence, occurrences},
     model,
     spelling::{mended, other_form, written_out},
@@ -11,7 +12,7 @@ use crate::{
 };
 
 /// Of a longer query the beginning is read. It bounds the work, and no wish needs more words.
-const QUERY_BYTES: usize = 4 * 1024;
+pub(crate) const QUERY_BYTES: usize = 4 * 1024;
 pub(crate) const QUERY_WORDS: usize = 256;
 /// Words that no tool has and that are looked for in another spelling.
 const RESPELLED_WORDS: usize = 8;
@@ -45,6 +46,11 @@ pub(crate) struct Query<'q> {
     pub(crate) words: Vec<Occurrence>,
     /// What tools call what the query asks for, if it has another word for it.
     pub(crate) implied: Option<Occurrence>,
+    /// What tools may call what the query has another word for.
+    pub(crate) kin: Vec<Occurrence>,
+    /// The share of its words that are words, from 0 to 1: what neither a tool has nor the table knows is a name or a value, and
+    /// a query of nothing else is none.
+    pub(crate) known: f32,
     /// The whole.
     pub(crate) text: &'q str,
     /// Its parts, if it has several: a task with two steps needs a tool for each, and each is nearer to its step than to
@@ -69,12 +75,20 @@ impl Query<'_> {
         words.sort_by(|a, b| (a.word, a.form, &a.text).cmp(&(b.word, b.form, &b.text)));
         words.dedup_by_key(|found| (found.word, found.form));
 
+        let kin = kin(&words, &holders);
+        let is_known = |found: &&Occurrence| holders(&found.text) > 0 || model::knows(&found.text);
+        let is_letters = |found: &&Occurrence| found.text.chars().all(char::is_alphabetic);
+        let letters: Vec<&Occurrence> = words.iter().filter(is_letters).collect();
+        let known = match letters.len() {
+            0 => 1.0,
+            count => letters.into_iter().filter(is_known).count() as f32 / count as f32,
+        };
         let parts = text.split(is_pause).flat_map(split_at_conjunctions);
         let mut clauses: Vec<&str> = parts.filter(|part| is_wish(&runs(part))).take(CLAUSES).collect();
         if clauses.len() < 2 {
             clauses.clear();
         }
-        Query { words, implied, text, clauses }
+        Query { words, implied, kin, known, text, clauses }
     }
 }
 
@@ -170,7 +184,7 @@ fn is_wish(clause: &[Run]) -> bool {
     parts.sum::<usize>() >= CLAUSE_WORDS
 }
 
-fn is_stop_word(word: &str) -> bool {
+pub(crate) fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.binary_search(&word).is_ok()
 }
 

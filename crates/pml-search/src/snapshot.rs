@@ -12,10 +12,14 @@ use std::{
 
 use crate::{
     embedder::{Embedder, dimensions},
-    index::{Analysed, Index},
-    lexical::{Form, Occurrence, Word},
+    foreign::in_english,
+    index::{Analysed, Index, Text},
+    kinship::{KIN, weight},
+    lexical::{Entry, Form, Occurrence, Word},
     math::ln,
+    prefixes::{self, Correction},
     query::{Query, mend},
+    rules::Rules,
     vector::{Direction, Rows},
 };
 
@@ -42,6 +46,13 @@ pub enum Mode {
     Embedding,
     #[default]
     Hybrid,
+}
+
+/// How long a search may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effort {
+    Whole,
+    Quick,
 }
 
 /// A tool that was found.
@@ -80,6 +91,7 @@ pub struct Snapshot {
     embedder: Arc<dyn Embedder>,
     /// In order; a tool's place here is its slot.
     ids: Vec<Arc<str>>,
+    texts: Vec<Arc<Text>>,
     words: HashMap<Word, Postings>,
     postings: Vec<Posting>,
     /// Of all slots.
@@ -136,7 +148,7 @@ impl Snapshot {
         }
 
         let mut counts: HashMap<Word, Count> = HashMap::new();
-        for entry in tools.values().flat_map(|tool| &tool.words) {
+        for entry in tools.values().flat_map(|tool| &*tool.text.words) {
             let count = counts.entry(entry.word).or_default();
             count.any += 1;
             count.singular += u32::from(entry.singular > 0.0);
@@ -153,10 +165,14 @@ impl Snapshot {
         }
         let mut postings = vec![Posting::default(); start as usize];
         let mut vectors = Rows::new(dimensions(&*embedder), total);
+        let prefixes = prefixes::shared(tools.values().map(|tool| (tool.text.server, &*tool.text.name)));
         let saturated = |weight: f32| weight / (SATURATION + weight);
         for (slot, tool) in (0..).zip(tools.values()) {
             vectors.push(&tool.vector);
-            for entry in &tool.words {
+            let prefix = prefixes.get(&tool.text.server).map(Vec::as_slice).unwrap_or_default();
+            let corrections = prefixes::corrections(&tool.text.name, prefix);
+            for entry in &*tool.text.words {
+                let entry = corrected(*entry, &corrections);
                 let Some(place) = words.get_mut(&entry.word) else { continue };
                 let any = ANY_FORM * place.rarity * saturated(entry.singular + entry.plural);
                 postings[(place.start + place.len) as usize] = Posting {
@@ -167,7 +183,8 @@ impl Snapshot {
                 place.len += 1;
             }
         }
-        Snapshot { embedder, ids: tools.keys().cloned().collect(), words, postings, vectors }
+        let texts = tools.values().map(|tool| Arc::clone(&tool.text)).collect();
+        Snapshot { embedder, ids: tools.keys().cloned().collect(), texts, words, postings, vectors }
     }
 
     pub fn len(&self) -> usize {
@@ -176,10 +193,6 @@ impl Snapshot {
 
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
-    }
-
-    fn direction(&self, text: &str) -> Direction {
-        Direction::new(self.embedder.query(text), dimensions(&*self.embedder))
     }
 
     /// The tools that fit a query, best first, equally good ones in the order of their ids. Nothing that does not fit at
@@ -198,9 +211,31 @@ impl Snapshot {
         prefix: &str,
         is_wanted: impl Fn(&str) -> bool,
     ) -> Vec<Hit> {
-        let text = mend(query, |word| self.holders(word));
-        let query = Query::parse(&text, |word| self.holders(word));
-        let scores = Scores::new(self, &query, mode);
+        self.best(query, limit, (mode, Effort::Whole), prefix, is_wanted)
+    }
+
+    /// As [`search_among`](Self::search_among) with both halves, where a search must not take milliseconds: meaning is that
+    /// of the quicker embedder, if there are two.
+    pub fn search_quickly(
+        &self,
+        query: &str,
+        limit: usize,
+        prefix: &str,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Vec<Hit> {
+        self.best(query, limit, (Mode::Hybrid, Effort::Quick), prefix, is_wanted)
+    }
+
+    fn best(
+        &self,
+        query: &str,
+        limit: usize,
+        (mode, effort): (Mode, Effort),
+        prefix: &str,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Vec<Hit> {
+        let text = self.text_of(query);
+        let scores = Scores::new(self, query, &self.parse(&text), mode, effort);
         // A positive float is ordered like its bits, and of equal scores the first slot counts more.
         let fitting = self.slots(prefix).map(|slot| (scores.fused(slot, mode), Reverse(slot)));
         let mut best: BinaryHeap<(u32, Reverse<usize>)> =
@@ -220,9 +255,8 @@ impl Snapshot {
 
     /// The score that [`search`](Self::search) gives to each of [`ids`](Self::ids); 0 if a tool does not fit at all.
     pub fn scores(&self, query: &str, mode: Mode) -> Vec<f32> {
-        let text = mend(query, |word| self.holders(word));
-        let query = Query::parse(&text, |word| self.holders(word));
-        let scores = Scores::new(self, &query, mode);
+        let text = self.text_of(query);
+        let scores = Scores::new(self, query, &self.parse(&text), mode, Effort::Whole);
         (0..self.ids.len()).map(|slot| scores.fused(slot, mode)).collect()
     }
 
@@ -240,9 +274,9 @@ impl Snapshot {
     /// Why the tool `id` has the score that it has, however low. `None` if there is no such tool.
     pub fn explain(&self, query: &str, id: &str, mode: Mode) -> Option<Explanation> {
         let slot = self.ids.binary_search_by(|known| (**known).cmp(id)).ok()?;
-        let text = mend(query, |word| self.holders(word));
-        let query = Query::parse(&text, |word| self.holders(word));
-        let scores = Scores::new(self, &query, mode);
+        let text = self.text_of(query);
+        let (typed, query) = (query, self.parse(&text));
+        let scores = Scores::new(self, typed, &query, mode, Effort::Whole);
         let mut shares: Vec<WordShare> = Vec::new();
         let mut add = |word: String, words: f32, meaning: f32| match shares.iter_mut().find(|share| share.word == word)
         {
@@ -253,7 +287,7 @@ impl Snapshot {
             None => shares.push(WordShare { word, words, meaning }),
         };
         if mode != Mode::Embedding {
-            for word in query.words.iter().chain(&query.implied) {
+            for word in query.words.iter().chain(&query.kin).chain(&query.implied) {
                 add(word.text.clone(), 0.0, 0.0);
             }
             let mut has_word = false;
@@ -276,13 +310,23 @@ impl Snapshot {
         Some(Explanation { hit: self.hit(slot, &scores, mode), shares })
     }
 
-    fn hit(&self, slot: usize, scores: &Scores, mode: Mode) -> Hit {
+    fn hit(&self, slot: usize, scores: &Scores<'_>, mode: Mode) -> Hit {
         Hit {
             id: Arc::clone(&self.ids[slot]),
             score: scores.fused(slot, mode),
             words: scores.words.get(slot).copied().unwrap_or_default().clamp(0.0, 1.0),
             meaning: scores.meaning.get(slot).copied().unwrap_or_default().clamp(0.0, 1.0),
         }
+    }
+
+    /// What a query means in the words of these tools: in English, and spelled as they spell it.
+    fn text_of(&self, query: &str) -> String {
+        let english = in_english(query, |word| self.holders(word));
+        mend(&english, |word| self.holders(word)).into_owned()
+    }
+
+    fn parse<'q>(&self, text: &'q str) -> Query<'q> {
+        Query::parse(text, |word| self.holders(word))
     }
 
     /// How many tools have a word, in whatever form.
@@ -293,8 +337,8 @@ impl Snapshot {
     /// The score of a tool that would have all words of the query, as often as it takes.
     fn ideal(&self, query: &Query<'_>) -> f32 {
         let rarities = query.words.iter().map(|occurrence| match self.words.get(&occurrence.word) {
-            Some(place) => place.ideal(occurrence.form),
-            None => UNKNOWN_WORD * rarity(0, self.ids.len()),
+            Some(place) => weight(&occurrence.text) * place.ideal(occurrence.form),
+            None => weight(&occurrence.text) * UNKNOWN_WORD * rarity(0, self.ids.len()),
         });
         rarities.sum()
     }
@@ -306,8 +350,10 @@ impl Snapshot {
         if ideal <= 0.0 {
             return;
         }
-        let words = query.words.iter().map(|word| (word, false, 1.0 / ideal));
-        for (word, is_implied, factor) in words.chain(query.implied.iter().map(|word| (word, true, IMPLIED / ideal))) {
+        let words = query.words.iter().map(|word| (word, false, weight(&word.text) / ideal));
+        let kin = query.kin.iter().map(|word| (word, false, KIN / ideal));
+        let implied = query.implied.iter().map(|word| (word, true, IMPLIED / ideal));
+        for (word, is_implied, factor) in words.chain(kin).chain(implied) {
             let Some(place) = self.words.get(&word.word) else { continue };
             let postings = &self.postings[place.start as usize..(place.start + place.len) as usize];
             match word.form {
@@ -322,6 +368,17 @@ impl Snapshot {
     }
 }
 
+/// The word with what its place in the name makes of it.
+fn corrected(mut entry: Entry, corrections: &[Correction]) -> Entry {
+    for correction in corrections.iter().filter(|correction| correction.word == entry.word) {
+        match correction.is_plural {
+            true => entry.plural += correction.weight,
+            false => entry.singular += correction.weight,
+        }
+    }
+    entry
+}
+
 /// How much a word says that so many of the tools have. Always above zero.
 fn rarity(holders: u32, total: usize) -> f32 {
     let holders = f64::from(holders);
@@ -329,17 +386,20 @@ fn rarity(holders: u32, total: usize) -> f32 {
 }
 
 /// Both halves of every slot's score. A half that is not asked for is empty.
-struct Scores {
+struct Scores<'s> {
     words: Vec<f32>,
     meaning: Vec<f32>,
     /// What words count in this query. Where even the best tool has few of them, the query says it in other words, and
     /// meaning decides.
     words_weight: f32,
+    rules: Rules<'s>,
 }
 
-impl Scores {
-    fn new(snapshot: &Snapshot, query: &Query<'_>, mode: Mode) -> Scores {
-        let mut scores = Scores { words: Vec::new(), meaning: Vec::new(), words_weight: 0.0 };
+impl<'s> Scores<'s> {
+    /// Of a query, and of it as it was typed.
+    fn new(snapshot: &'s Snapshot, typed: &str, query: &Query<'_>, mode: Mode, effort: Effort) -> Scores<'s> {
+        let rules = Rules::new(&snapshot.texts, typed, query);
+        let mut scores = Scores { words: Vec::new(), meaning: Vec::new(), words_weight: 0.0, rules };
         if mode != Mode::Embedding {
             scores.words = vec![0.0; snapshot.ids.len()];
             snapshot.score_words(query, |_, is_implied, slot, share| {
@@ -354,7 +414,7 @@ impl Scores {
             }
         }
         if mode != Mode::Bm25 {
-            scores.meaning = meaning(snapshot, query);
+            scores.meaning = meaning(snapshot, query, effort);
         }
         scores
     }
@@ -366,18 +426,26 @@ impl Scores {
         let score = match mode {
             Mode::Bm25 => words,
             Mode::Embedding => meaning,
-            Mode::Hybrid => (meaning + self.words_weight * words) / (1.0 + WORDS),
+            Mode::Hybrid => self.rules.apply(slot, (meaning + self.words_weight * words) / (1.0 + WORDS)),
         };
         score.clamp(0.0, 1.0)
     }
 }
 
 /// How near each slot is to the query; empty if the query says nothing.
-fn meaning(snapshot: &Snapshot, query: &Query<'_>) -> Vec<f32> {
-    let whole = snapshot.direction(query.text);
+fn meaning(snapshot: &Snapshot, query: &Query<'_>, effort: Effort) -> Vec<f32> {
+    let embedder = &*snapshot.embedder;
+    let direction = |unit: Vec<f32>| Direction::new(unit, dimensions(embedder));
+    let (whole, clauses) = match effort {
+        Effort::Whole => {
+            let whole = embedder.query(query.text);
+            let clauses = embedder.parts(&whole, &query.clauses).into_iter().map(direction).collect::<Vec<_>>();
+            (direction(whole), clauses)
+        }
+        Effort::Quick => (direction(embedder.quick_query(query.text)), Vec::new()),
+    };
     if whole.is_zero() {
         return Vec::new();
     }
-    let clauses: Vec<Direction> = query.clauses.iter().map(|clause| snapshot.direction(clause)).collect();
     snapshot.vectors.cosines(&whole, &clauses, CLAUSES)
 }

@@ -10,7 +10,7 @@ const UNIT: f32 = 8192.0;
 const LARGEST: f32 = 127.0;
 /// How long vectors are where they are compared, filled up with zeros: few lengths, each of which the compiler knows. A
 /// loop over a length that it does not know takes a tenth longer.
-const WIDTHS: [usize; 3] = [256, 384, MAX_DIMENSIONS];
+const WIDTHS: [usize; 4] = [256, 384, 640, MAX_DIMENSIONS];
 /// Values that are compared by one instruction.
 const LANES: usize = 8;
 /// The longest vectors that can be compared. What is longer is cut off.
@@ -63,6 +63,11 @@ impl Vector {
             true => Ok(Vector { scale, values: values.iter().map(|value| i8::from_le_bytes([*value])).collect() }),
             false => Err(error),
         }
+    }
+
+    /// The first values of it, where it was joined of several.
+    pub(crate) fn beginning(&self, dimensions: usize) -> Vector {
+        Vector { scale: self.scale, values: self.values.iter().copied().take(dimensions).collect() }
     }
 
     /// What [`values`](Self::values) are multiples of.
@@ -132,6 +137,7 @@ impl Rows {
         match width(self.dimensions) {
             256 => self.cosines_of::<256>(whole, parts, share),
             384 => self.cosines_of::<384>(whole, parts, share),
+            640 => self.cosines_of::<640>(whole, parts, share),
             _ => self.cosines_of::<MAX_DIMENSIONS>(whole, parts, share),
         }
     }

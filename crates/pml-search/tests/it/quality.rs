@@ -13,7 +13,7 @@ const TOOLS: &str = include_str!("../quality/tools.jsonl");
 const QUERIES: &str = include_str!("../quality/queries.jsonl");
 const SHOWN: usize = 10;
 
-struct Query {
+pub(super) struct Query {
     kind: String,
     text: String,
     relevant: Vec<String>,
@@ -21,9 +21,9 @@ struct Query {
 
 /// How well some queries are answered, from 0 to 1.
 #[derive(Clone, Copy, Debug, Default)]
-struct Quality {
-    hit_at_1: f64,
-    ndcg_at_10: f64,
+pub(super) struct Quality {
+    pub(super) hit_at_1: f64,
+    pub(super) ndcg_at_10: f64,
 }
 
 fn lines(text: &str) -> impl Iterator<Item = Value> {
@@ -35,8 +35,11 @@ fn text(value: &Value) -> String {
 }
 
 fn snapshot() -> Snapshot {
-    let mut index = Index::new();
-    for tool in lines(TOOLS) {
+    snapshot_of(TOOLS, Index::new())
+}
+
+pub(super) fn snapshot_of(tools: &str, mut index: Index) -> Snapshot {
+    for tool in lines(tools) {
         let [id, server, name, description] = ["id", "server", "name", "description"].map(|key| text(&tool[key]));
         index.insert(&id, &ToolText::new(&server, &name, &description, &tool["inputSchema"]));
     }
@@ -44,15 +47,19 @@ fn snapshot() -> Snapshot {
 }
 
 fn queries() -> Vec<Query> {
+    queries_of(QUERIES)
+}
+
+pub(super) fn queries_of(queries: &str) -> Vec<Query> {
     let query = |line: Value| Query {
         kind: text(&line["kind"]),
         text: text(&line["query"]),
         relevant: line["relevant"].as_array().expect("ids").iter().map(text).collect(),
     };
-    lines(QUERIES).map(query).collect()
+    lines(queries).map(query).collect()
 }
 
-fn quality_of(snapshot: &Snapshot, query: &Query, mode: Mode) -> Quality {
+pub(super) fn quality_of(snapshot: &Snapshot, query: &Query, mode: Mode) -> Quality {
     let hits = snapshot.search(&query.text, SHOWN, mode);
     let is_good: Vec<bool> = hits.iter().map(|hit| query.relevant.iter().any(|id| **id == *hit.id)).collect();
     let discount = |rank: usize| 1.0 / (rank as f64 + 2.0).log2();
@@ -61,7 +68,7 @@ fn quality_of(snapshot: &Snapshot, query: &Query, mode: Mode) -> Quality {
     Quality { hit_at_1: f64::from(is_good.first() == Some(&true)), ndcg_at_10: gain / ideal }
 }
 
-fn mean(qualities: &[Quality]) -> Quality {
+pub(super) fn mean(qualities: &[Quality]) -> Quality {
     let count = qualities.len() as f64;
     Quality {
         hit_at_1: qualities.iter().map(|quality| quality.hit_at_1).sum::<f64>() / count,

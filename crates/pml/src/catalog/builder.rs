@@ -1,8 +1,8 @@
 //! What keeps the index of the search like the catalogue, on a thread of its own.
 //!
-//! Only tools that may be called are in it, and only those that are new or described anew are worked on. With a stronger
-//! model there are two indexes: the table's, which is there at once, and the model's, which takes its time and then answers
-//! in its place.
+//! Only tools that may be called are in it, and only those that are new or described anew are worked on. Beside the table
+//! a model reads tools, the small encoder that is compiled in or a stronger one. Then there are two indexes, which share the
+//! words of tools: the table's, which is there at once, and that of both, which takes its time and then answers in its place.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -30,7 +30,7 @@ use crate::error::Error;
 /// New tools that a stronger model is waited for before they can be searched: a second or two of work.
 const SOON: usize = 50;
 
-/// Loads a stronger model.
+/// Loads what gives tools their meaning in the end.
 pub type LoadModel = Box<dyn FnOnce() -> Result<Arc<dyn Embedder>, Error> + Send>;
 
 /// Says which tools may be found.
@@ -52,7 +52,7 @@ pub(super) struct Builder {
     published: Published,
     vectors: Vectors,
     table: Indexer,
-    /// A stronger model that is still to be loaded.
+    /// A model that is still to be loaded.
     load_model: Option<LoadModel>,
     model: Option<Indexer>,
     was_interrupted: bool,
@@ -107,7 +107,7 @@ impl Builder {
     fn build(&mut self) {
         let catalog = Arc::clone(&self.changes.borrow_and_update());
         let filter = Arc::clone(&self.orders.borrow_and_update().filter);
-        self.table.update(&catalog, &filter, || false);
+        self.table.update(&catalog, &filter, None, || false);
         let has_model = self.load_model.is_some() || self.model.is_some();
         let is_answered_soon =
             !self.was_interrupted && self.model.as_ref().is_some_and(|model| model.unknown(&catalog, &filter) <= SOON);
@@ -135,7 +135,7 @@ impl Builder {
         let Some(model) = &mut self.model else { return Ok(()) };
         let (changes, orders) = (&self.changes, &self.orders);
         let is_outdated = || [changes.has_changed(), orders.has_changed()].into_iter().any(|news| news.unwrap_or(true));
-        let is_whole = model.update(catalog, filter, is_outdated);
+        let is_whole = model.update(catalog, filter, Some(&self.table.index), is_outdated);
         model.save(catalog);
         self.was_interrupted = !is_whole;
         if is_whole {
@@ -197,8 +197,15 @@ impl Indexer {
         catalog.tools().filter(|tool| filter(&tool.id) && !self.is_known(tool)).count()
     }
 
-    /// Brings the index up to the catalogue, unless it is interrupted. Is it up to it?
-    fn update(&mut self, catalog: &Snapshot, filter: &Filter, is_interrupted: impl Fn() -> bool) -> bool {
+    /// Brings the index up to the catalogue, unless it is interrupted. Is it up to it? Words are shared with the index
+    /// `beside` it, if there is one.
+    fn update(
+        &mut self,
+        catalog: &Snapshot,
+        filter: &Filter,
+        beside: Option<&Index>,
+        is_interrupted: impl Fn() -> bool,
+    ) -> bool {
         let wanted: HashSet<&ToolId> = catalog.tools().map(|tool| &tool.id).filter(|id| filter(id)).collect();
         for id in self.hashes.extract_if(|id, _| !wanted.contains(id)) {
             self.index.remove(id.0.as_str());
@@ -217,12 +224,14 @@ impl Indexer {
                 }
                 self.packed = None;
                 let id = tool.id.as_str();
-                match kept.get(tool) {
-                    Some(vector) => self.index.insert_with_vector(id, &text(tool), vector.clone()),
-                    None => {
-                        self.index.insert(id, &text(tool));
-                        self.unsaved.insert(listing.server.clone());
-                    }
+                let vector = kept.get(tool).cloned();
+                if vector.is_none() {
+                    self.unsaved.insert(listing.server.clone());
+                }
+                match (beside, vector) {
+                    (Some(beside), vector) => self.index.insert_beside(beside, id, &text(tool), vector),
+                    (None, Some(vector)) => self.index.insert_with_vector(id, &text(tool), vector),
+                    (None, None) => self.index.insert(id, &text(tool)),
                 }
                 self.hashes.insert(tool.id.clone(), tool.hash.clone());
             }

@@ -14,7 +14,7 @@ use std::{
 };
 
 use pml_learn::Tools;
-use pml_search::{Explanation, Mode};
+use pml_search::{Explanation, Hit, Mode};
 use pml_wire::ToolId;
 use tokio::{
     sync::{oneshot, watch},
@@ -74,12 +74,12 @@ pub struct Searchable {
 /// What an index is made with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The table, for as long as a stronger model works.
+    /// The table, for as long as a model works.
     Meanwhile,
     /// The table, and nothing better is to come.
     #[default]
     Table,
-    /// The stronger model.
+    /// The table and the model.
     Model,
     /// It was the last one.
     Broken,
@@ -107,8 +107,8 @@ pub struct Wish<'a> {
 }
 
 impl Finder {
-    /// Of a catalogue. What is worked out is kept in `data_dir`, if there is one; the table gives tools their meaning, or a
-    /// stronger model that can be loaded.
+    /// Of a catalogue. What is worked out is kept in `data_dir`, if there is one; the table gives tools their meaning, until
+    /// what is loaded has read them.
     pub fn new(catalog: Catalog, data_dir: Option<&Path>, load_model: Option<LoadModel>) -> Finder {
         let (orders, ordered) = watch::channel(Orders { filter: Arc::new(|_| true), is_over: false });
         let published = Published::new(None);
@@ -190,7 +190,9 @@ impl fmt::Debug for Shared {
 impl Searchable {
     /// The tools of `catalog` that fit best, of those that are wanted.
     pub fn search(&self, catalog: &Snapshot, wish: Wish<'_>, is_wanted: impl Fn(&Tool) -> bool) -> Vec<Found> {
-        find(&self.snapshot, catalog, wish, is_wanted)
+        find(catalog, wish, is_wanted, |wish, prefix, is_found| {
+            self.snapshot.search_among(wish.query, wish.limit, Mode::Hybrid, prefix, is_found)
+        })
     }
 
     /// All tools that can be found, and how well each fits a query, in the same order.
@@ -222,7 +224,9 @@ impl Searchable {
         is_wanted: impl Fn(&Tool) -> bool,
     ) -> Vec<Found> {
         let wish = Wish { query: name, limit: SUGGESTIONS, threshold: FITTING, server };
-        find(&self.table, catalog, wish, is_wanted)
+        find(catalog, wish, is_wanted, |wish, prefix, is_found| {
+            self.snapshot.search_quickly(wish.query, wish.limit, prefix, is_found)
+        })
     }
 
     /// Does a search take milliseconds?
@@ -247,18 +251,17 @@ pub fn tool_now<'c>(catalog: &'c Snapshot, id: &str) -> Option<&'c Arc<Tool>> {
 }
 
 fn find(
-    index: &pml_search::Snapshot,
     catalog: &Snapshot,
     wish: Wish<'_>,
     is_wanted: impl Fn(&Tool) -> bool,
+    search: impl FnOnce(Wish<'_>, &str, &dyn Fn(&str) -> bool) -> Vec<Hit>,
 ) -> Vec<Found> {
-    let Wish { query, limit, threshold, server } = wish;
-    // What was indexed may be gone by now.
+    // What was indexed may be gone by now, and an alias of another tool.
     let now = |id: &str| tool_now(catalog, id);
     let is_found = |id: &str| now(id).is_some_and(|tool| is_wanted(tool));
-    let hits = index.search_among(query, limit, Mode::Hybrid, &prefix(server), is_found);
+    let hits = search(wish, &prefix(wish.server), &is_found);
     hits.into_iter()
-        .take_while(|hit| hit.score >= threshold)
+        .take_while(|hit| hit.score >= wish.threshold)
         .filter_map(|hit| Some(Found { tool: Arc::clone(now(&hit.id)?), score: hit.score, reasons: Vec::new() }))
         .collect()
 }

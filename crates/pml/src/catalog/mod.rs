@@ -27,7 +27,7 @@ pub use self::{
     cache::{Cache, Cached, Declared},
     finder::{Finder, Found, Searchable, Wish, tool_now},
     listing::{Difference, Listing, Source},
-    model::load_model,
+    model::{built_in_model, load_model},
     pins::{Change, Pins},
     schema::{Pace, TooSlow, Verdict, nearest},
     snapshot::{Catalog, Snapshot},

@@ -1,13 +1,18 @@
-//! A stronger model for the search, from a directory of the user's.
+//! What gives tools their meaning: what is compiled in, or a stronger model from a directory of the user's.
 
 use std::{path::Path, sync::Arc};
 
-use pml_search::Embedder;
+use pml_search::{Both, Embedder};
 use pml_wire::ErrorCode;
 
 use crate::error::Error;
 
-/// Loads the model in `folder`, which takes about a second. The error says which file is missing or wrong, and what to do.
+/// The table and the small encoder that are compiled in. The encoder is unpacked when it is first asked.
+pub fn built_in_model() -> Arc<dyn Embedder> {
+    Arc::new(Both::built_in())
+}
+
+/// Loads the model in `folder` beside the table, which takes about a second. The error says which file is missing or wrong, and what to do.
 #[cfg(feature = "minilm")]
 pub fn load_model(folder: &Path) -> Result<Arc<dyn Embedder>, Error> {
     let part = |name: &str, limit: u64| {
@@ -19,7 +24,7 @@ pub fn load_model(folder: &Path) -> Result<Arc<dyn Embedder>, Error> {
     let weights = part("model.safetensors", 1 << 30)?;
     let model = pml_search::minilm::MiniLm::from_bytes(&config, &tokenizer, &weights)
         .map_err(|err| unusable(folder, &err.to_string()))?;
-    Ok(Arc::new(model))
+    Ok(Arc::new(Both::beside_table(Arc::new(model))))
 }
 
 /// What is in a file of at most `limit` bytes. What is no file, such as a pipe, is not waited for.

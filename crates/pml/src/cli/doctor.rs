@@ -130,8 +130,10 @@ pub(super) async fn run(args: Args, config: Config, project: &Project, sources: 
 /// Loads what gives tools their meaning, and shows what it is. The same as JSON, and whether it is what was asked for.
 fn search(as_json: bool, config: &Config) -> (Value, bool) {
     let loaded = match &config.search.model_dir {
-        None => Ok("the built-in table".to_owned()),
-        Some(Ok(folder)) => load_model(folder).map(|_| format!("the model in `{}`", folder.display())),
+        None => Ok("the built-in table and encoder".to_owned()),
+        Some(Ok(folder)) => {
+            load_model(folder).map(|_| format!("the built-in table and the model in `{}`", folder.display()))
+        }
         Some(Err(why)) => Err(Error::new(ErrorCode::ConfigInvalid, why.clone())),
     };
     if !as_json {
@@ -144,8 +146,13 @@ fn search(as_json: bool, config: &Config) -> (Value, bool) {
             let _ = writeln!(stdout, "  hint: {hint}");
         }
     }
+    let with = match (&config.search.model_dir, &loaded) {
+        (None, _) => "encoder",
+        (Some(_), Ok(_)) => "model",
+        (Some(_), Err(_)) => "table",
+    };
     let row = json!({
-        "with": if config.search.model_dir.is_some() && loaded.is_ok() { "model" } else { "table" },
+        "with": with,
         "table": pml_search::MODEL_VERSION,
         "error": loaded.as_ref().err().map(ToString::to_string),
     });

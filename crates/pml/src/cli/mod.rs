@@ -248,7 +248,8 @@ fn has_many_clients(command: &Command) -> bool {
 
 fn licenses() -> ExitCode {
     let pml = concat!("pml ", env!("CARGO_PKG_VERSION"), ": ", env!("CARGO_PKG_LICENSE"));
-    match writeln!(io::stdout(), "{pml}\n\n{}\n\n{}", pml_search::notice().trim_end(), pml_worker::NOTICE.trim_end()) {
+    let notices = [pml_search::notice(), pml_search::encoder::notice(), pml_worker::NOTICE].map(str::trim_end);
+    match writeln!(io::stdout(), "{pml}\n\n{}", notices.join("\n\n")) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }

@@ -45,7 +45,7 @@ pub(super) struct Args {
     #[arg(short, long, value_name = "N", allow_negative_numbers = true)]
     limit: Option<f64>,
 
-    /// Leave out tools that score less, 0 to 1 [default: 0.1]
+    /// Leave out tools that score less, 0 to 1 [default: 0.12]
     #[arg(short, long, value_name = "SCORE", allow_negative_numbers = true)]
     threshold: Option<f64>,
 
@@ -89,6 +89,9 @@ pub(super) async fn run(args: Args, mut config: Config) -> ExitCode {
         true => print_json(&question, &answer),
         false => print_text(&answer),
     };
+    if let Some(note) = question.note() {
+        let _ = writeln!(io::stderr(), "{note}");
+    }
     complain(&answer.failures);
     let failed = answer.failures.len();
     if answer.findings.not_ready.len() > failed {

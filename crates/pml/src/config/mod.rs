@@ -110,7 +110,7 @@ pub struct Gateway {
 /// The `[search]` table, checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
-    /// Where a model is that gives tools their meaning, in place of the built-in table. The error is why that cannot be
+    /// Where a model is that reads tools beside the table, in place of the built-in encoder. The error is why that cannot be
     /// known, as with servers: it is the model's trouble alone.
     pub model_dir: Option<Result<PathBuf, String>>,
 }
@@ -192,7 +192,7 @@ pub struct GatewayFile {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SearchFile {
-    /// A directory with all-MiniLM-L6-v2, relative to the configuration file. Default: none, the built-in table is used.
+    /// A directory with all-MiniLM-L6-v2, relative to the configuration file. Default: none, the built-in encoder is used.
     pub model_dir: Option<String>,
 }
 
@@ -200,7 +200,7 @@ impl SearchFile {
     fn check(self, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Search, String> {
         let Some(text) = self.model_dir else { return Ok(Search::default()) };
         if text.is_empty() {
-            return Err("`search.model_dir` is empty; leave it out to use the built-in table".to_owned());
+            return Err("`search.model_dir` is empty; leave it out to use the built-in encoder".to_owned());
         }
         let unset = |name: String| format!("`search.model_dir` needs the variable `{name}`, which is not set");
         Ok(Search { model_dir: Some(expand::expand(&text, lookup).map(PathBuf::from).map_err(unset)) })

@@ -46,6 +46,7 @@ impl Frontend {
         if question.query().trim().is_empty() {
             return self.overview(server.as_deref(), session).await;
         }
+        let note = question.note();
         let context = Arc::new(scope.context(Entry::Passthrough));
         let findings = self.broker.search_for_client(&context, question.among(server)).await;
         let room = self.settings().output_tokens;
@@ -79,6 +80,9 @@ impl Frontend {
             let _ = writeln!(text, "({left} more left out for their length: ask for fewer, or with less detail)");
         }
         let related = tell_related(&mut text, &related);
+        if let Some(note) = &note {
+            let _ = writeln!(text, "({note})");
+        }
         let waiting = &waiting[..waiting.len().min(MAX_NOT_READY)];
         not_ready(&mut text, waiting);
         let shown = found.iter().take(list.len()).map(|found| found.tool.id.server());
@@ -89,6 +93,9 @@ impl Frontend {
         }
         if !introductions.is_empty() {
             told["instructions"] = introductions.into();
+        }
+        if let Some(note) = note {
+            told["note"] = note.into();
         }
         text_result(&text, told)
     }

@@ -83,7 +83,7 @@ pub(super) fn all() -> Vec<Value> {
                 "properties": {
                     "query": { "type": "string", "description": "What the tool should do, in plain words" },
                     "limit": { "type": "number", "description": "1 to 50; default 10" },
-                    "threshold": { "type": "number", "description": "Least score, 0 to 1; default 0.1" },
+                    "threshold": { "type": "number", "description": "Least score, 0 to 1; default 0.12" },
                     "detail": {
                         "type": "string",
                         "enum": ["names", "signatures", "full"],

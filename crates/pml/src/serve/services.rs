@@ -13,7 +13,7 @@ use super::{network::Network, traces::Traces};
 use crate::{
     audit::{Audit, Retention, ToolLine},
     broker::{Broker, Parts, Policy},
-    catalog::{Cache, Catalog, Change, Finder, LoadModel, Pins, load_model},
+    catalog::{Cache, Catalog, Change, Finder, LoadModel, Pins, built_in_model, load_model},
     clock::now_millis,
     error::Error,
     events::Bus,
@@ -115,7 +115,7 @@ impl Services {
             tasks.spawn(actor);
             server
         }));
-        let finder = Finder::new(catalog.clone(), data_dir.as_deref(), model_dir.map(loader));
+        let finder = Finder::new(catalog.clone(), data_dir.as_deref(), Some(loader(model_dir)));
         let learning = match (&data_dir, traces.store()) {
             (Some(data_dir), Some(store)) if learns => {
                 Learning::new(learning::Options { data_dir: data_dir.clone(), store, finder: finder.clone() })
@@ -203,9 +203,12 @@ impl Services {
     }
 }
 
-/// How the stronger model is loaded.
-fn loader(model_dir: Result<PathBuf, String>) -> LoadModel {
-    Box::new(|| load_model(&model_dir.map_err(|why| Error::new(ErrorCode::ConfigInvalid, why))?))
+/// How what gives tools their meaning is loaded: a stronger model, if there is to be one.
+fn loader(model_dir: Option<Result<PathBuf, String>>) -> LoadModel {
+    Box::new(|| match model_dir {
+        None => Ok(built_in_model()),
+        Some(model_dir) => load_model(&model_dir.map_err(|why| Error::new(ErrorCode::ConfigInvalid, why))?),
+    })
 }
 
 /// The way to remote servers, if any of these is one: making it reads all certificates of the system, so not for

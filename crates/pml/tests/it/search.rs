@@ -48,8 +48,6 @@ async fn questions_of_programs_are_checked() {
         ("'x', NaN",                             "ToolError", "`limit` is NaN"),
         ("'x', 5, Infinity",                     "ToolError", "`threshold` is infinite"),
         ("'x', 5, -0.1",                         "ToolError", "between 0 and 1"),
-        ("'é'.repeat(501)",                      "ToolError", "more than 500 characters"),
-        ("'x'.repeat(20e6)",                     "ToolError", "more than 500 characters"),
         ("",                                     "TypeError", "searchTools takes a text"),
         ("{ toString: () => 'x' }",              "TypeError", "searchTools takes a text"),
         ("'x', { limit: 5 }",                    "TypeError", "optionally a limit and a threshold"),
@@ -64,11 +62,12 @@ async fn questions_of_programs_are_checked() {
     }
     // What says nothing finds nothing, and what is not given is as if it were not there.
     let program = "const counts = [];
-        for (const q of ['', '?!', '🦓', '搜索', '\\u0000']) counts.push((await pml.searchTools(q)).length);
+        for (const q of ['', '?!', '🦓', '\\u0000']) counts.push((await pml.searchTools(q)).length);
         counts.push((await pml.searchTools('é'.repeat(500))).length <= 10);
+        counts.push((await pml.searchTools('add two numbers. ' + 'x'.repeat(1e6)))[0].name === 'fix:add');
         counts.push((await pml.searchTools('text', null, undefined)).length > 0);
         return counts";
-    assert_eq!(gateway.value(program).await, json!([0, 0, 0, 0, 0, true, true]));
+    assert_eq!(gateway.value(program).await, json!([0, 0, 0, 0, true, true, true]));
     gateway.stop().await;
 }
 
@@ -206,8 +205,8 @@ fn people_search_on_the_command_line() {
         (&["search", "x", "--threshold", "7"],         2, "between 0 and 1"),
         (&["search", "x", "--limit", "many"],          2, "invalid value 'many'"),
         (&["search", "x", "--server", "fox"],          2, "did you mean `fix`?"),
-        (&["search", &"x".repeat(501)],                2, "more than 500 characters"),
         (&["search", "?!"],                            0, "nothing found among"),
+        (&["search", &"x ".repeat(501)],               0, "characters of the query were read"),
     ];
     for (args, code, said) in table {
         let output = home.pml(args);
@@ -240,5 +239,5 @@ fn a_model_that_cannot_be_used_is_told_and_the_table_answers() {
     assert_eq!(doctor.status.code(), Some(1), "{doctor:?}");
     assert!(stdout(&doctor).contains("cannot be used") && stdout(&doctor).contains("hint: "), "{doctor:?}");
     let doctor = json_of(&Home::new("").pml(&["doctor", "search", "--json"]));
-    assert_eq!((&doctor["search"]["with"], &doctor["search"]["error"]), (&json!("table"), &json!(null)), "{doctor}");
+    assert_eq!((&doctor["search"]["with"], &doctor["search"]["error"]), (&json!("encoder"), &json!(null)), "{doctor}");
 }

@@ -53,7 +53,7 @@ pub(in crate::cli) struct Args {
     #[arg(long)]
     shuffle_intents: bool,
 
-    /// A directory with all-MiniLM-L6-v2, to be used in place of the built-in table
+    /// A directory with all-MiniLM-L6-v2, to be used beside the built-in table
     #[arg(long, value_name = "DIR")]
     model_dir: Option<PathBuf>,
 

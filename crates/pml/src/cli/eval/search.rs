@@ -17,7 +17,10 @@ use super::{
     judged::{Interval, SHOWN, percentile, quality},
     lines::{ToolLine, read_lines, unusable},
 };
-use crate::{catalog::load_model, error::Error};
+use crate::{
+    catalog::{built_in_model, load_model},
+    error::Error,
+};
 
 /// Ranks that `--run` writes and that MRR looks at; what is found later is as good as not found.
 const RANKS: usize = 100;
@@ -36,9 +39,13 @@ pub(in crate::cli) struct Args {
     #[arg(long, value_name = "MODE", default_value = "hybrid")]
     mode: ModeArg,
 
-    /// A directory with all-MiniLM-L6-v2, to be used in place of the built-in table
+    /// A directory with all-MiniLM-L6-v2, to be used beside the table in place of the built-in encoder
     #[arg(long, value_name = "DIR")]
     model_dir: Option<PathBuf>,
+
+    /// Only the table, as it answers until the encoder has read the tools
+    #[arg(long, conflicts_with = "model_dir")]
+    table: bool,
 
     /// Where to write what was found, a JSON object per line: query, ranked (ids, best first)
     #[arg(long, value_name = "FILE")]
@@ -81,7 +88,8 @@ fn search(args: &Args) -> Result<Report, Error> {
     }
     let mut index = match &args.model_dir {
         Some(folder) => Index::with(load_model(folder)?),
-        None => Index::new(),
+        None if args.table => Index::new(),
+        None => Index::with(built_in_model()),
     };
     for tool in &tools {
         let [server, description] = [&tool.server, &tool.description].map(|text| text.as_deref().unwrap_or_default());

@@ -1,0 +1,167 @@
+//! Two embedders side by side: one that is quick, and one that reads more closely.
+
+use std::sync::Arc;
+
+use crate::{
+    embedder::{Embedder, dimensions},
+    encoder::Encoder,
+    table::Table,
+    tool::ToolText,
+    vector::Vector,
+};
+
+/// What the small encoder counts beside the table. From 0.3 to 0.5 as many tools are found.
+const ENCODER_SHARE: f32 = 0.4;
+
+/// A direction is that of the first and that of the second, one after the other, each shortened so that a cosine is the mean of
+/// both, weighed by what the second counts. Where one has nothing to say, the other counts no more for it.
+#[derive(Debug)]
+pub struct Both {
+    first: Arc<dyn Embedder>,
+    second: Arc<dyn Embedder>,
+    /// Roots of what each counts.
+    lengths: [f32; 2],
+    version: String,
+}
+
+impl Both {
+    /// `share` is what the second counts, from 0 to 1. It must be above 0 and below 1 for both to count.
+    pub fn new(first: Arc<dyn Embedder>, second: Arc<dyn Embedder>, share: f32) -> Both {
+        let share = share.clamp(0.0, 1.0);
+        let version = format!("{}+{}*{share}", first.version(), second.version());
+        Both { first, second, lengths: [(1.0 - share).sqrt(), share.sqrt()], version }
+    }
+
+    /// What pml has with it: the table, and the small encoder.
+    pub fn built_in() -> Both {
+        Both::new(Arc::new(Table), Arc::new(Encoder), ENCODER_SHARE)
+    }
+
+    /// A stronger model beside the table.
+    pub fn beside_table(model: Arc<dyn Embedder>) -> Both {
+        Both::new(Arc::new(Table), model, 0.5)
+    }
+
+    fn join(&self, mut first: Vec<f32>, mut second: Vec<f32>, lengths: [f32; 2]) -> Vec<f32> {
+        first.resize(dimensions(&*self.first), 0.0);
+        second.resize(dimensions(&*self.second), 0.0);
+        let scaled = |values: Vec<f32>, length: f32| values.into_iter().map(move |value| value * length);
+        scaled(first, lengths[0]).chain(scaled(second, lengths[1])).collect()
+    }
+}
+
+impl Embedder for Both {
+    fn version(&self) -> &str {
+        &self.version
+    }
+
+    fn dimensions(&self) -> usize {
+        dimensions(&*self.first) + dimensions(&*self.second)
+    }
+
+    fn tool(&self, tool: &ToolText) -> Vec<f32> {
+        self.join(self.first.tool(tool), self.second.tool(tool), self.lengths)
+    }
+
+    fn query(&self, text: &str) -> Vec<f32> {
+        self.join(self.first.query(text), self.second.query(text), self.lengths)
+    }
+
+    /// The second has read the whole, and is not asked about its parts: it is the slow one, and it has seen what is beside
+    /// what.
+    fn parts(&self, whole: &[f32], parts: &[&str]) -> Vec<Vec<f32>> {
+        let (first, second) = whole.split_at(dimensions(&*self.first).min(whole.len()));
+        let of_parts = self.first.parts(first, parts).into_iter();
+        of_parts.map(|part| self.join(part, second.to_vec(), [self.lengths[0], 1.0])).collect()
+    }
+
+    /// By the first alone, as if it were all.
+    fn quick_query(&self, text: &str) -> Vec<f32> {
+        self.join(self.first.query(text), Vec::new(), [1.0 / self.lengths[0].max(f32::MIN_POSITIVE), 0.0])
+    }
+
+    fn shares(&self, query: &str, tool: &Vector) -> Vec<(String, f32)> {
+        let first = tool.beginning(dimensions(&*self.first));
+        self.first.shares(query, &first).into_iter().map(|(word, share)| (word, share * self.lengths[0])).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        Index,
+        vector::{Direction, Rows},
+    };
+
+    /// Says nothing but what it is told.
+    #[derive(Debug)]
+    struct Fixed(Vec<f32>);
+
+    impl Embedder for Fixed {
+        fn version(&self) -> &str {
+            "fixed"
+        }
+
+        fn dimensions(&self) -> usize {
+            2
+        }
+
+        fn tool(&self, _: &ToolText) -> Vec<f32> {
+            vec![1.0, 0.0]
+        }
+
+        fn query(&self, text: &str) -> Vec<f32> {
+            if text.is_empty() { Vec::new() } else { self.0.clone() }
+        }
+    }
+
+    #[test]
+    fn a_cosine_is_the_weighed_mean_of_both() {
+        let both = Both::new(Arc::new(Fixed(vec![0.6, 0.8])), Arc::new(Fixed(vec![0.8, 0.6])), 0.25);
+        let mut rows = Rows::new(4, 1);
+        rows.push(&Vector::new(both.tool(&ToolText::default()), 4));
+        let cosine = |unit: Vec<f32>| rows.cosines(&Direction::new(unit, 4), &[], 0.0)[0];
+        for (unit, expected) in [
+            (both.query("x"), 0.75 * 0.6 + 0.25 * 0.8),
+            (both.parts(&both.query("x"), &["y"]).remove(0), 0.75 * 0.6 + 0.25 * 0.8),
+            (both.quick_query("x"), 0.6),
+            (both.query(""), 0.0),
+        ] {
+            let found = cosine(unit);
+            assert!((found - expected).abs() < 0.01, "{found} instead of {expected}");
+        }
+    }
+
+    #[test]
+    fn a_quick_search_asks_the_first_alone() {
+        let mut index = Index::with(Arc::new(Both::new(Arc::new(Fixed(vec![0.6, 0.8])), Arc::new(Broken), 0.5)));
+        index.insert_with_vector("a", &ToolText::new("", "a", "", &json!({})), Vector::new(vec![0.7, 0.0], 4));
+        let hits = index.snapshot().search_quickly("words", 1, "", |_| true);
+        assert_eq!(hits.len(), 1, "{hits:?}");
+        assert!(hits[0].meaning > 0.5, "{hits:?}");
+    }
+
+    #[derive(Debug)]
+    struct Broken;
+
+    impl Embedder for Broken {
+        fn version(&self) -> &str {
+            "broken"
+        }
+
+        fn dimensions(&self) -> usize {
+            2
+        }
+
+        fn tool(&self, _: &ToolText) -> Vec<f32> {
+            panic!("asked about a tool")
+        }
+
+        fn query(&self, _: &str) -> Vec<f32> {
+            panic!("asked about a query")
+        }
+    }
+}

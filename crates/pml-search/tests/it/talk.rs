@@ -1,0 +1,169 @@
+//! What people and models type: slips, fillers, verbs, other languages, nonsense.
+
+use std::sync::Arc;
+
+use pml_search::{Both, Index, Mode, Snapshot, ToolText};
+use serde_json::json;
+
+const TOOLS: &str = include_str!("../conversations/tools.jsonl");
+
+/// The catalogue of the conversations.
+fn catalogue() -> (Snapshot, Vec<String>) {
+    let mut names = Vec::new();
+    let snapshot = super::quality::snapshot_of(TOOLS, Index::with(Arc::new(Both::built_in())));
+    for line in TOOLS.lines() {
+        let tool: serde_json::Value = serde_json::from_str(line).unwrap();
+        names.push(tool["id"].as_str().unwrap().to_owned());
+    }
+    (snapshot, names)
+}
+
+fn first(snapshot: &Snapshot, query: &str) -> String {
+    snapshot.search(query, 1, Mode::Hybrid).first().map(|hit| hit.id.to_string()).unwrap_or_default()
+}
+
+fn tool(name: &str, description: &str) -> ToolText {
+    ToolText::new("server", name, description, &json!({}))
+}
+
+#[test]
+fn a_name_with_one_slip_finds_its_tool_first() {
+    let (snapshot, ids) = catalogue();
+    let (mut typed, mut found) = (0, 0);
+    for id in &ids {
+        let name = id.split(':').nth(1).unwrap();
+        assert!(first(&snapshot, name).ends_with(&format!(":{name}")), "{name}");
+        if name.len() < 6 {
+            continue;
+        }
+        for at in [name.len() / 3, name.len() / 2, name.len() - 2] {
+            let mut missing = name.to_owned();
+            missing.remove(at);
+            let mut swapped: Vec<char> = name.chars().collect();
+            swapped.swap(at, at + 1);
+            for slip in [missing, swapped.into_iter().collect()] {
+                typed += 1;
+                found += usize::from(first(&snapshot, &slip).ends_with(&format!(":{name}")));
+            }
+        }
+    }
+    assert!(typed > 1500 && found as f64 >= 0.98 * f64::from(typed), "{found} of {typed}");
+}
+
+#[test]
+fn what_takes_something_away_is_asked_for_before_it_is_found() {
+    let mut index = Index::new();
+    for (name, description) in [
+        ("delete_pod", "Delete a pod"),
+        ("pod_logs", "Logs of a pod"),
+        ("restart_deployment", "Restart the pods of a deployment"),
+        ("delete_deployment", "Delete the last deployment or an earlier one"),
+        ("rollback_deployment", "Roll a deployment back to the revision before"),
+    ] {
+        index.insert(name, &tool(name, description));
+    }
+    let snapshot = index.snapshot();
+    assert_eq!(first(&snapshot, "restart the pod"), "restart_deployment");
+    assert_eq!(first(&snapshot, "undo the last deployment"), "rollback_deployment");
+    for query in ["delete the pod", "get rid of that pod", "remove pod"] {
+        assert_eq!(first(&snapshot, query), "delete_pod", "{query}");
+    }
+}
+
+#[test]
+fn a_deprecated_tool_is_below_its_successor() {
+    let mut index = Index::new();
+    index.insert("a", &tool("send_mail", "Deprecated: use send_message. Sends a mail to somebody."));
+    index.insert("b", &tool("send_message", "Sends a mail to somebody."));
+    let snapshot = index.snapshot();
+    assert_eq!(first(&snapshot, "send a mail to anna"), "b");
+    assert_eq!(first(&snapshot, "send_mail"), "a", "unless it is named");
+}
+
+#[test]
+fn fillers_do_not_decide() {
+    let mut index = Index::new();
+    for (name, description) in [
+        ("put_object", "Put an object into a bucket"),
+        ("navigate_back", "Go back to the page before"),
+        ("time_off", "Request time off"),
+        ("play_song", "Play a song"),
+        ("create_issue", "Open a new issue"),
+    ] {
+        index.insert(name, &tool(name, description));
+    }
+    let snapshot = index.snapshot();
+    for query in ["hey, could you put on a song right now please", "I need to get back to that song, quickly, thanks"] {
+        assert_eq!(first(&snapshot, query), "play_song", "{query}");
+    }
+}
+
+#[test]
+fn a_prefix_that_all_names_have_does_not_drown_them() {
+    let mut index = Index::new();
+    for name in ["create_issue", "list_issues", "add_comment", "list_boards", "get_sprint"] {
+        let tool = ToolText::new("work", &format!("jira_{name}"), "", &json!({}));
+        index.insert(&format!("work:jira_{name}"), &tool);
+    }
+    index.insert("other:jira", &ToolText::new("other", "about_jira", "About jira", &json!({})));
+    let snapshot = index.snapshot();
+    assert_eq!(first(&snapshot, "jira comment"), "work:jira_add_comment");
+    let score = |index: &Index| index.snapshot().search("comment", 1, Mode::Bm25)[0].words;
+    let mut alone = Index::new();
+    alone.insert("work:jira_add_comment", &ToolText::new("work", "jira_add_comment", "", &json!({})));
+    for number in 0..5 {
+        alone.insert(&format!("x:{number}"), &ToolText::new("x", "other_thing", "", &json!({})));
+    }
+    assert!(score(&index) > score(&alone), "{} {}", score(&index), score(&alone));
+}
+
+#[test]
+fn other_languages_find_the_english_tool() {
+    let (snapshot, _) = catalogue();
+    #[rustfmt::skip]
+    let table = [
+        ("wie wird das Wetter morgen in Hamburg",            "weather:get_forecast"),
+        ("erstelle einen neuen Ordner",                      "files:create_directory drive:drive_create_folder"),
+        ("schicke eine E-Mail an Petra",                     "mail:send_email"),
+        ("zeige alle Kalender",                              "calendar:list_calendars"),
+        ("supprimer le fichier",                             "files:delete_path codehost:delete_file drive:drive_delete"),
+        ("envoyer un courriel à Paul",                       "mail:send_email"),
+        ("créer une facture pour le client",                 "payments:create_invoice"),
+        ("buscar vuelos a Madrid",                           "travel:search_flights"),
+        ("reembolsar el pago",                               "payments:create_refund"),
+        ("lista de clientes",                                "payments:list_customers shop:get_customers"),
+        ("查看天气",                                          "weather:get_current_weather weather:get_forecast"),
+        ("发送邮件",                                          "mail:send_email"),
+        ("搜索航班",                                          "travel:search_flights"),
+        ("カレンダーの予定を作成",                              "calendar:create_event"),
+        ("メールを送信",                                      "mail:send_email"),
+    ];
+    let is_found = |(query, expected): &&(&str, &str)| expected.split(' ').any(|id| first(&snapshot, query) == id);
+    let missed: Vec<_> =
+        table.iter().filter(|row| !is_found(row)).map(|row| (row.0, first(&snapshot, row.0))).collect();
+    assert!(missed.len() <= 2, "{missed:?}");
+}
+
+#[test]
+fn nonsense_is_mostly_not_answered() {
+    /// What `pml` asks for if nothing is said.
+    const THRESHOLD: f32 = 0.12;
+    let (snapshot, _) = catalogue();
+    let mut state = 7_u64;
+    let mut random = move |count: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % count
+    };
+    let mut answered = 0;
+    for number in 0..200 {
+        let letters: &[u8] = [&b"abcdefghijklmnopqrstuvwxyz"[..], b"asdfghjkl", b"bakidolumenoruti"][number % 3];
+        let words = (0..1 + random(4)).map(|_| {
+            let length = 4 + random(7);
+            (0..length).map(|_| char::from(letters[random(letters.len())])).collect::<String>()
+        });
+        let query = words.collect::<Vec<_>>().join(" ");
+        answered +=
+            usize::from(snapshot.search(&query, 1, Mode::Hybrid).first().is_some_and(|hit| hit.score >= THRESHOLD));
+    }
+    assert!(answered <= 20, "{answered} of 200");
+}
