@@ -16,7 +16,7 @@ pub(crate) const OF_INTENT: usize = 32;
 /// Traces that a share is doubted by.
 const DOUBT: f64 = 1.0;
 /// Words of an intent that speak, the rarest ones.
-const RAREST: usize = 12;
+const RAREST: usize = 24;
 
 pub(crate) type WordId = u32;
 

@@ -107,6 +107,10 @@ codes! {
     TraceNotFound = "TRACE_NOT_FOUND",
     /// The stored traces cannot be read or changed.
     TraceStoreFailed = "TRACE_STORE_FAILED",
+    /// A hub does not answer.
+    HubUnavailable = "HUB_UNAVAILABLE",
+    /// A hub does not do what it was asked.
+    HubRefused = "HUB_REFUSED",
     /// The configuration cannot be used.
     ConfigInvalid = "CONFIG_INVALID",
 }
@@ -119,6 +123,7 @@ impl ErrorCode {
             | ErrorCode::SandboxUnavailable
             | ErrorCode::ShuttingDown
             | ErrorCode::TraceStoreFailed
+            | ErrorCode::HubUnavailable
             | ErrorCode::RateLimited
             | ErrorCode::ProviderUnavailable
             | ErrorCode::ProviderTimeout
@@ -154,6 +159,7 @@ impl ErrorCode {
             | ErrorCode::SandboxViolation
             | ErrorCode::Interrupted
             | ErrorCode::TraceNotFound
+            | ErrorCode::HubRefused
             | ErrorCode::ConfigInvalid => false,
         }
     }
@@ -228,6 +234,8 @@ impl ErrorCode {
             | ErrorCode::ShuttingDown
             | ErrorCode::TraceNotFound
             | ErrorCode::TraceStoreFailed
+            | ErrorCode::HubUnavailable
+            | ErrorCode::HubRefused
             | ErrorCode::ConfigInvalid => Delivery::NotSent,
         }
     }

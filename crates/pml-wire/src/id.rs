@@ -5,39 +5,54 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// One run of one program. Minted by the host, once, at entry; sorts by time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct ExecutionId(uuid::Uuid);
+/// Defines an id that is a UUID of version 7: unique everywhere, and sorted by the time at which it was minted.
+macro_rules! uuid_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(uuid::Uuid);
 
-impl ExecutionId {
-    /// A new id, unique everywhere.
-    pub fn mint() -> ExecutionId {
-        ExecutionId(uuid::Uuid::now_v7())
-    }
+        impl $name {
+            /// A new id, unique everywhere.
+            pub fn mint() -> $name {
+                $name(uuid::Uuid::now_v7())
+            }
 
-    /// The id as its 16 bytes, in an order that sorts like the id.
-    pub fn as_bytes(&self) -> &[u8; 16] {
-        self.0.as_bytes()
-    }
+            /// The id as its 16 bytes, in an order that sorts like the id.
+            pub fn as_bytes(&self) -> &[u8; 16] {
+                self.0.as_bytes()
+            }
 
-    pub fn from_bytes(bytes: [u8; 16]) -> ExecutionId {
-        ExecutionId(uuid::Uuid::from_bytes(bytes))
-    }
+            pub fn from_bytes(bytes: [u8; 16]) -> $name {
+                $name(uuid::Uuid::from_bytes(bytes))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = uuid::Error;
+
+            fn from_str(text: &str) -> Result<$name, uuid::Error> {
+                text.parse().map($name)
+            }
+        }
+    };
 }
 
-impl fmt::Display for ExecutionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
+uuid_id! {
+    /// One run of one program. Minted by the host, once, at entry; sorts by time.
+    ExecutionId
 }
 
-impl FromStr for ExecutionId {
-    type Err = uuid::Error;
-
-    fn from_str(text: &str) -> Result<ExecutionId, uuid::Error> {
-        text.parse().map(ExecutionId)
-    }
+uuid_id! {
+    /// A capability of a registry, whatever it is called now.
+    CapabilityId
 }
 
 /// One tool call within an execution, counted from 1 in the order the program made them.

@@ -15,6 +15,7 @@
 pub mod error;
 pub mod frame;
 pub mod hardening;
+pub mod hub;
 pub mod id;
 pub mod json;
 pub mod line;
@@ -24,5 +25,5 @@ pub mod walk;
 
 pub use error::{Delivery, ErrorCode};
 pub use frame::{Decoder, Frame, FrameError, Kind};
-pub use id::{CallId, ExecutionId, ToolId};
+pub use id::{CallId, CapabilityId, ExecutionId, ToolId};
 pub use line::Line;

@@ -14,6 +14,8 @@
 //! * [`upstream`]: MCP servers, one actor each.
 //! * [`learning`]: which tools belong to which request, from stored traces.
 //! * [`catalog`]: what tools there are, and how they look in TypeScript.
+//! * [`hub`]: what many gateways share: traces, keys, capabilities.
+//! * [`web`]: serving HTTP.
 //! * [`trace`]: one record of each execution, free of secrets, kept and found again.
 //! * [`events`]: what happens, told to whoever listens.
 //! * [`audit`]: one line for every call.
@@ -40,6 +42,7 @@ pub mod events;
 pub mod execution;
 pub mod files;
 pub mod frontend;
+pub mod hub;
 pub mod learning;
 pub mod protocol;
 pub mod rate;
@@ -49,4 +52,5 @@ pub mod serve;
 pub mod shown;
 pub mod trace;
 pub mod upstream;
+pub mod web;
 pub mod work;

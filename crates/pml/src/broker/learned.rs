@@ -17,6 +17,9 @@ const EVIDENT: f32 = 0.3;
 const RELATED_TO: usize = 3;
 const RELATED: usize = 5;
 
+/// Tools that were found, and tools that are used with them, each with the one of those that it is used with.
+pub(super) type Ranking = (Vec<Found>, Vec<(Related, ToolId)>);
+
 /// The tools that fit a question, best first, and tools that are used with them. `None` if the search has nothing to say: then
 /// what was learned has no request to go by.
 pub(super) fn search(
@@ -25,7 +28,7 @@ pub(super) fn search(
     catalog: &Snapshot,
     question: &Question,
     is_wanted: &impl Fn(&Tool) -> bool,
-) -> Option<(Vec<Found>, Vec<(Related, ToolId)>)> {
+) -> Option<Ranking> {
     let (tools, scores) = index.scores(&question.query);
     if scores.iter().all(|score| *score <= 0.0) {
         return None;

@@ -9,22 +9,28 @@ use std::{
 };
 
 use clap::Subcommand;
-use pml_wire::{ErrorCode, trace::Timestamp};
+use pml_wire::{
+    ErrorCode,
+    trace::{TaskKind, TaskResult, Timestamp, Trace},
+};
 use serde::{Deserialize, Serialize};
 
-use super::{USAGE, fail, print};
+use super::{USAGE, fail, print, trace::HubArgs};
 use crate::{
     audit::{self, FILE, Head, Problem, Reader, Report},
     broker,
     clock::now_millis,
-    config,
+    config::{self, Config},
     error::Error,
     files,
     shown::visible,
+    trace::store::{Archive as _, Filter, Reading},
 };
 
 /// Calls that are shown if nothing says how many.
 const SHOWN: usize = 50;
+/// Traces of a hub that are looked up at once.
+const HUB_PAGE: usize = 200;
 
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -59,6 +65,9 @@ pub(super) struct Args {
     /// Print one JSON object per line instead of text
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    hub: HubArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -144,12 +153,90 @@ fn unreadable(folder: &Path) -> impl Fn(files::Problem) -> Error {
     move |problem| problem.of(&path)
 }
 
-fn list(folder: &Path, args: &Args) -> Result<ExitCode, Error> {
-    let limit = match (args.limit, args.json || !io::stdout().is_terminal()) {
-        (Some(limit), _) => usize::try_from(limit).unwrap_or(usize::MAX),
-        (None, true) => usize::MAX,
-        (None, false) => SHOWN,
+impl Args {
+    /// Is this about a hub, which is asked over the network?
+    pub(super) fn is_about_hub(&self) -> bool {
+        self.hub.is_named()
+    }
+
+    fn limit(&self) -> usize {
+        match (self.limit, self.json || !io::stdout().is_terminal()) {
+            (Some(limit), _) => usize::try_from(limit).unwrap_or(usize::MAX),
+            (None, true) => usize::MAX,
+            (None, false) => SHOWN,
+        }
+    }
+
+    fn print(&self, rows: &[Row], left: usize) -> ExitCode {
+        let printed = match self.json {
+            true => rows.iter().try_for_each(print::json),
+            false => show(rows, left),
+        };
+        if printed.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+/// The calls that the traces of a hub know of. The log itself, with its chain, stays on the machine where it was written.
+pub(super) async fn run_hub(args: &Args, config: &Config) -> ExitCode {
+    match list_hub(args, config).await {
+        Ok(code) => code,
+        Err(err) => fail(&err, USAGE),
+    }
+}
+
+async fn list_hub(args: &Args, config: &Config) -> Result<ExitCode, Error> {
+    let wrong = |message: &str| Error::new(ErrorCode::ConfigInvalid, message);
+    if args.unfinished {
+        return Err(wrong("a hub knows of calls when their executions have ended"));
+    }
+    let archive = args.hub.archive(config)?.ok_or_else(|| wrong("--hub names no hub"))?;
+    let filter = Filter { tool: args.tool.clone(), since: args.since.map(Timestamp), ..Filter::default() };
+    let (mut rows, mut reading, limit) = (Rows::new(args), Reading::Newest, args.limit());
+    loop {
+        let page = archive.list(filter.clone(), reading, HUB_PAGE).await?;
+        for summary in &page.traces {
+            if let Some(trace) = archive.by_id(summary.id).await? {
+                // The newest first, as the traces are.
+                rows.rows.extend(calls(trace.trace()).into_iter().rev().filter(|row| Rows::new(args).wants(row)));
+            }
+        }
+        match page.next {
+            Some(next) if rows.rows.len() < limit => reading = Reading::Before(next),
+            _ => break,
+        }
+    }
+    rows.rows.reverse();
+    let (rows, left) = rows.newest(limit);
+    Ok(args.print(&rows, left))
+}
+
+fn calls(trace: &Trace) -> Vec<Row> {
+    let call = |task: &TaskResult| {
+        let code = task.error.as_ref().map(|error| error.code.clone());
+        Row {
+            time: task.timestamp,
+            outcome: match code.as_deref() {
+                Some("POLICY_DENIED" | "RATE_LIMITED") => "denied",
+                _ if task.kind == TaskKind::Search => "search",
+                _ if task.success => "ok",
+                _ => "failed",
+            },
+            tool: task.tool.clone(),
+            method: None,
+            who: trace.caller.clone(),
+            execution_id: Some(trace.trace_id.to_string()),
+            call: task.call_id,
+            rule: None,
+            code,
+            duration_ms: Some(task.duration_ms),
+            count: None,
+        }
     };
+    trace.task_results.iter().map(call).collect()
+}
+
+fn list(folder: &Path, args: &Args) -> Result<ExitCode, Error> {
+    let limit = args.limit();
     let mut rows = Rows::new(args);
     let reader = Reader::open(folder).map_err(unreadable(folder))?;
     let read = reader.lines(|_, _, line| {
@@ -160,11 +247,7 @@ fn list(folder: &Path, args: &Args) -> Result<ExitCode, Error> {
     });
     read.map_err(|err| unreadable(folder)(err.into()))?;
     let (rows, left) = rows.newest(limit);
-    let printed = match args.json {
-        true => rows.iter().try_for_each(print::json),
-        false => show(&rows, left),
-    };
-    Ok(if printed.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(args.print(&rows, left))
 }
 
 /// The calls that are wanted, as they are read.

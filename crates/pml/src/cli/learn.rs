@@ -21,7 +21,7 @@ use crate::{
     error::Error,
     learning::{Order, Orders, Progress, View, take_over},
     serve::Services,
-    trace::store::{self, Filter, Reading, SqliteStore, Store as _},
+    trace::store::{self, Archive as _, Filter, Reading, SqliteStore},
 };
 
 /// How long a command waits for traces to be learned.

@@ -13,6 +13,7 @@ mod destination;
 mod doctor;
 mod eval;
 mod graph;
+mod hub;
 mod import;
 mod install;
 mod learn;
@@ -130,6 +131,8 @@ enum Command {
         #[command(subcommand)]
         what: trace::What,
     },
+    /// Be the hub that many gateways deliver their traces to; make and revoke its keys
+    Hub(hub::Args),
     /// Measure pml on data of your own
     Eval {
         #[command(subcommand)]
@@ -169,7 +172,7 @@ pub fn main() -> ExitCode {
         Command::Trust(trust) => return trust::run(trust, common),
         Command::Eval { what } => return eval::run(what),
         Command::Licenses => return licenses(),
-        Command::Audit(audit) => return audit::run(audit, common.data_dir),
+        Command::Audit(audit) if !audit.is_about_hub() => return audit::run(audit, common.data_dir),
         _ => {}
     }
     let Loaded { config, project } = match Config::load(&sources) {
@@ -185,7 +188,7 @@ pub fn main() -> ExitCode {
     }
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).clamp(2, MAX_THREADS);
     let mut builder = match &args.command {
-        Command::Serve(args) if args.has_many_clients() && may_start_threads(threads) => {
+        command if has_many_clients(command) && may_start_threads(threads) => {
             let mut builder = tokio::runtime::Builder::new_multi_thread();
             builder.worker_threads(threads);
             builder
@@ -213,17 +216,27 @@ pub fn main() -> ExitCode {
             Command::Types(args) => tools::types(args, config).await,
             Command::Server { what } => Box::pin(server::run(what, config)).await,
             Command::Trace { what } => trace::run(what, &config).await,
+            Command::Hub(args) => hub::run(args, config).await,
+            Command::Audit(args) => audit::run_hub(&args, &config).await,
             Command::Doctor(args) => doctor::run(args, config, &project, &sources).await,
             // Done before there was a runtime.
             Command::Import(_)
             | Command::Install(_)
             | Command::Trust(_)
-            | Command::Audit(_)
             | Command::Eval { .. }
             | Command::Sanitize(_)
             | Command::Licenses => ExitCode::SUCCESS,
         }
     })
+}
+
+/// Does a command serve many at once?
+fn has_many_clients(command: &Command) -> bool {
+    match command {
+        Command::Serve(args) => args.has_many_clients(),
+        Command::Hub(args) => args.is_served(),
+        _ => false,
+    }
 }
 
 fn licenses() -> ExitCode {

@@ -22,6 +22,7 @@ use crate::{
     config::{self, Config, Gateway, Loaded, Project, Sources},
     error::Error,
     frontend::{Access, Expose, Frontend, Parts, Settings},
+    hub::{Hub, HubSettings},
     serve::{self, Services},
     shown::visible,
 };
@@ -110,7 +111,14 @@ pub(super) async fn run(args: Args, mut config: Config, project: Project, source
         let serving = async {
             match door {
                 Door::Stdio => frontend.serve_stdio(&stop).await,
-                Door::Http(listener, access) => frontend.serve_http(listener, access, &stop).await,
+                Door::Http(listener, access) => {
+                    let settings = HubSettings {
+                        requests_per_minute: config.hub.requests_per_minute,
+                        rules: config.traces.rules.clone(),
+                    };
+                    let hub = services.hub_store().map(|store| Hub::new(store, settings));
+                    frontend.serve_http(listener, access, hub, &stop).await
+                }
             }
         };
         let mut serving = std::pin::pin!(serving);
@@ -146,7 +154,7 @@ pub(super) async fn run(args: Args, mut config: Config, project: Project, source
 
 /// Lets this process open as many files as its connections, servers and runs may need together. Many systems begin with
 /// 1024, which is less.
-fn raise_file_limit() {
+pub(super) fn raise_file_limit() {
     let Rlimit { current, maximum } = rustix::process::getrlimit(Resource::Nofile);
     let enough = maximum.map_or(FILES, |most| most.min(FILES));
     if current.is_none_or(|current| current >= enough) {
@@ -243,7 +251,7 @@ async fn open(address: SocketAddr, args: &Args, config: &Config) -> Result<Door,
 }
 
 /// Reads `127.0.0.1:7777`, `localhost:7777` or `7777`.
-fn address(text: &str) -> Result<SocketAddr, String> {
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     let here = |port: &str| port.parse().ok().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     let address = text.parse().ok().or_else(|| here(text.strip_prefix("localhost:").unwrap_or(text)));
     address.ok_or_else(|| "write an address and a port, such as 127.0.0.1:7777, or a port alone".to_owned())

@@ -26,6 +26,7 @@ pub(super) fn check_project(file: &File) -> Result<(), String> {
         ("trace.max_mb", file.trace.max_mb.is_some()),
         ("trace.raw", file.trace.raw.is_some()),
         ("telemetry.otlp", file.telemetry.otlp.is_some()),
+        ("hub", file.hub.is_set()),
     ];
     match reserved.iter().find(|(_, is_set)| *is_set) {
         Some((key, _)) => Err(format!("`{key}` cannot be set by a project's file, only by your own")),
@@ -63,6 +64,7 @@ pub(super) fn merge(project: File, own: File) -> File {
         trace: trace(project.trace, own.trace),
         telemetry: own.telemetry,
         learning: LearningFile { enabled: learning(project.learning.enabled, own.learning.enabled) },
+        hub: own.hub,
         servers,
     }
 }
@@ -185,6 +187,7 @@ mod tests {
             ("[gateway]\nallowed_origins = [\"https://x\"]", "`gateway.allowed_origins`"),
             ("[servers_env]\npass = [\"SSH_AUTH_SOCK\"]", "`servers_env.pass`"),
             ("[telemetry]\notlp = \"http://x\"", "`telemetry.otlp`"),
+            ("[hub]\nurl = \"https://x\"", "`hub`"),
             ("[trace]\nraw = true", "`trace.raw`"),
             ("[trace]\nenabled = false", "`trace.enabled`"),
             ("[trace]\nkeep_days = 1", "`trace.keep_days`"),

@@ -8,6 +8,7 @@ pub(crate) mod command_line;
 mod difference;
 mod environment;
 pub(crate) mod expand;
+mod hub;
 pub(crate) mod jsonc;
 mod merge;
 mod network;
@@ -30,6 +31,7 @@ use serde::Deserialize;
 
 pub use self::clients::CLIENTS_OWN_KEYS;
 pub use self::difference::{Difference, differences};
+pub use self::hub::{HubConfig, HubFile, KEY_VARIABLE, hub_url};
 pub use self::places::{Places, System};
 pub use self::servers::{Kind, OAuthFile, ServerFile, ToolFile};
 pub(crate) use self::servers::{check_name, is_secret_name};
@@ -66,10 +68,12 @@ pub struct Config {
     pub max_starting: usize,
     /// How remote servers are reached.
     pub network: Network,
-    /// The `[trace]` and `[telemetry]` tables, checked.
+    /// The `[trace]` and `[telemetry]` tables, checked, and where `[hub]` wants traces to be delivered.
     pub traces: TraceSettings,
     /// Do searches use what is learned from traces?
     pub learns: bool,
+    /// The `[hub]` table, checked.
+    pub hub: HubConfig,
     /// Servers that are switched on, by name.
     pub servers: Vec<Settings>,
     /// Where lists of tools, logins, traces and the audit log are kept; `None` if there is no place for them.
@@ -119,6 +123,7 @@ pub struct File {
     pub trace: TraceFile,
     pub telemetry: TelemetryFile,
     pub learning: LearningFile,
+    pub hub: HubFile,
     pub servers: BTreeMap<String, ServerFile>,
 }
 
@@ -374,6 +379,7 @@ impl Config {
                 "`limits.max_timeout_ms` is {max_timeout_ms}, less than `limits.timeout_ms`, {timeout_ms}"
             ));
         }
+        let hub = file.hub.check(lookup)?;
         Ok(Config {
             policy: Policy {
                 allow: file.policy.allow,
@@ -389,8 +395,9 @@ impl Config {
             network: network::read(lookup),
             search: file.search.check(lookup)?,
             audit: file.audit.check()?,
-            traces: file.trace.check(file.telemetry.check(lookup)?)?,
             learns: file.learning.enabled.unwrap_or(true),
+            traces: file.trace.check(file.telemetry.check(lookup)?, hub.sync.clone())?,
+            hub,
             servers,
             data_dir: None,
             sandbox: Sandbox {
@@ -486,6 +493,11 @@ pub fn has_display() -> bool {
 /// The token for HTTP, if the environment has one.
 pub fn token() -> Option<String> {
     variable("PML_TOKEN").filter(|token| !token.is_empty())
+}
+
+/// The key of a hub, if the environment has one.
+pub fn hub_key() -> Option<String> {
+    variable(KEY_VARIABLE).filter(|key| !key.is_empty())
 }
 
 /// Where the token for HTTP is kept, if there is a place for it.

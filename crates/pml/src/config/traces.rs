@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::within;
 use crate::{
+    hub::syncer::SyncSettings,
     serve::TraceSettings,
     trace::{
         export::exporter,
@@ -33,7 +34,11 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
-    pub(super) fn check(self, telemetry: Option<exporter::Settings>) -> Result<TraceSettings, String> {
+    pub(super) fn check(
+        self,
+        telemetry: Option<exporter::Settings>,
+        hub: Option<SyncSettings>,
+    ) -> Result<TraceSettings, String> {
         let TraceFile { enabled, keep_days, max_mb, raw, sanitize } = self;
         let days = within("trace.keep_days", keep_days, 30, 3650)?;
         let megabytes = within("trace.max_mb", max_mb, 1024, 1024 * 1024)?;
@@ -44,7 +49,7 @@ impl TraceFile {
         };
         let rules = Arc::new(Rules::new(sanitize)?);
         let (enabled, raw) = (enabled.unwrap_or(true), raw.unwrap_or(false));
-        Ok(TraceSettings { enabled, raw, options, rules, telemetry })
+        Ok(TraceSettings { enabled, raw, options, rules, telemetry, hub })
     }
 }
 

@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     catalog::{Finder, Tool},
+    hub::client::HubClient,
     trace::store::Store,
 };
 
@@ -34,6 +35,8 @@ pub struct Options {
     pub data_dir: PathBuf,
     pub store: Arc<dyn Store>,
     pub finder: Finder,
+    /// The hub whose model is used beside the own one, if any.
+    pub hub: Option<HubClient>,
 }
 
 /// How far a follower has got.
@@ -148,8 +151,7 @@ impl Learning {
         self.begin();
         let mut progress = shared.progress.subscribe();
         let _ = timeout(at_most, progress.wait_for(|progress| *progress != Progress::Behind)).await;
-        let progress = progress.borrow().clone();
-        progress
+        shared.progress.borrow().clone()
     }
 
     /// Ends the follower, when what was learned is on disk.

@@ -12,5 +12,5 @@ pub use self::{
     reload::{Changes, Files, keep_within},
     services::{Options, Services},
     token::{named_token, token},
-    traces::{TraceSettings, Traces},
+    traces::{TraceSettings, Traces, syncer},
 };

@@ -30,9 +30,7 @@ pub struct Network {
 impl Network {
     /// Makes a client. What is wrong in the environment is logged and left out, since it need not matter to any server.
     pub(crate) fn client(&self) -> Result<reqwest::Client, Error> {
-        // An error says that there is one already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let same_host = redirect::Policy::custom(|attempt| {
+        self.client_with(redirect::Policy::custom(|attempt| {
             // Headers with tokens go along, so they go nowhere else.
             let is_same = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
             // The others turn a message into a question.
@@ -41,11 +39,21 @@ impl Network {
                 true => attempt.follow(),
                 false => attempt.stop(),
             }
-        });
+        }))
+    }
+
+    /// Makes a client that follows no redirect.
+    pub(crate) fn strict_client(&self) -> Result<reqwest::Client, Error> {
+        self.client_with(redirect::Policy::none())
+    }
+
+    fn client_with(&self, redirects: redirect::Policy) -> Result<reqwest::Client, Error> {
+        // An error says that there is one already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("pml/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT)
-            .redirect(same_host)
+            .redirect(redirects)
             // Not what the library reads from the environment: `self` says it all.
             .no_proxy();
         for proxy in self.proxies() {

@@ -17,6 +17,7 @@ use crate::{
     clock::now_millis,
     error::Error,
     events::Bus,
+    hub::store::HubStore,
     learning::{self, Learning},
     room::Room,
     trace::Recorder,
@@ -115,12 +116,11 @@ impl Services {
             server
         }));
         let finder = Finder::new(catalog.clone(), data_dir.as_deref(), model_dir.map(loader));
-        let learning = match (&data_dir, &traces.store) {
-            (Some(data_dir), Some(store)) if learns => Learning::new(learning::Options {
-                data_dir: data_dir.clone(),
-                store: Arc::clone(store),
-                finder: finder.clone(),
-            }),
+        let learning = match (&data_dir, traces.store()) {
+            (Some(data_dir), Some(store)) if learns => {
+                let (data_dir, hub) = (data_dir.clone(), traces.hub.clone());
+                Learning::new(learning::Options { data_dir, store, finder: finder.clone(), hub })
+            }
             _ => Learning::default(),
         };
         let recorder = Recorder::new(bus.clone(), Arc::clone(&audit), traces.told_to(&learning));
@@ -160,6 +160,11 @@ impl Services {
                 let _ = server.init().await;
             });
         }
+    }
+
+    /// The data of a hub beside the traces of this process, if those are stored.
+    pub fn hub_store(&self) -> Option<Arc<dyn HubStore>> {
+        self.traces.hub_store()
     }
 
     /// The tools that differ from what they were when they were first seen.

@@ -2,19 +2,24 @@
 
 use std::{path::Path, sync::Arc};
 
-use pml_wire::trace::Trace;
+use pml_wire::{ErrorCode, trace::Trace};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::network::Network;
 use crate::{
     error::Error,
+    hub::{
+        client::HubClient,
+        store::{HubStore, SqliteHub},
+        syncer::{SyncSettings, Syncer},
+    },
     learning::Learning,
     trace::{
-        Keeper, Receipt, Sink, TraceHead,
+        Keeper, Outlet, Receipt, Sink, TraceHead,
         export::exporter,
         sanitize::Rules,
-        store::{self, RawStore, SqliteStore, Store},
+        store::{self, RawStore, Scope, SqliteStores, Store, Stores},
     },
 };
 
@@ -29,16 +34,21 @@ pub struct TraceSettings {
     pub rules: Arc<Rules>,
     /// Where spans and metrics are sent, if anywhere.
     pub telemetry: Option<exporter::Settings>,
+    /// The hub that traces are delivered to, if any.
+    pub hub: Option<SyncSettings>,
 }
 
 /// Where the traces of this process go.
 #[derive(Debug, Default)]
 pub struct Traces {
     pub(super) sink: Option<Arc<dyn Sink>>,
-    /// Where they are kept.
-    pub(super) store: Option<Arc<dyn Store>>,
+    /// Where traces are stored, if anywhere.
+    stores: Option<SqliteStores>,
     stop: CancellationToken,
     exporter: Option<JoinHandle<()>>,
+    syncer: Option<JoinHandle<()>>,
+    /// The hub that traces are delivered to.
+    pub(super) hub: Option<HubClient>,
 }
 
 impl Traces {
@@ -53,26 +63,41 @@ impl Traces {
             }
         };
         let folder = data_dir.filter(|_| settings.enabled);
-        let store =
-            folder.map(|folder| Arc::new(SqliteStore::open(folder, settings.options.clone())) as Arc<dyn Store>);
+        let stores = folder.map(|folder| SqliteStores::open(folder, settings.options.clone()));
+        let store = stores.as_ref().map(|stores| stores.of(&Scope::local()));
+        let (nudge, syncer) = match settings.hub.clone().zip(store.clone()) {
+            None => (None, None),
+            Some((hub, store)) => {
+                let (nudge, task) = syncer(hub, store, network)?.start(stop.clone());
+                (Some(Arc::new(nudge) as Arc<dyn Outlet>), Some(tokio::spawn(task)))
+            }
+        };
         if store.is_none() && exporter.is_none() {
             return Ok(Traces::default());
         }
         let raw = folder.filter(|_| settings.raw).map(|folder| RawStore::open(folder, settings.options.clone()));
         // Programs run without it, too.
-        let kept = store.clone();
-        let keeper = Keeper::start(settings.rules.clone(), store, raw, exporter)
+        let keeper = Keeper::start(settings.rules.clone(), store, raw, exporter, nudge)
             .inspect_err(|err| tracing::warn!(error = %err, "traces are not kept"));
         let sink = keeper.ok().map(|keeper| Arc::new(keeper) as Arc<dyn Sink>);
-        Ok(Traces { sink, store: kept, stop, exporter: task })
+        Ok(Traces { sink, stores, stop, exporter: task, syncer, hub: hub_client(settings, network)? })
     }
 
     /// Only reads what others have kept, if they have.
     pub fn reading(settings: &TraceSettings, data_dir: Option<&Path>) -> Traces {
         let folder = data_dir.filter(|folder| settings.enabled && store::is_there(folder));
-        let store =
-            folder.map(|folder| Arc::new(SqliteStore::open(folder, settings.options.clone())) as Arc<dyn Store>);
-        Traces { store, ..Traces::default() }
+        let stores = folder.map(|folder| SqliteStores::open(folder, settings.options.clone()));
+        Traces { stores, ..Traces::default() }
+    }
+
+    /// Where the traces of this machine are kept.
+    pub(super) fn store(&self) -> Option<Arc<dyn Store>> {
+        self.stores.as_ref().map(|stores| stores.of(&Scope::local()))
+    }
+
+    /// The data of a hub beside the traces of this process, if those are stored.
+    pub fn hub_store(&self) -> Option<Arc<dyn HubStore>> {
+        self.stores.clone().map(|stores| Arc::new(SqliteHub::of(stores)) as Arc<dyn HubStore>)
     }
 
     /// Hands all traces to somebody else.
@@ -89,10 +114,12 @@ impl Traces {
     /// Sends what waits to be sent, once.
     pub(super) async fn stop(self) {
         self.stop.cancel();
-        if let Some(exporter) = self.exporter
-            && let Err(err) = exporter.await
-        {
-            tracing::error!(error = %err, "the way to the collector did not end as it should");
+        for (task, what) in [(self.exporter, "the way to the collector"), (self.syncer, "the way to the hub")] {
+            if let Some(task) = task
+                && let Err(err) = task.await
+            {
+                tracing::error!(error = %err, "{what} did not end as it should");
+            }
         }
     }
 }
@@ -114,4 +141,21 @@ impl Sink for Telling {
         self.learning.nudge();
         receipt
     }
+}
+
+/// The hub of the settings, if there is one.
+fn hub_client(settings: &TraceSettings, network: &Network) -> Result<Option<HubClient>, Error> {
+    let Some(hub) = &settings.hub else { return Ok(None) };
+    client(hub, network).map(Some)
+}
+
+fn client(settings: &SyncSettings, network: &Network) -> Result<HubClient, Error> {
+    HubClient::new(network.strict_client()?, settings.url.clone(), &settings.key)
+        .ok_or_else(|| Error::new(ErrorCode::ConfigInvalid, "`hub.key` is no key of a hub"))
+}
+
+/// What delivers the traces of a store to a hub.
+pub fn syncer(settings: SyncSettings, store: Arc<dyn Store>, network: &Network) -> Result<Syncer, Error> {
+    let client = client(&settings, network)?;
+    Ok(Syncer::new(settings, store, client))
 }

@@ -6,6 +6,7 @@
 //! **Invariant:** [`Keeper::submit`] and [`Keeper::begin`] never wait. What finds no place is counted.
 
 use std::{
+    fmt::Debug,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
@@ -47,6 +48,13 @@ struct Desk {
     store: Option<Arc<dyn Store>>,
     raw: Option<RawStore>,
     exporter: Option<Exporter>,
+    outlet: Option<Arc<dyn Outlet>>,
+}
+
+/// The way to a hub, which reads from the store.
+pub trait Outlet: Debug + Send + Sync {
+    /// There is one more trace. Returns at once.
+    fn stored(&self);
 }
 
 #[derive(Debug)]
@@ -62,9 +70,10 @@ impl Keeper {
         store: Option<Arc<dyn Store>>,
         raw: Option<RawStore>,
         exporter: Option<Exporter>,
+        outlet: Option<Arc<dyn Outlet>>,
     ) -> std::io::Result<Keeper> {
         let (queue, jobs) = sync_channel(QUEUE);
-        let desk = Arc::new(Desk { sanitizer: OnceLock::new(), store, raw, exporter });
+        let desk = Arc::new(Desk { sanitizer: OnceLock::new(), store, raw, exporter, outlet });
         let working = Arc::clone(&desk);
         let thread = std::thread::Builder::new().name("traces".to_owned()).spawn(move || working.run(rules, &jobs))?;
         Ok(Keeper { desk, queue: Some(queue), thread: Some(thread), dropped: AtomicU64::new(0) })
@@ -147,12 +156,19 @@ impl Desk {
         if let Some(exporter) = &self.exporter {
             exporter.submit(&trace);
         }
+        match &self.outlet {
+            Some(outlet) => outlet.stored(),
+            None => {
+                let Trace { trace_id, success, duration_ms, .. } = trace.trace();
+                tracing::debug!(%trace_id, success, duration_ms, "a trace; no hub is configured, so it stays here");
+            }
+        }
         self.store.as_ref().map(|store| store.submit(trace))
     }
 }
 
 /// How much text a trace has, roughly.
-fn text_bytes(trace: &Trace) -> usize {
+pub(super) fn text_bytes(trace: &Trace) -> usize {
     let raw = |value: &Option<Box<serde_json::value::RawValue>>| value.as_ref().map_or(0, |value| value.get().len());
     let own = trace.code.as_ref().map_or(0, String::len) + raw(&trace.args) + raw(&trace.result);
     let logs: usize = trace.logs.iter().map(|line| line.text.len()).sum();

@@ -13,6 +13,7 @@ mod context;
 pub mod export;
 mod head;
 mod keeper;
+mod lesson;
 mod record;
 pub mod sanitize;
 mod sanitized;
@@ -23,7 +24,8 @@ pub use self::{
     collector::Summary,
     context::Context,
     head::TraceHead,
-    keeper::Keeper,
+    keeper::{Keeper, Outlet},
+    lesson::Lesson,
     record::{ExecutionRecord, Finish, Program, Recorder, Recording},
     sanitized::{SanitizedHead, SanitizedTrace},
     sink::{Receipt, Sink},

@@ -5,7 +5,7 @@
 
 use pml_wire::trace::Trace;
 
-use super::TraceHead;
+use super::{TraceHead, keeper::text_bytes};
 
 /// A trace without secrets.
 #[derive(Clone, Debug)]
@@ -19,6 +19,16 @@ impl SanitizedTrace {
     /// Only for a trace that has passed the sanitizer.
     pub(in crate::trace) fn new(trace: Trace) -> SanitizedTrace {
         SanitizedTrace(trace)
+    }
+
+    /// Of a trace that a hub has given: it was cleaned when the hub stored it.
+    pub(crate) fn of_hub(trace: Trace) -> SanitizedTrace {
+        SanitizedTrace(trace)
+    }
+
+    /// How much text it has, roughly.
+    pub fn size_hint(&self) -> usize {
+        text_bytes(&self.0)
     }
 
     pub fn trace(&self) -> &Trace {

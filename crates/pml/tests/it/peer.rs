@@ -465,6 +465,12 @@ pub(crate) struct Http {
 }
 
 impl Http {
+    /// A request with nothing but a host.
+    pub(crate) fn to(address: SocketAddr, method: &str, path: &str) -> Http {
+        let headers = vec![("Host".to_owned(), address.to_string())];
+        Http { address, method: method.to_owned(), path: path.to_owned(), headers, body: Vec::new() }
+    }
+
     /// Adds a header.
     pub(crate) fn header(mut self, name: &str, value: &str) -> Http {
         self.headers.push((name.to_owned(), value.to_owned()));

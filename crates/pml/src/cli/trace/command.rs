@@ -4,16 +4,18 @@ use std::{
     io::{self, Write},
     path::Path,
     process::ExitCode,
+    sync::Arc,
 };
 
 use clap::Subcommand;
 use pml_wire::{ErrorCode, ExecutionId};
 
-use super::{super::USAGE, super::fail, delete, export, list, moment, show, stats};
+use super::{super::USAGE, super::fail, delete, export, list, moment, show, stats, sync};
 use crate::{
-    config::Config,
+    config::{self, Config},
     error::Error,
-    trace::store::{self, Filter, Found, Reading, SqliteStore, Store},
+    hub::{archive::HubArchive, client::HubClient},
+    trace::store::{self, Archive, Filter, Found, Reading, SqliteStore},
 };
 
 #[derive(Debug, Subcommand)]
@@ -28,6 +30,8 @@ pub(in crate::cli) enum What {
     Export(export::Args),
     /// Delete traces from this machine
     Delete(delete::Args),
+    /// Deliver traces to the hub of [hub] now, or see what waits to be delivered
+    Sync(sync::Args),
 }
 
 /// Which traces a command is about.
@@ -52,6 +56,39 @@ pub(super) struct Selection {
     /// Only executions whose intent contains this
     #[arg(long, value_name = "TEXT")]
     intent: Option<String>,
+
+    #[command(flatten)]
+    pub(super) hub: HubArgs,
+}
+
+/// Whose traces a command is about: those of this machine, or those of a hub.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct HubArgs {
+    /// Read the traces of a hub, with the key of [hub] or of PML_HUB_KEY
+    #[arg(long, value_name = "URL")]
+    hub: Option<String>,
+}
+
+impl HubArgs {
+    pub(in crate::cli) fn is_named(&self) -> bool {
+        self.hub.is_some()
+    }
+
+    /// The traces of the hub that was named; `None` if none was.
+    pub(in crate::cli) fn archive(&self, config: &Config) -> Result<Option<HubArchive>, Error> {
+        let Some(text) = &self.hub else { return Ok(None) };
+        let wrong = |message: String| Error::new(ErrorCode::ConfigInvalid, message);
+        let url = config::hub_url(text).map_err(|why| wrong(format!("--hub is `{text}`, {why}")))?;
+        // A key that was given for one hub is not shown to another.
+        let configured = config.hub.sync.as_ref().filter(|hub| hub.url.origin() == url.origin());
+        let key = config::hub_key().or_else(|| configured.map(|hub| hub.key.clone())).ok_or_else(|| {
+            let hint = "set PML_HUB_KEY, or `hub.url` and `hub.key` in pml.toml";
+            wrong(format!("there is no key for the hub `{text}`")).with_hint(hint)
+        })?;
+        let client = HubClient::new(config.network.strict_client()?, url, &key);
+        let client = client.ok_or_else(|| wrong("the key of the hub is no text of a header".to_owned()))?;
+        Ok(Some(HubArchive::new(client)))
+    }
 }
 
 impl Selection {
@@ -63,6 +100,7 @@ impl Selection {
             before: None,
             client: self.client.clone(),
             intent: self.intent.clone(),
+            capability: None,
         })
     }
 }
@@ -100,6 +138,7 @@ pub(in crate::cli) async fn run(what: What, config: &Config) -> ExitCode {
         What::Stats(args) => stats::run(&args, config, data_dir).await,
         What::Export(args) => export::run(&args, config, data_dir).await,
         What::Delete(args) => delete::run(&args, config, data_dir).await,
+        What::Sync(args) => sync::run(&args, config, data_dir).await,
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -107,6 +146,18 @@ pub(in crate::cli) async fn run(what: What, config: &Config) -> ExitCode {
         Err(Stop::Usage(err)) => fail(&err, USAGE),
         Err(Stop::Closed) => ExitCode::FAILURE,
     }
+}
+
+/// The traces that a command is about; `None` if nothing was ever stored on this machine.
+pub(super) async fn open_archive(
+    hub: &HubArgs,
+    config: &Config,
+    data_dir: &Path,
+) -> Result<Option<Arc<dyn Archive>>, Stop> {
+    if let Some(archive) = hub.archive(config).map_err(Stop::Usage)? {
+        return Ok(Some(Arc::new(archive)));
+    }
+    Ok(open(config, data_dir).await.map(|store| Arc::new(store) as Arc<dyn Archive>))
 }
 
 /// The store of a data folder; `None` if nothing was ever stored there. Executions of processes that have died are found
@@ -130,7 +181,7 @@ pub(super) fn say_none(config: &Config) {
 }
 
 /// The trace that a user means: an id, the beginning of one, or `last`.
-pub(super) async fn find(store: Option<&SqliteStore>, text: &str) -> Result<ExecutionId, Stop> {
+pub(super) async fn find(store: Option<&dyn Archive>, text: &str) -> Result<ExecutionId, Stop> {
     let unknown = || {
         let message = format!("no stored trace has an id that begins with `{text}`");
         let hint = "`pml trace list` shows the ids; older traces may have been deleted";

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     config::Config,
-    trace::store::{Deletion, RawStore, Store},
+    trace::store::{Archive, Deletion, RawStore, Store},
 };
 
 #[derive(Debug, clap::Args)]
@@ -33,7 +33,7 @@ pub(in crate::cli) struct Args {
 pub(super) async fn run(args: &Args, config: &Config, data_dir: &Path) -> Result<(), Stop> {
     let store = open(config, data_dir).await;
     let what = match (&args.id, &args.before) {
-        (Some(id), _) => Deletion::One(find(store.as_ref(), id).await?),
+        (Some(id), _) => Deletion::One(find(store.as_ref().map(|store| store as &dyn Archive), id).await?),
         (None, Some(before)) => Deletion::Before(moment::parse("--before", before)?),
         (None, None) => Deletion::All,
     };

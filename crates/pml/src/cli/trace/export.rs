@@ -7,14 +7,14 @@ use std::{
 
 use clap::ValueEnum;
 
-use super::command::{Selection, Stop, open, say_none};
+use super::command::{Selection, Stop, open_archive, say_none};
 use crate::{
     config::Config,
     shown::visible_json,
     trace::{
         SanitizedTrace,
         export::{self, Payloads},
-        store::{Cursor, Reading, Store},
+        store::{Cursor, Reading},
     },
 };
 
@@ -44,7 +44,7 @@ enum Format {
 
 pub(super) async fn run(args: &Args, config: &Config, data_dir: &Path) -> Result<(), Stop> {
     let filter = args.selection.filter()?;
-    let Some(store) = open(config, data_dir).await else {
+    let Some(store) = open_archive(&args.selection.hub, config, data_dir).await? else {
         say_none(config);
         return Ok(());
     };

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::print,
-    command::{Selection, Stop, open, say_none},
+    command::{Selection, Stop, open_archive, say_none},
     moment,
 };
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
     shown::visible,
     trace::{
         TraceHead,
-        store::{Cursor, Reading, Store, Summary},
+        store::{Cursor, Reading, Summary},
     },
 };
 
@@ -53,7 +53,7 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn run(args: &Args, config: &Config, data_dir: &Path) -> Result<(), Stop> {
     let filter = args.selection.filter()?;
-    let mut store = open(config, data_dir).await;
+    let mut store = open_archive(&args.selection.hub, config, data_dir).await?;
     let mut end = Cursor::default();
     if let Some(store) = &store {
         let (mut traces, mut reading) = (Vec::new(), Reading::Newest);
@@ -102,7 +102,7 @@ pub(super) async fn run(args: &Args, config: &Config, data_dir: &Path) -> Result
     loop {
         tokio::time::sleep(POLL).await;
         if store.is_none() {
-            store = open(config, data_dir).await;
+            store = open_archive(&args.selection.hub, config, data_dir).await?;
         }
         let Some(store) = &store else { continue };
         let page = store.list(filter.clone(), Reading::StoredAfter(end), PAGE).await?;

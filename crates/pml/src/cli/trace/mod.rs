@@ -8,7 +8,8 @@ mod list;
 mod moment;
 mod show;
 mod stats;
+mod sync;
 mod waterfall;
 
-pub(super) use self::command::{What, run};
+pub(super) use self::command::{HubArgs, What, run};
 pub(super) use self::health::check;

@@ -10,14 +10,13 @@ use serde_json::value::RawValue;
 
 use super::{
     super::print,
-    command::{Stop, find, open},
+    command::{HubArgs, Stop, find, open_archive},
     list::{millis, one_line},
     moment, waterfall,
 };
 use crate::{
     config::Config,
     shown::{visible, visible_json},
-    trace::store::Store,
 };
 
 /// Most characters of a value, and most lines of output, that are shown.
@@ -37,11 +36,14 @@ pub(in crate::cli) struct Args {
     /// Print the whole trace as JSON
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    hub: HubArgs,
 }
 
 pub(super) async fn run(args: &Args, config: &Config, data_dir: &Path) -> Result<(), Stop> {
-    let store = open(config, data_dir).await;
-    let id = find(store.as_ref(), &args.id).await?;
+    let store = open_archive(&args.hub, config, data_dir).await?;
+    let id = find(store.as_deref(), &args.id).await?;
     let trace = match &store {
         Some(store) => store.by_id(id).await?,
         None => None,

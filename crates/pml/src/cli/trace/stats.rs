@@ -16,7 +16,7 @@ use super::{
 use crate::{
     config::Config,
     shown::visible,
-    trace::store::{Health, Stats, Store},
+    trace::store::{Archive, Health, Stats, Store},
 };
 
 #[derive(Debug, clap::Args)]
@@ -31,6 +31,14 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn run(args: &Args, config: &Config, data_dir: &Path) -> Result<(), Stop> {
     let filter = args.selection.filter()?;
+    if let Some(archive) = args.selection.hub.archive(config).map_err(Stop::Usage)? {
+        let stats = archive.stats(filter).await?;
+        match args.json {
+            true => to_json(&stats, None)?,
+            false => numbers(&mut io::stdout().lock(), &stats)?,
+        }
+        return Ok(());
+    }
     let Some(store) = open(config, data_dir).await else {
         say_none(config);
         if args.json {
@@ -67,32 +75,7 @@ fn to_json(stats: &Stats, health: Option<&Health>) -> io::Result<()> {
 }
 
 fn text(out: &mut impl Write, stats: &Stats, health: &Health) -> io::Result<()> {
-    let span = stats.first.zip(stats.last).map(|(first, last)| {
-        format!(", from {} to {} ({})", moment::local(first), moment::local(last), moment::offset(last))
-    });
-    let (traces, failed, interrupted) = (stats.traces, stats.failed, stats.interrupted);
-    writeln!(out, "{traces} traces, {failed} failed ({interrupted} interrupted){}", span.unwrap_or_default())?;
-    writeln!(
-        out,
-        "kept out of the model's context: about {} tokens (results of calls {}, answers {})",
-        stats.tokens_kept_out(),
-        size(stats.intermediate_bytes),
-        size(stats.answer_bytes)
-    )?;
-    if !stats.tools.is_empty() {
-        let width = stats.tools.iter().map(|tool| tool.tool.chars().count()).max().unwrap_or(0).clamp(4, 50);
-        writeln!(
-            out,
-            "\n{:<width$}  {:>7}  {:>7}  {:>9}  {:>9}  {:>9}",
-            "TOOL", "CALLS", "FAILED", "P50", "P95", "RESULTS"
-        )?;
-        for tool in &stats.tools {
-            let name = one_line(&tool.tool, 50);
-            let [p50, p95] = [tool.p50_ms, tool.p95_ms].map(|took| print::duration(millis(took)));
-            let (calls, failed, results) = (tool.calls, tool.failed, size(tool.result_bytes));
-            writeln!(out, "{name:<width$}  {calls:>7}  {failed:>7}  {p50:>9}  {p95:>9}  {results:>9}")?;
-        }
-    }
+    numbers(out, stats)?;
     let path = health.path.display().to_string();
     writeln!(
         out,
@@ -119,6 +102,37 @@ fn text(out: &mut impl Write, stats: &Stats, health: &Health) -> io::Result<()> 
         writeln!(out, "  a damaged store is kept as {}", visible(&aside.display().to_string()))?;
     }
     out.flush()
+}
+
+/// What is known of traces wherever they are.
+fn numbers(out: &mut impl Write, stats: &Stats) -> io::Result<()> {
+    let span = stats.first.zip(stats.last).map(|(first, last)| {
+        format!(", from {} to {} ({})", moment::local(first), moment::local(last), moment::offset(last))
+    });
+    let (traces, failed, interrupted) = (stats.traces, stats.failed, stats.interrupted);
+    writeln!(out, "{traces} traces, {failed} failed ({interrupted} interrupted){}", span.unwrap_or_default())?;
+    writeln!(
+        out,
+        "kept out of the model's context: about {} tokens (results of calls {}, answers {})",
+        stats.tokens_kept_out(),
+        size(stats.intermediate_bytes),
+        size(stats.answer_bytes)
+    )?;
+    if !stats.tools.is_empty() {
+        let width = stats.tools.iter().map(|tool| tool.tool.chars().count()).max().unwrap_or(0).clamp(4, 50);
+        writeln!(
+            out,
+            "\n{:<width$}  {:>7}  {:>7}  {:>9}  {:>9}  {:>9}",
+            "TOOL", "CALLS", "FAILED", "P50", "P95", "RESULTS"
+        )?;
+        for tool in &stats.tools {
+            let name = one_line(&tool.tool, 50);
+            let [p50, p95] = [tool.p50_ms, tool.p95_ms].map(|took| print::duration(millis(took)));
+            let (calls, failed, results) = (tool.calls, tool.failed, size(tool.result_bytes));
+            writeln!(out, "{name:<width$}  {calls:>7}  {failed:>7}  {p50:>9}  {p95:>9}  {results:>9}")?;
+        }
+    }
+    Ok(())
 }
 
 fn size(bytes: u64) -> String {

@@ -16,9 +16,9 @@ use super::{
     },
     endpoint::{Visit, accepted, enter, failure},
     headers::{self, SESSION, VERSION},
-    responses::plain,
     web::Web,
 };
+use crate::web::plain;
 
 impl Web {
     /// Takes every message of a batch, and answers the requests among them together.

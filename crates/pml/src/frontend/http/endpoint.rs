@@ -26,13 +26,14 @@ use super::{
         session::{InFlight, OUTLET, Scope, Session},
         shares::Client,
     },
-    bodies::{MAX_BYTES, NoBody, Received},
     events::KEEP_ALIVE,
     headers::{self, SESSION},
-    responses::{event_stream, plain, typed},
     web::Web,
 };
-use crate::upstream::RpcError;
+use crate::{
+    upstream::RpcError,
+    web::{MAX_BYTES, NoBody, Received, event_stream, plain, typed},
+};
 
 /// How long an answer is waited for before a stream is begun.
 const SOON: Duration = Duration::from_secs(2);

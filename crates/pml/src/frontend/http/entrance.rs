@@ -12,13 +12,9 @@ use axum::{
 
 use super::{
     guard::{OPEN, Refusal},
-    responses::plain,
-    visitors::Visitor,
     web::Web,
 };
-
-/// Longest head of a request: its first line and its headers.
-pub(super) const HEAD_BYTES: usize = 64 * 1024;
+use crate::web::{HEAD_BYTES, Visitor, plain};
 
 pub(super) async fn check(
     State(web): State<Arc<Web>>,

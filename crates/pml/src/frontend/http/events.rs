@@ -11,10 +11,11 @@ use pml_wire::Line;
 use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
-use super::{super::results::Caller, responses::event_stream, web::Web};
+use super::{super::results::Caller, web::Web};
 use crate::{
     events::{Event, Listener},
     shown,
+    web::event_stream,
 };
 
 /// Longest silence on a stream.

@@ -1,45 +1,33 @@
-//! Connections: accepted, bounded, and ended.
+//! The gateway over HTTP, from the first connection to the last.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
-use axum::{Extension, Router, extract::ConnectInfo};
-use hyper::server::conn::http1;
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    service::TowerToHyperService,
-};
-use tokio::{
-    io::Interest,
-    net::{TcpListener, TcpStream},
-    time::{sleep, timeout},
-};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     super::gateway::Frontend,
-    entrance::HEAD_BYTES,
     guard::{Access, Guard},
     routes::routes,
     sessions::Sessions,
-    visitors::{MAX_CONNECTIONS, Streams, Visitor, Visitors},
     web::Web,
 };
+use crate::{
+    hub::Hub,
+    web::{Grace, Streams, serve},
+};
 
-/// What the head of a request may take to arrive.
-const HEAD: Duration = Duration::from_secs(10);
-/// Headers of a request.
-const MAX_HEADERS: usize = 100;
-/// When everything ends: how long requests that go on may still take.
+/// When everything ends: how long requests that go on may still take. A run that has just ended has an answer that is on its
+/// way.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
-/// What connections may take to end after that.
-const END: Duration = Duration::from_secs(2);
 
 impl Frontend {
-    /// Serves HTTP until `stop` is cancelled and every connection has ended.
+    /// Serves HTTP until `stop` is cancelled and every connection has ended. With a hub, its routes are served too.
     pub async fn serve_http(
         self: &Arc<Self>,
         listener: TcpListener,
         access: Access,
+        hub: Option<Arc<Hub>>,
         stop: &CancellationToken,
     ) -> io::Result<()> {
         let gone = CancellationToken::new();
@@ -53,94 +41,11 @@ impl Frontend {
             gone: gone.clone(),
         });
         let router = routes(Arc::clone(&web));
-        let connections = TaskTracker::new();
-        let mut visitors = Visitors::default();
-        loop {
-            let accepted = tokio::select! {
-                biased;
-                () = stop.cancelled() => break,
-                accepted = listener.accept() => accepted,
-            };
-            match accepted {
-                Ok((stream, peer)) => {
-                    let Some(visitor) = visitors.welcome() else {
-                        tracing::warn!("a connection is closed: there are {MAX_CONNECTIONS} others");
-                        continue;
-                    };
-                    let (router, stop) = (router.clone(), stop.clone());
-                    connections.spawn(async move {
-                        let served = connection(stream, peer, router, Arc::clone(&visitor), &stop);
-                        tokio::select! {
-                            () = served => {}
-                            () = visitor.end.cancelled() => {}
-                        }
-                        visitor.end.cancel();
-                    });
-                }
-                // Out of descriptors, or the client has gone already. Not at once again.
-                Err(err) => {
-                    tracing::warn!(error = %err, "a connection is not accepted");
-                    sleep(Duration::from_millis(50)).await;
-                }
-            }
-        }
-        drop(listener);
-        connections.close();
-        // A run that has just ended has an answer that is on its way.
-        let _ = timeout(LAST_ANSWERS, connections.wait()).await;
-        gone.cancel();
-        let _ = timeout(END, connections.wait()).await;
+        let router = match &hub {
+            Some(hub) => router.merge(hub.routes()),
+            None => router,
+        };
+        serve(listener, router, stop, Grace { last_answers: LAST_ANSWERS, gone }).await;
         Ok(())
-    }
-}
-
-async fn connection(
-    stream: TcpStream,
-    peer: SocketAddr,
-    router: Router,
-    visitor: Arc<Visitor>,
-    stop: &CancellationToken,
-) {
-    let _ = stream.set_nodelay(true);
-    let Ok((stream, watched)) = watched(stream) else { return };
-    let router = router.layer(Extension(ConnectInfo(peer))).layer(Extension(visitor));
-    let service = TowerToHyperService::new(router);
-    let mut served = std::pin::pin!(
-        http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD)
-            .max_headers(MAX_HEADERS)
-            .max_buf_size(HEAD_BYTES)
-            .serve_connection(TokioIo::new(stream), service)
-    );
-    let ended = tokio::select! {
-        ended = &mut served => ended,
-        () = hung_up(&watched) => return,
-        () = stop.cancelled() => {
-            served.as_mut().graceful_shutdown();
-            served.await
-        }
-    };
-    if let Err(err) = ended {
-        tracing::debug!(error = %err, "a connection ended early");
-    }
-}
-
-/// A stream, and another handle to it.
-fn watched(stream: TcpStream) -> io::Result<(TcpStream, TcpStream)> {
-    let stream = stream.into_std()?;
-    let watched = stream.try_clone()?;
-    Ok((TcpStream::from_std(stream)?, TcpStream::from_std(watched)?))
-}
-
-/// Waits until the client has closed its end. Whoever serves the connection may not notice while there is something left
-/// to read, and would go on with what nobody waits for.
-async fn hung_up(stream: &TcpStream) {
-    while let Ok(ready) = stream.ready(Interest::READABLE).await {
-        if ready.is_read_closed() {
-            return;
-        }
-        // Not now: until something else happens.
-        let _ = stream.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
     }
 }

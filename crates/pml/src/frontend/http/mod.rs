@@ -3,17 +3,14 @@
 //! Nothing is served before the [`guard`] has let the request in.
 
 mod batch;
-mod bodies;
 mod endpoint;
 mod entrance;
 mod events;
 mod guard;
 mod headers;
 mod listener;
-mod responses;
 mod routes;
 mod sessions;
-mod visitors;
 mod web;
 
 pub use self::guard::Access;

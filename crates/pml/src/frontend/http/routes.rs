@@ -11,11 +11,8 @@ use axum::{
     routing::{any, get},
 };
 
-use super::{
-    endpoint, entrance, events,
-    responses::{plain, typed},
-    web::Web,
-};
+use super::{endpoint, entrance, events, web::Web};
+use crate::web::{plain, typed};
 
 /// The page runs its own script and talks to this pml, and nothing else.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'none'; \

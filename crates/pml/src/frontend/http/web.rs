@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{super::gateway::Frontend, bodies::Bodies, guard::Guard, sessions::Sessions, visitors::Streams};
+use super::{super::gateway::Frontend, guard::Guard, sessions::Sessions};
+use crate::web::{Bodies, Streams};
 
 #[derive(Debug)]
 pub(super) struct Web {

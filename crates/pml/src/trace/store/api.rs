@@ -1,14 +1,14 @@
 //! What callers need of a store of traces, whatever keeps them.
 
-use std::{error, fmt, str::FromStr};
+use std::{error, fmt, str::FromStr, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use pml_wire::{
-    ErrorCode, ExecutionId,
+    CapabilityId, ErrorCode, ExecutionId,
     trace::{Entry, Timestamp},
 };
 
-use super::{Health, Receipt, State};
+use super::{Health, Receipt, Scope, State};
 use crate::{
     error::Error,
     trace::{SanitizedHead, SanitizedTrace, TraceHead},
@@ -17,19 +17,14 @@ use crate::{
 /// The result of asking a store.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
-/// A store of traces.
-///
-/// [`begin`](Store::begin) and [`submit`](Store::submit) return at once. Everything else may take as long as the disk or
-/// the network does.
-pub trait Store: fmt::Debug + Send + Sync {
-    /// Stores that an execution has begun. If its process dies before [`submit`](Store::submit), the head becomes an
-    /// interrupted trace.
-    fn begin(&self, head: SanitizedHead) -> Receipt;
+/// Traces that can be read: those of a store, or those of a hub.
+pub trait Archive: fmt::Debug + Send + Sync {
+    /// A trace, and what is known about it besides.
+    fn record(&self, id: ExecutionId) -> Answer<'_, Option<Record>>;
 
-    /// Stores the trace of an execution that has ended. The same trace twice is stored once.
-    fn submit(&self, trace: SanitizedTrace) -> Receipt;
-
-    fn by_id(&self, id: ExecutionId) -> Answer<'_, Option<SanitizedTrace>>;
+    fn by_id(&self, id: ExecutionId) -> Answer<'_, Option<SanitizedTrace>> {
+        Box::pin(async move { Ok(self.record(id).await?.map(|record| record.trace)) })
+    }
 
     /// Finds the trace whose id begins with `prefix`.
     fn find(&self, prefix: &str) -> Answer<'_, Found>;
@@ -42,6 +37,27 @@ pub trait Store: fmt::Debug + Send + Sync {
 
     /// Numbers about the traces that `filter` lets through.
     fn stats(&self, filter: Filter) -> Answer<'_, Stats>;
+}
+
+/// A store of the traces of one [`Scope`](super::Scope). No method reads or changes anything of another scope, but for
+/// [`retain`](Store::retain), which keeps the whole database small.
+///
+/// [`begin`](Store::begin) and [`submit`](Store::submit) return at once. Everything else may take as long as the disk or
+/// the network does.
+pub trait Store: Archive {
+    /// Stores that an execution has begun. If its process dies before [`submit`](Store::submit), the head becomes an
+    /// interrupted trace.
+    fn begin(&self, head: SanitizedHead) -> Receipt;
+
+    /// Stores the trace of an execution that has ended. The same trace twice is stored once.
+    fn submit(&self, trace: SanitizedTrace) -> Receipt;
+
+    /// Stores traces that came from elsewhere, and answers for each, in their order, when all of them are committed: on the
+    /// disk if the store [survives power cuts](super::Options::survives_power_cuts). They are not [unsent](Store::unsent).
+    ///
+    /// Encodes the traces before it returns the future, so it is called on a thread that may be busy for a while. Dropping
+    /// the future takes nothing back.
+    fn ingest(&self, traces: Vec<SanitizedTrace>) -> Answer<'static, Vec<Ingested>>;
 
     /// Deletes traces, and says how many.
     fn delete(&self, what: Deletion) -> Answer<'_, u64>;
@@ -64,6 +80,16 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// What was buried is unsent again.
     fn requeue(&self) -> Answer<'_, u64>;
 
+    /// What waits to be sent to a hub.
+    fn outbox(&self) -> Answer<'_, Outbox>;
+
+    /// If what waits to be sent is larger, the oldest traces of executions that succeeded are given up, then the oldest of
+    /// the others, and counted. They stay in the store. Says how many.
+    fn trim_outbox(&self, max_bytes: u64) -> Answer<'_, u64>;
+
+    /// The turn to send what is unsent, if no other process has it. It lasts until it is dropped or the process ends.
+    fn take_turn(&self) -> Answer<'_, Option<Turn>>;
+
     /// How much there is to learn from each, from 0 to 1.
     fn set_priorities(&self, priorities: Vec<(ExecutionId, f64)>) -> Answer<'_, u64>;
 
@@ -72,6 +98,65 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn sample(&self, count: usize, exponent: f64, seed: u64) -> Answer<'_, Vec<Sampled>>;
 
     fn health(&self) -> Health;
+}
+
+/// A database that has a store for each scope.
+pub trait Stores: fmt::Debug + Send + Sync {
+    /// The store of one scope. Cheap: all of them share the database.
+    fn of(&self, scope: &Scope) -> Arc<dyn Store>;
+
+    fn health(&self) -> Health;
+}
+
+/// A stored trace.
+#[derive(Clone, Debug)]
+pub struct Record {
+    pub trace: SanitizedTrace,
+    /// The capability that the trace names, if it is known here.
+    pub capability: Option<CapabilityId>,
+    pub priority: f64,
+    /// When it was stored, by the clock of the machine that did it.
+    pub stored_at: Timestamp,
+}
+
+/// What became of a trace that came from elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ingested {
+    Committed(Commit),
+    /// The store will never take it.
+    Refused(String),
+}
+
+/// What waits to be sent to a hub.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outbox {
+    pub unsent: u64,
+    /// Size of those, as they are stored.
+    pub unsent_bytes: u64,
+    /// When the first of those began.
+    pub oldest: Option<Timestamp>,
+    /// Refused by a hub for good.
+    pub dead: u64,
+    /// Given up before they were sent, since too many waited.
+    pub dropped: u64,
+    /// Why sending failed, by reason, with how many traces: of those that are unsent, and of those that are dead.
+    pub failures: Vec<(String, u64)>,
+    pub graves: Vec<(String, u64)>,
+}
+
+/// The turn to send what is unsent. Ends when it is dropped.
+#[derive(Debug)]
+pub struct Turn(#[expect(dead_code, reason = "held, not used")] Box<dyn TurnHeld>);
+
+/// What a [`Turn`] holds.
+pub trait TurnHeld: fmt::Debug + Send + Sync {}
+
+impl<T: fmt::Debug + Send + Sync> TurnHeld for T {}
+
+impl Turn {
+    pub fn holding(what: impl TurnHeld + 'static) -> Turn {
+        Turn(Box::new(what))
+    }
 }
 
 /// What became of a trace that was submitted.
@@ -99,6 +184,8 @@ pub struct Filter {
     pub client: Option<String>,
     /// Only executions whose intent contains this, in upper or lower case.
     pub intent: Option<String>,
+    /// Only executions of this capability.
+    pub capability: Option<CapabilityId>,
 }
 
 /// In which order traces are listed.
@@ -144,6 +231,8 @@ pub struct Summary {
     pub caller: String,
     pub client: Option<String>,
     pub intent: Option<String>,
+    /// The capability that the trace names, if it is known here.
+    pub capability: Option<CapabilityId>,
     pub tasks: u64,
     /// The tools of its first tasks, each once, with how often it was used.
     pub tools: Vec<(String, u64)>,
@@ -237,8 +326,14 @@ pub enum StoreError {
     /// Traces cannot be stored at the moment.
     #[error("{0}")]
     Unavailable(State),
+    /// Too much waits to be stored.
+    #[error("too many traces wait to be stored")]
+    Busy,
     #[error("the stored traces cannot be {doing}: {source}")]
     Failed { doing: &'static str, source: Box<dyn error::Error + Send + Sync> },
+    /// A hub did not answer.
+    #[error("{}", .0.message)]
+    Remote(Box<Error>),
     /// A stored trace is not what was stored.
     #[error("the stored trace {id} is damaged: {why}")]
     Damaged { id: ExecutionId, why: String },
@@ -256,12 +351,16 @@ impl StoreError {
 
 impl From<StoreError> for Error {
     fn from(err: StoreError) -> Error {
+        if let StoreError::Remote(err) = err {
+            return *err;
+        }
         let error = Error::new(ErrorCode::TraceStoreFailed, err.to_string());
         let error = match &err {
             StoreError::Unavailable(state) => match state.hint() {
                 Some(hint) => error.with_hint(hint),
                 None => error,
             },
+            StoreError::Busy | StoreError::Remote(_) => error,
             StoreError::Failed { .. } | StoreError::Damaged { .. } => error.with_hint("`pml doctor traces` says more"),
         };
         error.caused_by(err)

@@ -1,16 +1,17 @@
-//! Changes of what is stored, a slice at a time.
+//! Changes of what is stored of one scope, a slice at a time.
 //!
 //! A slice is one transaction of a few milliseconds, so traces that come meanwhile wait no longer than that.
 
-use std::{path::Path, time::Duration};
+use std::{fmt, path::Path, time::Duration};
 
 use pml_wire::ExecutionId;
 use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 
 use super::{
-    Deletion, Options, StoreError, query,
-    row::{self, millis},
+    Deletion, Options, Scope, StoreError,
+    query::{self, View},
+    row::{self, millis, tenant_number},
 };
 
 /// Traces that are deleted in one transaction.
@@ -29,12 +30,33 @@ pub(super) enum Change {
     NoteFailure(Vec<ExecutionId>, String),
     Bury(Vec<ExecutionId>, String),
     Requeue,
+    TrimOutbox { max_bytes: u64 },
     SetPriorities(Vec<(ExecutionId, f64)>),
+    Run(Run),
+}
+
+/// A change of another module's making. May run several times, each in a transaction of its own, of which the last is
+/// committed.
+pub(super) struct Run(Box<Running>);
+
+type Running = dyn FnMut(View<'_>) -> rusqlite::Result<()> + Send;
+
+impl Run {
+    pub(super) fn new(run: impl FnMut(View<'_>) -> rusqlite::Result<()> + Send + 'static) -> Run {
+        Run(Box::new(run))
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Run")
+    }
 }
 
 /// A change that is being made.
 #[derive(Debug)]
 pub(super) struct Job {
+    pub(super) scope: Scope,
     pub(super) change: Change,
     /// Rows that were changed so far.
     pub(super) done: u64,
@@ -52,40 +74,50 @@ impl Change {
     /// Makes a slice of the change, and says how many rows it has changed. A slice that fails can be tried again.
     pub(super) fn slice(
         &mut self,
+        scope: &Scope,
         db: &mut Connection,
         options: &Options,
         now: u64,
     ) -> rusqlite::Result<(u64, Progress)> {
         let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        let view = View { db: &transaction, tenant: tenant_number(&transaction, scope)? };
         let answer = match self {
-            Change::Delete(what) => delete(&transaction, what)?,
+            Change::Delete(what) => delete(view, what)?,
             Change::Retain => retain(&transaction, options, now)?,
             Change::Acknowledge(ids) => {
-                let sql =
-                    "UPDATE trace SET outbox = 1, outbox_reason = NULL WHERE id = ?1 AND ?2 NOTNULL AND outbox <> 1";
-                each(&transaction, sql, ids, "")?
+                let sql = "UPDATE trace SET outbox = 1, outbox_reason = NULL
+                     WHERE tenant = ?3 AND id = ?1 AND ?2 NOTNULL AND outbox <> 1";
+                each(view, sql, ids, "")?
             }
             Change::NoteFailure(ids, reason) => {
-                let sql = "UPDATE trace SET attempts = attempts + 1, outbox_reason = ?2 WHERE id = ?1 AND outbox = 0";
-                each(&transaction, sql, ids, reason)?
+                let sql = "UPDATE trace SET attempts = attempts + 1, outbox_reason = ?2
+                           WHERE tenant = ?3 AND id = ?1 AND outbox = 0";
+                each(view, sql, ids, reason)?
             }
             Change::Bury(ids, reason) => {
-                let sql = "UPDATE trace SET outbox = 2, attempts = attempts + 1, outbox_reason = ?2 WHERE id = ?1 AND outbox <> 1";
-                each(&transaction, sql, ids, reason)?
+                let sql = "UPDATE trace SET outbox = 2, attempts = attempts + 1, outbox_reason = ?2
+                           WHERE tenant = ?3 AND id = ?1 AND outbox <> 1";
+                each(view, sql, ids, reason)?
             }
             Change::Requeue => {
                 let sql = "UPDATE trace SET outbox = 0, attempts = 0, outbox_reason = NULL WHERE seq IN
-                           (SELECT seq FROM trace WHERE outbox = 2 LIMIT ?1)";
-                let changed = transaction.execute(sql, [CHUNK as i64])?;
+                           (SELECT seq FROM trace WHERE tenant = ?1 AND outbox = 2 LIMIT ?2)";
+                let changed = transaction.execute(sql, (view.tenant, CHUNK as i64))?;
                 (changed as u64, if changed < CHUNK { Progress::Done } else { Progress::More })
+            }
+            Change::TrimOutbox { max_bytes } => trim(view, *max_bytes)?,
+            Change::Run(run) => {
+                (run.0)(view)?;
+                (1, Progress::Done)
             }
             Change::SetPriorities(priorities) => {
                 let rest = priorities.len().saturating_sub(CHUNK);
                 let mut changed = 0;
                 for (id, priority) in &priorities[rest..] {
                     let priority = if priority.is_finite() { priority.clamp(0.0, 1.0) } else { 0.5 };
-                    let sql = "UPDATE trace SET priority = ?2 WHERE id = ?1";
-                    changed += transaction.prepare_cached(sql)?.execute(params![id.as_bytes(), priority])?;
+                    let sql = "UPDATE trace SET priority = ?2 WHERE tenant = ?3 AND id = ?1";
+                    changed +=
+                        transaction.prepare_cached(sql)?.execute(params![id.as_bytes(), priority, view.tenant])?;
                 }
                 (changed as u64, if rest == 0 { Progress::Done } else { Progress::More })
             }
@@ -97,9 +129,14 @@ impl Change {
                 ids.truncate(ids.len().saturating_sub(CHUNK));
             }
             Change::SetPriorities(priorities) => priorities.truncate(priorities.len().saturating_sub(CHUNK)),
-            Change::Delete(_) | Change::Retain | Change::Requeue => {}
+            Change::Delete(_) | Change::Retain | Change::Requeue | Change::TrimOutbox { .. } | Change::Run(_) => {}
         }
         Ok(answer)
+    }
+
+    /// Must it be on the disk when it is told?
+    pub(super) fn is_durable(&self) -> bool {
+        matches!(self, Change::Run(_))
     }
 
     /// Must what was deleted be gone from the files as well when the change is made?
@@ -109,27 +146,56 @@ impl Change {
 }
 
 /// Executes a statement for the last ids of a list.
-fn each(db: &Connection, sql: &str, ids: &[ExecutionId], reason: &str) -> rusqlite::Result<(u64, Progress)> {
+fn each(view: View<'_>, sql: &str, ids: &[ExecutionId], reason: &str) -> rusqlite::Result<(u64, Progress)> {
     let rest = ids.len().saturating_sub(CHUNK);
     let reason: String = reason.chars().take(500).collect();
     let mut changed = 0;
     for id in &ids[rest..] {
-        changed += db.prepare_cached(sql)?.execute(params![id.as_bytes(), reason])?;
+        changed += view.db.prepare_cached(sql)?.execute(params![id.as_bytes(), reason, view.tenant])?;
     }
     Ok((changed as u64, if rest == 0 { Progress::Done } else { Progress::More }))
 }
 
-fn delete(db: &Connection, what: &Deletion) -> rusqlite::Result<(u64, Progress)> {
+/// Gives up a slice of what waits to be sent, while that is too large.
+fn trim(view: View<'_>, max_bytes: u64) -> rusqlite::Result<(u64, Progress)> {
+    let View { db, tenant } = view;
+    let sql = "SELECT coalesce(sum(size), 0) FROM trace WHERE tenant = ?1 AND outbox = 0";
+    let bytes: i64 = db.prepare_cached(sql)?.query_row([tenant], |row| row.get(0))?;
+    let mut excess = bytes - i64::try_from(max_bytes).unwrap_or(i64::MAX);
+    if excess <= 0 {
+        return Ok((0, Progress::Done));
+    }
+    // What went wrong is worth most.
+    let sql = "SELECT seq, size FROM trace WHERE tenant = ?1 AND outbox = 0 ORDER BY success DESC, ts, seq LIMIT ?2";
+    let oldest: Vec<(i64, i64)> = db
+        .prepare_cached(sql)?
+        .query_map((tenant, CHUNK as i64), |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut given_up = 0;
+    for (seq, size) in oldest {
+        if excess <= 0 {
+            break;
+        }
+        let sql = "UPDATE trace SET outbox = ?2, outbox_reason = 'too much waited to be sent' WHERE seq = ?1";
+        db.prepare_cached(sql)?.execute((seq, query::GIVEN_UP))?;
+        excess -= size;
+        given_up += 1;
+    }
+    Ok((given_up, if excess > 0 && given_up > 0 { Progress::More } else { Progress::Done }))
+}
+
+fn delete(view: View<'_>, what: &Deletion) -> rusqlite::Result<(u64, Progress)> {
+    let View { db, tenant } = view;
     let select = |sql: &str, params: &[&dyn rusqlite::ToSql]| -> rusqlite::Result<Vec<i64>> {
         db.prepare_cached(sql)?.query_map(params, |row| row.get(0))?.collect()
     };
     let seqs = match what {
-        Deletion::One(id) => select("SELECT seq FROM trace WHERE id = ?1", &[id.as_bytes()])?,
+        Deletion::One(id) => select("SELECT seq FROM trace WHERE tenant = ?1 AND id = ?2", &[&tenant, id.as_bytes()])?,
         Deletion::Before(moment) => {
-            let sql = "SELECT seq FROM trace WHERE ts < ?1 ORDER BY ts LIMIT ?2";
-            select(sql, &[&millis(*moment), &SLICE])?
+            let sql = "SELECT seq FROM trace WHERE tenant = ?1 AND ts < ?2 ORDER BY ts LIMIT ?3";
+            select(sql, &[&tenant, &millis(*moment), &SLICE])?
         }
-        Deletion::All => select("SELECT seq FROM trace ORDER BY seq LIMIT ?1", &[&SLICE])?,
+        Deletion::All => select("SELECT seq FROM trace WHERE tenant = ?1 ORDER BY ts LIMIT ?2", &[&tenant, &SLICE])?,
     };
     row::delete(db, &seqs)?;
     let is_over = matches!(what, Deletion::One(_)) || (seqs.len() as i64) < SLICE;
@@ -140,7 +206,7 @@ fn delete(db: &Connection, what: &Deletion) -> rusqlite::Result<(u64, Progress)>
     Ok((seqs.len() as u64, if is_over { Progress::Done } else { Progress::More }))
 }
 
-/// Deletes a slice of what was stored first, while that is too old or the database too large.
+/// Deletes a slice of what was stored first, of every scope, while that is too old or the database too large.
 fn retain(db: &Connection, options: &Options, now: u64) -> rusqlite::Result<(u64, Progress)> {
     let oldest = now.saturating_sub(u64::try_from(options.keep.as_millis()).unwrap_or(u64::MAX));
     let is_too_large = query::used_bytes(db)? > options.max_bytes;

@@ -13,7 +13,7 @@ use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use super::{
     Options, State, change,
     place::{Identity, Place},
-    row::KnownTools,
+    row::Known,
     schema::{self, Refusal},
 };
 
@@ -79,7 +79,9 @@ impl Trouble {
 pub(super) struct Db {
     pub(super) connection: Connection,
     pub(super) identity: Option<Identity>,
-    pub(super) known: KnownTools,
+    pub(super) known: Known,
+    /// Is a commit on the disk before it is told?
+    is_durable: bool,
     /// Changes when another connection has changed the database.
     pub(super) version: Option<(i64, i64)>,
 }
@@ -108,7 +110,7 @@ impl Db {
             Refusal::Newer(found) => Trouble::Newer(found),
             Refusal::Failed(err) => Trouble::of(&err),
         })?;
-        Ok(Db { connection, identity, known: KnownTools::default(), version: None })
+        Ok(Db { connection, identity, known: Known::default(), is_durable: options.survives_power_cuts, version: None })
     }
 
     fn connect(path: &Path, options: &Options) -> Result<Connection, Refusal> {
@@ -129,6 +131,15 @@ impl Db {
             connection.pragma_update(None, "max_page_count", pages)?;
         }
         Ok(connection)
+    }
+
+    /// Says whether the next commits are to survive a power cut. Not within a transaction.
+    pub(super) fn set_durable(&mut self, is_durable: bool) -> rusqlite::Result<()> {
+        if self.is_durable != is_durable {
+            self.connection.pragma_update(None, "synchronous", if is_durable { "FULL" } else { "NORMAL" })?;
+            self.is_durable = is_durable;
+        }
+        Ok(())
     }
 
     /// What changes when another connection has changed the database, and the version of its tables.

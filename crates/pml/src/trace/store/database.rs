@@ -4,9 +4,11 @@
 //! [`RawStore`](super::RawStore), which says what it is.
 
 use std::{
+    fs::File,
+    io,
     path::Path,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::Ordering,
         mpsc::{SyncSender, TrySendError, sync_channel},
     },
@@ -19,13 +21,14 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::{
-    Health, Receipt, State, StoreError,
-    body::MAX_BYTES,
-    change::{Change, Job},
+    Health, Ingested, Receipt, Scope, State, StoreError,
+    body::{Encoder, MAX_BYTES},
+    change::{Change, Job, Run},
     health::Shared,
     place::Place,
+    query::View,
     readers::Readers,
-    row,
+    row::{self, Origin, Row},
     writer::{Command, Writer},
 };
 use crate::trace::TraceHead;
@@ -102,13 +105,13 @@ impl Database {
         }
     }
 
-    pub(super) fn begin(&self, head: TraceHead) -> Receipt {
+    pub(super) fn begin(&self, scope: &Scope, head: TraceHead) -> Receipt {
         let (ack, commit) = oneshot::channel();
-        let is_taken = self.push(Command::Begin(Box::new(head), ack));
+        let is_taken = self.push(Command::Begin(scope.clone(), Box::new(head), ack));
         Receipt::new(is_taken.then_some(commit), Arc::clone(&self.shared))
     }
 
-    pub(super) fn submit(&self, trace: Trace) -> Receipt {
+    pub(super) fn submit(&self, scope: &Scope, trace: Trace) -> Receipt {
         let id = trace.trace_id;
         let dropped = || {
             self.shared.note_dropped(id);
@@ -126,7 +129,7 @@ impl Database {
         if !has_room {
             self.shared.queue_full.fetch_add(1, Ordering::Relaxed);
         }
-        if !has_room || !self.push(Command::Finish { trace: Box::new(trace), weight, ack }) {
+        if !has_room || !self.push(Command::Finish { scope: scope.clone(), trace: Box::new(trace), weight, ack }) {
             self.shared.queued_bytes.fetch_sub(weight, Ordering::Relaxed);
             self.shared.queued.fetch_sub(1, Ordering::Relaxed);
             return dropped();
@@ -149,22 +152,115 @@ impl Database {
         false
     }
 
+    /// Encodes traces of others, and tells what became of each when all of them are committed.
+    pub(super) fn ingest(
+        &self,
+        scope: &Scope,
+        traces: Vec<Trace>,
+    ) -> impl Future<Output = Result<Vec<Ingested>, StoreError>> + Send + use<> {
+        let (mut rows, mut waiting) = (Vec::new(), Vec::new());
+        let mut encoder = Encoder::new();
+        for trace in traces {
+            let row = match &mut encoder {
+                Ok(encoder) => Row::new(scope, Origin::Elsewhere, trace, encoder).map_err(|err| err.to_string()),
+                Err(err) => Err(err.to_string()),
+            };
+            waiting.push(match row {
+                Ok(Some(row)) => {
+                    let (ack, commit) = oneshot::channel();
+                    rows.push((Box::new(row), ack));
+                    Ok(commit)
+                }
+                Ok(None) => Err("it is too large".to_owned()),
+                Err(why) => Err(why),
+            });
+        }
+        let count = rows.len();
+        let weight = rows.iter().map(|(row, _)| row.bytes()).sum::<usize>();
+        let bytes = self.shared.queued_bytes.fetch_add(weight, Ordering::Relaxed);
+        self.shared.queued.fetch_add(count, Ordering::Relaxed);
+        let is_taken = count == 0
+            || (bytes + weight <= MAX_QUEUED_BYTES
+                && self.queue.as_ref().is_some_and(|queue| queue.try_send(Command::Rows(rows)).is_ok()));
+        if !is_taken {
+            self.shared.queued_bytes.fetch_sub(weight, Ordering::Relaxed);
+            self.shared.queued.fetch_sub(count, Ordering::Relaxed);
+        }
+        let shared = Arc::clone(&self.shared);
+        async move {
+            if !is_taken {
+                return Err(StoreError::Busy);
+            }
+            let mut outcomes = Vec::with_capacity(waiting.len());
+            for commit in waiting {
+                outcomes.push(match commit {
+                    Ok(commit) => match commit.await {
+                        Ok(commit) => Ingested::Committed(commit),
+                        Err(_) if shared.state().is_well() => {
+                            Ingested::Refused("the store does not take it".to_owned())
+                        }
+                        Err(_) => return Err(StoreError::Unavailable(shared.state())),
+                    },
+                    Err(why) => Ingested::Refused(why),
+                });
+            }
+            Ok(outcomes)
+        }
+    }
+
+    /// Asks for something of one scope. If there is nothing of it, nothing is found.
     pub(super) async fn read<T: Default + Send + 'static>(
+        &self,
+        scope: &Scope,
+        query: impl FnOnce(View<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let scope = scope.clone();
+        self.read_all(move |db| match View::of(db, &scope).map_err(StoreError::reading)? {
+            Some(view) => query(view),
+            None => Ok(T::default()),
+        })
+        .await
+    }
+
+    /// Asks for something of every scope.
+    pub(super) async fn read_all<T: Default + Send + 'static>(
         &self,
         query: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         Arc::clone(&self.readers).read(query).await
     }
 
-    pub(super) async fn change(&self, change: Change) -> Result<u64, StoreError> {
+    /// Runs something in a transaction, perhaps several times: what the last run returns counts.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        scope: &Scope,
+        mut change: impl FnMut(View<'_>) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let made = Arc::new(Mutex::new(None));
+        let result = Arc::clone(&made);
+        let run = Run::new(move |view| {
+            *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(change(view)?);
+            Ok(())
+        });
+        self.change(scope, Change::Run(run)).await?;
+        let made = made.lock().unwrap_or_else(PoisonError::into_inner).take();
+        made.ok_or_else(|| StoreError::Unavailable(self.shared.state()))
+    }
+
+    pub(super) async fn change(&self, scope: &Scope, change: Change) -> Result<u64, StoreError> {
         let (reply, answer) = oneshot::channel();
-        let job = Job { change, done: 0, reply: Some(reply) };
+        let job = Job { scope: scope.clone(), change, done: 0, reply: Some(reply) };
         let is_taken = self.queue.as_ref().is_some_and(|queue| queue.try_send(Command::Change(job)).is_ok());
         let gone = || StoreError::Unavailable(self.shared.state());
         match is_taken {
             true => answer.await.map_err(|_| gone())?,
             false => Err(gone()),
         }
+    }
+
+    /// The turn to send what is unsent, if no other process has it.
+    pub(super) fn take_turn(&self) -> io::Result<Option<File>> {
+        self.place.take_turn()
     }
 
     pub(super) fn health(&self) -> Health {

@@ -10,9 +10,11 @@
 
 mod api;
 mod body;
+mod capability;
 mod change;
 mod connection;
 mod database;
+mod fqdn;
 mod health;
 mod owner;
 mod place;
@@ -23,19 +25,26 @@ mod receipt;
 mod row;
 mod sample;
 mod schema;
+mod scope;
 mod sqlite;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod unfinished;
 mod writer;
 
 pub use self::api::{
-    Answer, Commit, Cursor, Deletion, Filter, Found, Outgoing, Page, Reading, Sampled, Stats, Store, StoreError,
-    Summary, ToolStats,
+    Answer, Archive, Commit, Cursor, Deletion, Filter, Found, Ingested, Outbox, Outgoing, Page, Reading, Record,
+    Sampled, Stats, Store, StoreError, Stores, Summary, ToolStats, Turn,
 };
 pub use self::database::Options;
+pub use self::fqdn::{Fqdn, FqdnError, MIN_HASH};
 pub use self::health::{Counts, Health, State};
 pub use self::place::{FOLDER, is_there, problem};
 pub use self::raw::RawStore;
 pub use self::receipt::{Receipt, Waited};
-pub use self::sqlite::SqliteStore;
+pub use self::scope::{NameError, Scope, check_name};
+pub use self::sqlite::{SqliteStore, SqliteStores};
+pub(crate) use self::{
+    capability::{adopt, lookup},
+    query::View,
+};

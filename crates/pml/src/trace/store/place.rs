@@ -106,6 +106,17 @@ impl Place {
         Err(io::Error::new(io::ErrorKind::TimedOut, "another pml is busy making the database"))
     }
 
+    /// The turn to send what is unsent, if no other process has it.
+    pub(super) fn take_turn(&self) -> io::Result<Option<File>> {
+        files::make_folder(&self.folder)?;
+        let file = files::append(&self.folder.join(format!("{}.sending", self.name)))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(err)) => Err(err),
+        }
+    }
+
     /// Gives a damaged database another name, with what belongs to it. Does nothing if `damaged` is no longer there.
     pub(super) fn set_aside(&self, damaged: Option<Identity>) -> io::Result<Option<PathBuf>> {
         let _lock = self.lock()?;

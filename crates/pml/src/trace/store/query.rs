@@ -1,13 +1,13 @@
-//! Questions to the database.
+//! Questions to the database, each about the rows of one scope.
 
 use pml_wire::{
-    ExecutionId,
+    CapabilityId, ExecutionId,
     trace::{Timestamp, Trace},
 };
 use rusqlite::{Connection, OptionalExtension, Row, functions::FunctionFlags, named_params, types::Value};
 
 use super::{
-    Cursor, Filter, Found, Page, Reading, Stats, StoreError, Summary, ToolStats, body,
+    Cursor, Filter, Found, Outbox, Page, Reading, Scope, Stats, StoreError, Summary, ToolStats, body,
     row::{entry_of, millis},
 };
 use crate::trace::TraceHead;
@@ -17,8 +17,31 @@ const SUMMARY_TOOLS: i64 = 4;
 /// Most ids that are named where one was meant.
 const SEVERAL: i64 = 5;
 
-const BODY: &str = "trace.id, body.size, body.zstd, code.size, code.zstd
+const BODY: &str =
+    "trace.id, body.size, body.zstd, code.size, code.zstd, trace.capability_id, priority, stored_at, attempts
     FROM trace LEFT JOIN body USING (seq) LEFT JOIN code ON code.id = trace.code";
+
+/// The rows of one scope.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) db: &'a Connection,
+    /// The number of the scope; goes into every statement.
+    pub(crate) tenant: i64,
+}
+
+impl<'a> View<'a> {
+    /// `None` if there is nothing of this scope.
+    pub(crate) fn of(db: &'a Connection, scope: &Scope) -> rusqlite::Result<Option<View<'a>>> {
+        Ok(tenant(db, scope)?.map(|tenant| View { db, tenant }))
+    }
+}
+
+/// The number of a scope.
+pub(super) fn tenant(db: &Connection, scope: &Scope) -> rusqlite::Result<Option<i64>> {
+    db.prepare_cached("SELECT id FROM tenant WHERE org = ?1 AND project = ?2")?
+        .query_row([scope.org(), scope.project()], |row| row.get(0))
+        .optional()
+}
 
 /// Functions of ours that queries use.
 pub(super) fn add_functions(db: &Connection) -> rusqlite::Result<()> {
@@ -31,11 +54,21 @@ pub(super) fn add_functions(db: &Connection) -> rusqlite::Result<()> {
     })
 }
 
-pub(super) fn by_id(db: &Connection, id: ExecutionId) -> Result<Option<Trace>, StoreError> {
-    let mut statement =
-        db.prepare_cached(&format!("SELECT {BODY} WHERE trace.id = ?1")).map_err(StoreError::reading)?;
-    let found = statement.query_row([id.as_bytes()], Stored::read).optional().map_err(StoreError::reading)?;
-    found.map(Stored::trace).transpose()
+pub(super) fn by_id(view: View<'_>, id: ExecutionId) -> Result<Option<Whole>, StoreError> {
+    let sql = format!("SELECT {BODY} WHERE tenant = ?1 AND trace.id = ?2");
+    let mut statement = view.db.prepare_cached(&sql).map_err(StoreError::reading)?;
+    let found = statement.query_row((view.tenant, id.as_bytes()), Stored::read).optional();
+    found.map_err(StoreError::reading)?.map(Stored::whole).transpose()
+}
+
+/// A trace, and what is known about it besides.
+pub(super) struct Whole {
+    pub(super) trace: Trace,
+    pub(super) capability: Option<CapabilityId>,
+    pub(super) priority: f64,
+    pub(super) stored_at: Timestamp,
+    /// How often sending it has failed.
+    pub(super) attempts: u32,
 }
 
 /// A trace as it lies in the database.
@@ -43,6 +76,10 @@ pub(super) struct Stored {
     id: ExecutionId,
     body: Option<(i64, Vec<u8>)>,
     code: Option<(i64, Vec<u8>)>,
+    capability: Option<CapabilityId>,
+    priority: f64,
+    stored_at: Timestamp,
+    attempts: u32,
 }
 
 impl Stored {
@@ -50,7 +87,20 @@ impl Stored {
         let pair = |at: usize| -> rusqlite::Result<Option<(i64, Vec<u8>)>> {
             Ok(row.get::<_, Option<i64>>(at)?.zip(row.get::<_, Option<Vec<u8>>>(at + 1)?))
         };
-        Ok(Stored { id: ExecutionId::from_bytes(row.get(0)?), body: pair(1)?, code: pair(3)? })
+        Ok(Stored {
+            id: ExecutionId::from_bytes(row.get(0)?),
+            body: pair(1)?,
+            code: pair(3)?,
+            capability: capability(row, 5)?,
+            priority: row.get::<_, Option<f64>>(6)?.unwrap_or_default(),
+            stored_at: moment(row.get(7)?),
+            attempts: row.get(8)?,
+        })
+    }
+
+    fn whole(self) -> Result<Whole, StoreError> {
+        let Stored { capability, priority, stored_at, attempts, .. } = self;
+        Ok(Whole { trace: self.trace()?, capability, priority, stored_at, attempts })
     }
 
     fn trace(self) -> Result<Trace, StoreError> {
@@ -67,7 +117,7 @@ impl Stored {
 }
 
 /// The trace whose id begins with this, with or without hyphens.
-pub(super) fn find(db: &Connection, prefix: &str) -> rusqlite::Result<Found> {
+pub(super) fn find(view: View<'_>, prefix: &str) -> rusqlite::Result<Found> {
     let digits: String = prefix.chars().filter(|c| *c != '-').collect();
     if digits.is_empty() || digits.len() > 32 || !digits.chars().all(|c| c.is_ascii_hexdigit()) {
         return Ok(Found::Nothing);
@@ -76,8 +126,10 @@ pub(super) fn find(db: &Connection, prefix: &str) -> rusqlite::Result<Found> {
         let whole = format!("{digits}{}", filler.repeat(32 - digits.len()));
         u128::from_str_radix(&whole, 16).unwrap_or_default().to_be_bytes()
     };
-    let mut statement = db.prepare_cached("SELECT id FROM trace WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3")?;
-    let ids = statement.query_map((bound("0"), bound("f"), SEVERAL), |row| row.get(0).map(ExecutionId::from_bytes))?;
+    let sql = "SELECT id FROM trace WHERE tenant = ?1 AND id BETWEEN ?2 AND ?3 ORDER BY id LIMIT ?4";
+    let mut statement = view.db.prepare_cached(sql)?;
+    let range = (view.tenant, bound("0"), bound("f"), SEVERAL);
+    let ids = statement.query_map(range, |row| row.get(0).map(ExecutionId::from_bytes))?;
     let ids = ids.collect::<rusqlite::Result<Vec<_>>>()?;
     Ok(match ids[..] {
         [] => Found::Nothing,
@@ -88,11 +140,13 @@ pub(super) fn find(db: &Connection, prefix: &str) -> rusqlite::Result<Found> {
 
 /// The conditions of a filter, for `trace`.
 const CONDITIONS: &str = "
-    (:failed = 0 OR trace.success = 0)
+    trace.tenant = :tenant
+    AND (:failed = 0 OR trace.success = 0)
     AND (:since IS NULL OR trace.ts >= :since)
     AND (:before IS NULL OR trace.ts < :before)
     AND (:client IS NULL OR has_text(trace.client, :client) OR has_text(trace.caller, :client))
     AND (:intent IS NULL OR has_text(trace.intent, :intent))
+    AND (:capability IS NULL OR trace.capability_id = :capability)
     AND (:tool IS NULL OR EXISTS (SELECT 1 FROM task WHERE task.trace = trace.seq
          AND task.tool IN (SELECT id FROM tool WHERE name GLOB :tool)))";
 
@@ -102,6 +156,7 @@ struct Conditions {
     before: Option<i64>,
     client: Option<String>,
     intent: Option<String>,
+    capability: Option<[u8; 16]>,
     tool: Option<String>,
 }
 
@@ -114,15 +169,18 @@ impl Conditions {
             before: filter.before.map(millis),
             client: given(&filter.client),
             intent: given(&filter.intent),
+            capability: filter.capability.map(|id| *id.as_bytes()),
             // A bracket is a bracket, not a class of characters.
             tool: given(&filter.tool).map(|pattern| pattern.replace('[', "[[]")),
         }
     }
 }
 
-pub(super) fn list(db: &Connection, filter: &Filter, reading: Reading, limit: usize) -> rusqlite::Result<Page> {
+pub(super) fn list(view: View<'_>, filter: &Filter, reading: Reading, limit: usize) -> rusqlite::Result<Page> {
     // A transaction, so that the end that is returned is that of what was read.
+    let View { db, tenant } = view;
     let transaction = db.unchecked_transaction()?;
+    // Of all scopes: what is stored later is behind it.
     let last = transaction.query_row("SELECT coalesce(max(seq), 0) FROM trace", [], |row| row.get(0))?;
     let (place, order, cursor) = match reading {
         Reading::Newest => {
@@ -132,15 +190,16 @@ pub(super) fn list(db: &Connection, filter: &Filter, reading: Reading, limit: us
         Reading::StoredAfter(cursor) => ("seq > :number AND :began NOTNULL", "seq", cursor),
     };
     let sql = format!(
-        "SELECT seq, id, parent, ts, duration_ms, success, interrupted, error_code, entry, caller, client, intent, tasks
-         FROM trace WHERE {place} AND {CONDITIONS} ORDER BY {order} LIMIT :limit"
+        "SELECT seq, id, parent, ts, duration_ms, success, interrupted, error_code, entry, caller, client, intent, tasks,
+         capability_id FROM trace WHERE {place} AND {CONDITIONS} ORDER BY {order} LIMIT :limit"
     );
-    let Conditions { failed, since, before, client, intent, tool } = Conditions::of(filter);
+    let Conditions { failed, since, before, client, intent, capability, tool } = Conditions::of(filter);
     let mut statement = transaction.prepare_cached(&sql)?;
     let one_more = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
     let rows = statement.query_map(
         named_params! {
-            ":failed": failed, ":since": since, ":before": before, ":client": client, ":intent": intent, ":tool": tool,
+            ":tenant": tenant, ":failed": failed, ":since": since, ":before": before, ":client": client,
+            ":intent": intent, ":capability": capability, ":tool": tool,
             ":began": cursor.began, ":number": cursor.number, ":limit": one_more,
         },
         |row| Ok((row.get::<_, i64>(0)?, summary(row)?)),
@@ -175,6 +234,7 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<Summary> {
         caller: row.get(9)?,
         client: row.get(10)?,
         intent: row.get(11)?,
+        capability: capability(row, 13)?,
         tasks: count(row, 12)?,
         tools: Vec::new(),
     })
@@ -189,17 +249,21 @@ fn tools(db: &Connection, seq: i64) -> rusqlite::Result<Vec<(String, u64)>> {
     rows.collect()
 }
 
-pub(super) fn running(db: &Connection) -> rusqlite::Result<Vec<TraceHead>> {
-    let mut statement = db.prepare_cached("SELECT head FROM running ORDER BY ts DESC LIMIT 1000")?;
-    let heads = statement.query_map([], |row| row.get::<_, String>(0))?.collect::<rusqlite::Result<Vec<_>>>()?;
+pub(super) fn running(view: View<'_>) -> rusqlite::Result<Vec<TraceHead>> {
+    let sql = "SELECT head FROM running WHERE tenant = ?1 ORDER BY ts DESC LIMIT 1000";
+    let mut statement = view.db.prepare_cached(sql)?;
+    let heads = statement.query_map([view.tenant], |row| row.get::<_, String>(0))?;
+    let heads = heads.collect::<rusqlite::Result<Vec<_>>>()?;
     Ok(heads.iter().filter_map(|head| serde_json::from_str(head).ok()).collect())
 }
 
-pub(super) fn stats(db: &Connection, filter: &Filter) -> rusqlite::Result<Stats> {
+pub(super) fn stats(view: View<'_>, filter: &Filter) -> rusqlite::Result<Stats> {
+    let View { db, tenant } = view;
     let transaction = db.unchecked_transaction()?;
-    let Conditions { failed, since, before, client, intent, tool } = Conditions::of(filter);
+    let Conditions { failed, since, before, client, intent, capability, tool } = Conditions::of(filter);
     let params = named_params! {
-        ":failed": failed, ":since": since, ":before": before, ":client": client, ":intent": intent, ":tool": tool,
+        ":tenant": tenant, ":failed": failed, ":since": since, ":before": before, ":client": client, ":intent": intent,
+        ":capability": capability, ":tool": tool,
     };
     let sql = format!(
         "SELECT count(*), coalesce(sum(success = 0), 0), coalesce(sum(interrupted), 0), min(ts), max(ts),
@@ -247,11 +311,52 @@ pub(super) fn stats(db: &Connection, filter: &Filter) -> rusqlite::Result<Stats>
     stats.counts =
         statement.query_map([], |row| Ok((row.get(0)?, count(row, 1)?)))?.collect::<rusqlite::Result<_>>()?;
     stats.stored_bytes = used_bytes(&transaction)?;
-    let outbox = |state: i64| {
-        transaction.query_row("SELECT count(*) FROM trace WHERE outbox = ?1", [state], |row| count(row, 0))
-    };
-    (stats.unsent, stats.dead) = (outbox(0)?, outbox(2)?);
+    let in_view = View { db: &transaction, tenant };
+    (stats.unsent, stats.dead) = (unsent_count(in_view)?.0, unsendable_count(in_view, DEAD)?);
     Ok(stats)
+}
+
+/// Numbers in `outbox`.
+pub(super) const UNSENT: i64 = 0;
+pub(super) const SENT: i64 = 1;
+pub(super) const DEAD: i64 = 2;
+pub(super) const GIVEN_UP: i64 = 3;
+/// Most reasons that are told.
+const REASONS: i64 = 20;
+
+/// How many are unsent, and how large they are.
+fn unsent_count(view: View<'_>) -> rusqlite::Result<(u64, u64)> {
+    let sql = "SELECT count(*), coalesce(sum(size), 0) FROM trace WHERE tenant = ?1 AND outbox = 0";
+    view.db.prepare_cached(sql)?.query_row([view.tenant], |row| Ok((count(row, 0)?, count(row, 1)?)))
+}
+
+fn unsendable_count(view: View<'_>, state: i64) -> rusqlite::Result<u64> {
+    let sql = "SELECT count(*) FROM trace WHERE tenant = ?1 AND outbox = ?2 AND outbox > 1";
+    view.db.prepare_cached(sql)?.query_row((view.tenant, state), |row| count(row, 0))
+}
+
+/// What waits to be sent to a hub.
+pub(super) fn outbox(view: View<'_>) -> rusqlite::Result<Outbox> {
+    let (unsent, unsent_bytes) = unsent_count(view)?;
+    let sql = "SELECT min(ts) FROM trace WHERE tenant = ?1 AND outbox = 0";
+    let oldest = view.db.query_row(sql, [view.tenant], |row| row.get::<_, Option<i64>>(0))?;
+    let reasons = |state: i64| -> rusqlite::Result<Vec<(String, u64)>> {
+        let sql =
+            "SELECT outbox_reason, count(*) FROM trace WHERE tenant = ?1 AND outbox = ?2 AND outbox_reason NOTNULL
+                   GROUP BY 1 ORDER BY 2 DESC LIMIT ?3";
+        let mut statement = view.db.prepare_cached(sql)?;
+        let rows = statement.query_map((view.tenant, state, REASONS), |row| Ok((row.get(0)?, count(row, 1)?)))?;
+        rows.collect()
+    };
+    Ok(Outbox {
+        unsent,
+        unsent_bytes,
+        oldest: oldest.map(moment),
+        dead: unsendable_count(view, DEAD)?,
+        dropped: unsendable_count(view, GIVEN_UP)?,
+        failures: reasons(UNSENT)?,
+        graves: reasons(DEAD)?,
+    })
 }
 
 /// The size of the database without pages that are free.
@@ -260,25 +365,19 @@ pub(super) fn used_bytes(db: &Connection) -> rusqlite::Result<u64> {
     Ok(pragma("page_count")?.saturating_sub(pragma("freelist_count")?) * pragma("page_size")?)
 }
 
-/// Unsent traces, with how often sending each has failed.
-pub(super) fn unsent(db: &Connection, limit: usize) -> Result<Vec<(Trace, u32)>, StoreError> {
-    let sql = format!("SELECT {BODY} WHERE outbox = 0 ORDER BY ts, trace.seq LIMIT ?1");
-    let attempts = sql.replacen("code.zstd", "code.zstd, attempts", 1);
-    let mut statement = db.prepare_cached(&attempts).map_err(StoreError::reading)?;
+/// Unsent traces, the oldest first.
+pub(super) fn unsent(view: View<'_>, limit: usize) -> Result<Vec<Whole>, StoreError> {
+    let sql = format!("SELECT {BODY} WHERE tenant = ?1 AND outbox = 0 ORDER BY ts, trace.seq LIMIT ?2");
+    let mut statement = view.db.prepare_cached(&sql).map_err(StoreError::reading)?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let rows =
-        statement.query_map([limit], |row| Ok((Stored::read(row)?, row.get(5)?))).map_err(StoreError::reading)?;
-    rows.map(|row| {
-        let (stored, attempts) = row.map_err(StoreError::reading)?;
-        Ok((stored.trace()?, attempts))
-    })
-    .collect()
+    let rows = statement.query_map((view.tenant, limit), Stored::read).map_err(StoreError::reading)?;
+    rows.map(|row| row.map_err(StoreError::reading)?.whole()).collect()
 }
 
 /// Numbers and priorities of all traces.
-pub(super) fn priorities(db: &Connection, mut visit: impl FnMut(i64, f64)) -> rusqlite::Result<()> {
-    let mut statement = db.prepare_cached("SELECT seq, priority FROM trace")?;
-    let mut rows = statement.query([])?;
+pub(super) fn priorities(view: View<'_>, mut visit: impl FnMut(i64, f64)) -> rusqlite::Result<()> {
+    let mut statement = view.db.prepare_cached("SELECT seq, priority FROM trace WHERE tenant = ?1")?;
+    let mut rows = statement.query([view.tenant])?;
     while let Some(row) = rows.next()? {
         let priority = match row.get::<_, Value>(1)? {
             Value::Real(priority) => priority,
@@ -290,10 +389,10 @@ pub(super) fn priorities(db: &Connection, mut visit: impl FnMut(i64, f64)) -> ru
     Ok(())
 }
 
-pub(super) fn by_number(db: &Connection, seq: i64) -> Result<Option<Trace>, StoreError> {
-    let mut statement =
-        db.prepare_cached(&format!("SELECT {BODY} WHERE trace.seq = ?1")).map_err(StoreError::reading)?;
-    let found = statement.query_row([seq], Stored::read).optional().map_err(StoreError::reading)?;
+pub(super) fn by_number(view: View<'_>, seq: i64) -> Result<Option<Trace>, StoreError> {
+    let sql = format!("SELECT {BODY} WHERE tenant = ?1 AND trace.seq = ?2");
+    let mut statement = view.db.prepare_cached(&sql).map_err(StoreError::reading)?;
+    let found = statement.query_row((view.tenant, seq), Stored::read).optional().map_err(StoreError::reading)?;
     found.map(Stored::trace).transpose()
 }
 
@@ -301,6 +400,10 @@ pub(super) fn by_number(db: &Connection, seq: i64) -> Result<Option<Trace>, Stor
 pub(super) fn damage(db: &Connection) -> rusqlite::Result<Option<String>> {
     let found: String = db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     Ok(Some(found).filter(|found| found != "ok"))
+}
+
+fn capability(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<CapabilityId>> {
+    Ok(row.get::<_, Option<[u8; 16]>>(at)?.map(CapabilityId::from_bytes))
 }
 
 fn moment(millis: i64) -> Timestamp {

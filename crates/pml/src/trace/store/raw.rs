@@ -13,6 +13,7 @@ use super::{
     database::Database,
     place::{Place, RAW},
     query,
+    scope::Scope,
 };
 
 /// Unsanitized traces in the database `traces/raw.db` of a data folder. Its tables are those of the other.
@@ -33,15 +34,16 @@ impl RawStore {
     }
 
     pub fn submit(&self, trace: Trace) -> Receipt {
-        self.0.submit(trace)
+        self.0.submit(&Scope::local(), trace)
     }
 
     pub async fn by_id(&self, id: ExecutionId) -> Result<Option<Trace>, StoreError> {
-        self.0.read(move |db| query::by_id(db, id)).await
+        let found = self.0.read(&Scope::local(), move |view| query::by_id(view, id)).await?;
+        Ok(found.map(|found| found.trace))
     }
 
     pub async fn delete(&self, what: Deletion) -> Result<u64, StoreError> {
-        self.0.change(Change::Delete(what)).await
+        self.0.change(&Scope::local(), Change::Delete(what)).await
     }
 
     pub fn health(&self) -> Health {

@@ -89,8 +89,13 @@ impl Readers {
         connection.busy_timeout(BUSY).map_err(StoreError::reading)?;
         match schema::version(&connection).map_err(StoreError::reading)? {
             0 => return Ok(None),
+            schema::VERSION => {}
             newer if newer > schema::VERSION => return Err(StoreError::Unavailable(State::Newer(newer))),
-            _ => {}
+            older => {
+                let why =
+                    format!("the database has version {older} of an older pml, and was not brought up to date yet");
+                return Err(StoreError::reading(why));
+            }
         }
         query::add_functions(&connection).map_err(StoreError::reading)?;
         Ok(Some(Reader { identity, connection }))

@@ -11,20 +11,32 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use super::{
-    Commit,
+    Commit, Scope,
     body::{self, Compressed, Encoder, MAX_BYTES},
+    capability, query,
 };
 
 /// Longest name of a tool, and longest text of another column; the whole is in the body.
 const MAX_COLUMN: usize = 1024;
 /// No size is taken for more, so that sums of them have room.
 const MAX_SIZE: i64 = 1 << 40;
-/// Names of tools that are remembered with their number.
+/// Names of tools, and scopes, that are remembered with their number.
 const MAX_KNOWN: usize = 10_000;
+
+/// Where a trace comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// An execution of this pml: a hub may want it.
+    Own,
+    /// Another pml has sent it.
+    Elsewhere,
+}
 
 /// A trace, encoded.
 #[derive(Debug)]
 pub(super) struct Row {
+    scope: Scope,
+    pub(super) origin: Origin,
     pub(super) id: ExecutionId,
     parent: Option<ExecutionId>,
     ts: i64,
@@ -62,12 +74,50 @@ struct TaskRow {
     result_bytes: i64,
 }
 
-/// Numbers of tools, by name.
-pub(super) type KnownTools = HashMap<String, i64>;
+/// Numbers of tools, by name, and of scopes.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    tools: HashMap<String, i64>,
+    tenants: HashMap<Scope, i64>,
+}
+
+impl Known {
+    pub(super) fn clear(&mut self) {
+        self.tools.clear();
+        self.tenants.clear();
+    }
+
+    /// The number of a scope, which is given one if it has none.
+    pub(super) fn tenant(&mut self, db: &Connection, scope: &Scope) -> rusqlite::Result<i64> {
+        if let Some(number) = self.tenants.get(scope) {
+            return Ok(*number);
+        }
+        let number = tenant_number(db, scope)?;
+        if self.tenants.len() >= MAX_KNOWN {
+            self.tenants.clear();
+        }
+        self.tenants.insert(scope.clone(), number);
+        Ok(number)
+    }
+}
+
+/// The number of a scope, which is given one if it has none.
+pub(super) fn tenant_number(db: &Connection, scope: &Scope) -> rusqlite::Result<i64> {
+    if let Some(number) = query::tenant(db, scope)? {
+        return Ok(number);
+    }
+    db.prepare_cached("INSERT INTO tenant (org, project) VALUES (?1, ?2)")?.execute([scope.org(), scope.project()])?;
+    Ok(db.last_insert_rowid())
+}
 
 impl Row {
     /// `None` if the trace is larger than the store takes.
-    pub(super) fn new(mut trace: Trace, encoder: &mut Encoder) -> io::Result<Option<Row>> {
+    pub(super) fn new(
+        scope: &Scope,
+        origin: Origin,
+        mut trace: Trace,
+        encoder: &mut Encoder,
+    ) -> io::Result<Option<Row>> {
         let code = trace.code.take();
         let json = serde_json::to_vec(&trace)?;
         if json.len() > MAX_BYTES || code.as_ref().is_some_and(|code| code.len() > MAX_BYTES) {
@@ -96,6 +146,8 @@ impl Row {
             result_bytes,
         });
         Ok(Some(Row {
+            scope: scope.clone(),
+            origin,
             id: trace.trace_id,
             parent: trace.parent_trace_id,
             ts: millis(trace.timestamp),
@@ -123,18 +175,23 @@ impl Row {
     }
 
     /// Inserts the rows, in place of what says that the execution runs or was interrupted.
-    pub(super) fn insert(&self, db: &Connection, known: &mut KnownTools, now: u64) -> rusqlite::Result<Commit> {
-        db.prepare_cached("DELETE FROM running WHERE id = ?1")?.execute([self.id.as_bytes()])?;
-        if let Some(commit) = self.settle(db)? {
+    pub(super) fn insert(&self, db: &Connection, known: &mut Known, now: u64) -> rusqlite::Result<Commit> {
+        let tenant = known.tenant(db, &self.scope)?;
+        if self.origin == Origin::Own {
+            let sql = "DELETE FROM running WHERE id = ?1 AND tenant = ?2";
+            db.prepare_cached(sql)?.execute(params![self.id.as_bytes(), tenant])?;
+        }
+        if let Some(commit) = self.settle(db, tenant)? {
             return Ok(commit);
         }
         let code = self.code.as_ref().map(|code| code.insert(db)).transpose()?;
         db.prepare_cached(
-            "INSERT INTO trace (id, parent, ts, stored_at, success, interrupted, error_code, duration_ms, entry, caller,
-             client, capability, intent, code, code_hash, tasks, task_bytes, answer_bytes)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
+            "INSERT INTO trace (tenant, id, parent, ts, stored_at, success, interrupted, error_code, duration_ms, entry,
+             caller, client, capability, intent, code, code_hash, tasks, task_bytes, answer_bytes, size, outbox, capability_id)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)",
         )?
         .execute(params![
+            tenant,
             self.id.as_bytes(),
             self.parent.as_ref().map(ExecutionId::as_bytes),
             self.ts,
@@ -153,6 +210,13 @@ impl Row {
             self.tasks.len() as i64,
             self.task_bytes,
             self.answer_bytes,
+            self.body.zstd.len() as i64,
+            match self.origin {
+                Origin::Own => query::UNSENT,
+                Origin::Elsewhere => query::SENT,
+            },
+            self.capability.as_deref().map(|name| capability::resolve(db, tenant, name)).transpose()?.flatten()
+                .map(|id| *id.as_bytes()),
         ])?;
         let seq = db.last_insert_rowid();
         db.prepare_cached("INSERT INTO body (seq, size, zstd) VALUES (?1, ?2, ?3)")?.execute(params![
@@ -182,16 +246,18 @@ impl Row {
     }
 
     /// What becomes of this trace if there is one of its id; `None` if there is none now.
-    fn settle(&self, db: &Connection) -> rusqlite::Result<Option<Commit>> {
+    fn settle(&self, db: &Connection, tenant: i64) -> rusqlite::Result<Option<Commit>> {
         let mut statement = db.prepare_cached(
             "SELECT trace.seq, interrupted, body.size, body.zstd, code.sha256
-             FROM trace LEFT JOIN body USING (seq) LEFT JOIN code ON code.id = trace.code WHERE trace.id = ?1",
+             FROM trace LEFT JOIN body USING (seq) LEFT JOIN code ON code.id = trace.code
+             WHERE tenant = ?1 AND trace.id = ?2",
         )?;
         type Before = (i64, bool, Option<i64>, Option<Vec<u8>>, Option<[u8; 32]>);
         let read = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Before> {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
         };
-        let Some((seq, interrupted, size, zstd, code)) = statement.query_row([self.id.as_bytes()], read).optional()?
+        let Some((seq, interrupted, size, zstd, code)) =
+            statement.query_row(params![tenant, self.id.as_bytes()], read).optional()?
         else {
             return Ok(None);
         };
@@ -232,7 +298,8 @@ impl Code {
     }
 }
 
-fn tool_number(db: &Connection, known: &mut KnownTools, name: &str) -> rusqlite::Result<i64> {
+fn tool_number(db: &Connection, known: &mut Known, name: &str) -> rusqlite::Result<i64> {
+    let known = &mut known.tools;
     if let Some(number) = known.get(name) {
         return Ok(*number);
     }

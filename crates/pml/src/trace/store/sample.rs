@@ -3,9 +3,11 @@
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 use pml_wire::trace::Trace;
-use rusqlite::Connection;
 
-use super::{StoreError, query};
+use super::{
+    StoreError,
+    query::{self, View},
+};
 
 /// A number that sorts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,7 +32,7 @@ impl Ord for Key {
 /// Draws without putting back, in one pass: of keys `ln(u) / weight`, with `u` uniform in (0, 1), the largest are a sample
 /// in which each has a chance in proportion to its weight (Efraimidis and Spirakis, 2006).
 pub(super) fn draw(
-    db: &Connection,
+    view: View<'_>,
     count: usize,
     exponent: f64,
     seed: u64,
@@ -40,7 +42,7 @@ pub(super) fn draw(
     let mut random = SplitMix(seed);
     let weight = |priority: f64| priority.clamp(0.0, 1.0).powf(exponent);
     let mut drawn = std::collections::HashMap::new();
-    query::priorities(db, |seq, priority| {
+    query::priorities(view, |seq, priority| {
         let uniform = random.uniform();
         let weight = weight(priority);
         if weight <= 0.0 || !weight.is_finite() {
@@ -65,7 +67,7 @@ pub(super) fn draw(
     for Reverse((_, seq)) in kept.into_sorted_vec() {
         let (priority, weight) = drawn.get(&seq).copied().unwrap_or_default();
         // Deleted meanwhile, otherwise.
-        if let Some(trace) = query::by_number(db, seq)? {
+        if let Some(trace) = query::by_number(view, seq)? {
             samples.push((trace, priority, weight / weights));
         }
     }

@@ -1,109 +1,209 @@
 //! Traces in a SQLite database.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use pml_wire::ExecutionId;
+use rusqlite::Connection;
 
 use super::{
-    Answer, Deletion, Filter, Found, Health, Options, Outgoing, Page, Reading, Receipt, Sampled, Stats, Store,
-    StoreError, change::Change, database::Database, place::TRACES, query, sample,
+    Answer, Archive, Deletion, Filter, Found, Health, Ingested, Options, Outbox, Outgoing, Page, Reading, Receipt,
+    Record, Sampled, Scope, Stats, Store, StoreError, Stores, Turn,
+    change::Change,
+    database::Database,
+    place::TRACES,
+    query::{self, View},
+    sample,
 };
 use crate::trace::{SanitizedHead, SanitizedTrace, TraceHead};
 
-/// Traces in the database `traces/traces.db` of a data folder. Several processes may share it.
-#[derive(Debug)]
-pub struct SqliteStore(Database);
+/// The database `traces/traces.db` of a data folder, with the traces of every scope. Several processes may share it.
+#[derive(Clone, Debug)]
+pub struct SqliteStores(Arc<Database>);
 
-impl SqliteStore {
-    /// Opens the store in the background. Nothing fails here: whatever is wrong is in [`Store::health`].
-    pub fn open(data_dir: &Path, options: Options) -> SqliteStore {
-        SqliteStore(Database::open(data_dir, TRACES, options))
+/// The traces of one scope in such a database.
+#[derive(Clone, Debug)]
+pub struct SqliteStore {
+    database: Arc<Database>,
+    scope: Scope,
+}
+
+impl SqliteStores {
+    /// Opens the database in the background. Nothing fails here: whatever is wrong is in [`Stores::health`].
+    pub fn open(data_dir: &Path, options: Options) -> SqliteStores {
+        SqliteStores(Arc::new(Database::open(data_dir, TRACES, options)))
     }
 
-    /// Reads the whole database, and says what is wrong with it, if anything is.
-    pub async fn damage(&self) -> Result<Option<String>, StoreError> {
-        self.0.read(|db| query::damage(db).map_err(StoreError::reading)).await
+    pub fn scoped(&self, scope: Scope) -> SqliteStore {
+        SqliteStore { database: Arc::clone(&self.0), scope }
     }
 
     /// Waits until the database is open, or cannot be opened.
     pub async fn opened(&self) {
         self.0.opened().await;
     }
+
+    /// Asks for something of every scope.
+    pub(crate) async fn read_all<T: Default + Send + 'static>(
+        &self,
+        query: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.0.read_all(|db| query(db).map_err(StoreError::reading)).await
+    }
+
+    /// Asks for something of one scope. If there is nothing of it, nothing is found.
+    pub(crate) async fn read<T: Default + Send + 'static>(
+        &self,
+        scope: &Scope,
+        query: impl FnOnce(View<'_>) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.0.read(scope, |view| query(view).map_err(StoreError::reading)).await
+    }
+
+    /// Changes something of one scope, in a transaction. May run several times: what the last run returns counts.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        scope: &Scope,
+        change: impl FnMut(View<'_>) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.0.run(scope, change).await
+    }
 }
 
-impl Store for SqliteStore {
-    fn begin(&self, head: SanitizedHead) -> Receipt {
-        self.0.begin(head.into_inner())
+impl Stores for SqliteStores {
+    fn of(&self, scope: &Scope) -> Arc<dyn Store> {
+        Arc::new(self.scoped(scope.clone()))
     }
 
-    fn submit(&self, trace: SanitizedTrace) -> Receipt {
-        self.0.submit(trace.into_inner())
+    fn health(&self) -> Health {
+        self.0.health()
+    }
+}
+
+impl SqliteStore {
+    /// Opens the store of what a gateway keeps for itself, in the background. Nothing fails here: whatever is wrong is in
+    /// [`Store::health`].
+    pub fn open(data_dir: &Path, options: Options) -> SqliteStore {
+        SqliteStores::open(data_dir, options).scoped(Scope::local())
     }
 
-    fn by_id(&self, id: ExecutionId) -> Answer<'_, Option<SanitizedTrace>> {
+    /// Reads the whole database, and says what is wrong with it, if anything is.
+    pub async fn damage(&self) -> Result<Option<String>, StoreError> {
+        self.database.read_all(|db| query::damage(db).map_err(StoreError::reading)).await
+    }
+
+    /// Waits until the database is open, or cannot be opened.
+    pub async fn opened(&self) {
+        self.database.opened().await;
+    }
+
+    fn change(&self, change: Change) -> Answer<'_, u64> {
+        Box::pin(self.database.change(&self.scope, change))
+    }
+}
+
+impl Archive for SqliteStore {
+    fn record(&self, id: ExecutionId) -> Answer<'_, Option<Record>> {
         Box::pin(async move {
-            let found = self.0.read(move |db| query::by_id(db, id)).await?;
-            // This and what follows was sanitized when it was stored.
-            Ok(found.map(SanitizedTrace::new))
+            let found = self.database.read(&self.scope, move |view| query::by_id(view, id)).await?;
+            Ok(found.map(|found| Record {
+                // This and what follows was sanitized when it was stored.
+                trace: SanitizedTrace::new(found.trace),
+                capability: found.capability,
+                priority: found.priority,
+                stored_at: found.stored_at,
+            }))
         })
     }
 
     fn find(&self, prefix: &str) -> Answer<'_, Found> {
         let prefix = prefix.to_owned();
-        Box::pin(self.0.read(move |db| query::find(db, &prefix).map_err(StoreError::reading)))
+        let find = move |view: View<'_>| query::find(view, &prefix).map_err(StoreError::reading);
+        Box::pin(self.database.read(&self.scope, find))
     }
 
     fn list(&self, filter: Filter, reading: Reading, limit: usize) -> Answer<'_, Page> {
-        Box::pin(self.0.read(move |db| query::list(db, &filter, reading, limit).map_err(StoreError::reading)))
+        let list = move |view: View<'_>| query::list(view, &filter, reading, limit).map_err(StoreError::reading);
+        Box::pin(self.database.read(&self.scope, list))
     }
 
     fn running(&self) -> Answer<'_, Vec<TraceHead>> {
-        Box::pin(self.0.read(|db| query::running(db).map_err(StoreError::reading)))
+        Box::pin(self.database.read(&self.scope, |view| query::running(view).map_err(StoreError::reading)))
     }
 
     fn stats(&self, filter: Filter) -> Answer<'_, Stats> {
-        Box::pin(self.0.read(move |db| query::stats(db, &filter).map_err(StoreError::reading)))
+        let stats = move |view: View<'_>| query::stats(view, &filter).map_err(StoreError::reading);
+        Box::pin(self.database.read(&self.scope, stats))
+    }
+}
+
+impl Store for SqliteStore {
+    fn begin(&self, head: SanitizedHead) -> Receipt {
+        self.database.begin(&self.scope, head.into_inner())
+    }
+
+    fn submit(&self, trace: SanitizedTrace) -> Receipt {
+        self.database.submit(&self.scope, trace.into_inner())
+    }
+
+    fn ingest(&self, traces: Vec<SanitizedTrace>) -> Answer<'static, Vec<Ingested>> {
+        let traces = traces.into_iter().map(SanitizedTrace::into_inner).collect();
+        Box::pin(self.database.ingest(&self.scope, traces))
     }
 
     fn delete(&self, what: Deletion) -> Answer<'_, u64> {
-        Box::pin(self.0.change(Change::Delete(what)))
+        self.change(Change::Delete(what))
     }
 
     fn retain(&self) -> Answer<'_, u64> {
-        Box::pin(self.0.change(Change::Retain))
+        self.change(Change::Retain)
     }
 
     fn unsent(&self, limit: usize) -> Answer<'_, Vec<Outgoing>> {
         Box::pin(async move {
-            let found = self.0.read(move |db| query::unsent(db, limit)).await?;
-            let outgoing = |(trace, attempts)| Outgoing { trace: SanitizedTrace::new(trace), attempts };
+            let found = self.database.read(&self.scope, move |view| query::unsent(view, limit)).await?;
+            let outgoing =
+                |found: query::Whole| Outgoing { trace: SanitizedTrace::new(found.trace), attempts: found.attempts };
             Ok(found.into_iter().map(outgoing).collect())
         })
     }
 
     fn acknowledge(&self, ids: Vec<ExecutionId>) -> Answer<'_, u64> {
-        Box::pin(self.0.change(Change::Acknowledge(ids)))
+        self.change(Change::Acknowledge(ids))
     }
 
     fn note_failure(&self, ids: Vec<ExecutionId>, reason: &str) -> Answer<'_, u64> {
-        Box::pin(self.0.change(Change::NoteFailure(ids, reason.to_owned())))
+        self.change(Change::NoteFailure(ids, reason.to_owned()))
     }
 
     fn bury(&self, ids: Vec<ExecutionId>, reason: &str) -> Answer<'_, u64> {
-        Box::pin(self.0.change(Change::Bury(ids, reason.to_owned())))
+        self.change(Change::Bury(ids, reason.to_owned()))
     }
 
     fn requeue(&self) -> Answer<'_, u64> {
-        Box::pin(self.0.change(Change::Requeue))
+        self.change(Change::Requeue)
+    }
+
+    fn outbox(&self) -> Answer<'_, Outbox> {
+        Box::pin(self.database.read(&self.scope, |view| query::outbox(view).map_err(StoreError::reading)))
+    }
+
+    fn trim_outbox(&self, max_bytes: u64) -> Answer<'_, u64> {
+        self.change(Change::TrimOutbox { max_bytes })
+    }
+
+    fn take_turn(&self) -> Answer<'_, Option<Turn>> {
+        let turn = self.database.take_turn().map(|turn| turn.map(Turn::holding)).map_err(StoreError::writing);
+        Box::pin(async move { turn })
     }
 
     fn set_priorities(&self, priorities: Vec<(ExecutionId, f64)>) -> Answer<'_, u64> {
-        Box::pin(self.0.change(Change::SetPriorities(priorities)))
+        self.change(Change::SetPriorities(priorities))
     }
 
     fn sample(&self, count: usize, exponent: f64, seed: u64) -> Answer<'_, Vec<Sampled>> {
         Box::pin(async move {
-            let drawn = self.0.read(move |db| sample::draw(db, count, exponent, seed)).await?;
+            let draw = move |view: View<'_>| sample::draw(view, count, exponent, seed);
+            let drawn = self.database.read(&self.scope, draw).await?;
             let sampled = |(trace, priority, probability)| {
                 let trace = SanitizedTrace::new(trace);
                 Sampled { trace, priority, probability }
@@ -113,6 +213,6 @@ impl Store for SqliteStore {
     }
 
     fn health(&self) -> Health {
-        self.0.health()
+        self.database.health()
     }
 }

@@ -7,7 +7,8 @@ use super::{
     body::Encoder,
     owner::Dead,
     place::Place,
-    row::{KnownTools, Row},
+    row::{Known, Origin, Row},
+    scope::Scope,
 };
 use crate::{clock::now_millis, trace::TraceHead};
 
@@ -38,9 +39,9 @@ pub(super) fn recover(
             },
         };
         let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let heads: Vec<String> = transaction
-            .prepare_cached("SELECT head FROM running WHERE owner = ?1")?
-            .query_map([id], |row| row.get(0))?
+        let heads: Vec<Head> = transaction
+            .prepare_cached(&format!("{HEADS} WHERE owner = ?1"))?
+            .query_map([id], read)?
             .collect::<rusqlite::Result<_>>()?;
         for head in &heads {
             found += conclude(&transaction, encoder, head, TraceHead::interrupted)?;
@@ -59,8 +60,8 @@ pub(super) fn settle(db: &mut Connection, encoder: &mut Encoder, dropped: &[Exec
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for id in dropped {
         let head = transaction
-            .prepare_cached("SELECT head FROM running WHERE id = ?1")?
-            .query_row([id.as_bytes()], |row| row.get::<_, String>(0))
+            .prepare_cached(&format!("{HEADS} WHERE running.id = ?1"))?
+            .query_row([id.as_bytes()], read)
             .optional()?;
         if let Some(head) = head {
             conclude(&transaction, encoder, &head, TraceHead::without_trace)?;
@@ -69,17 +70,26 @@ pub(super) fn settle(db: &mut Connection, encoder: &mut Encoder, dropped: &[Exec
     transaction.commit()
 }
 
+/// What is known of an execution, and whose it is.
+type Head = (String, String, String);
+
+const HEADS: &str = "SELECT head, org, project FROM running JOIN tenant ON tenant.id = running.tenant";
+
+fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Head> {
+    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+}
+
 /// Makes a trace of what is known of an execution. How many were made.
 fn conclude(
     db: &Connection,
     encoder: &mut Encoder,
-    head: &str,
+    (head, org, project): &Head,
     to_trace: fn(TraceHead) -> Trace,
 ) -> rusqlite::Result<u64> {
-    let head = serde_json::from_str::<TraceHead>(head).ok();
-    let row = head.and_then(|head| Row::new(to_trace(head), encoder).ok().flatten());
+    let head = serde_json::from_str::<TraceHead>(head).ok().zip(Scope::new(org, project).ok());
+    let row = head.and_then(|(head, scope)| Row::new(&scope, Origin::Own, to_trace(head), encoder).ok().flatten());
     match row {
-        Some(row) => row.insert(db, &mut KnownTools::default(), now_millis()).map(|_| 1),
+        Some(row) => row.insert(db, &mut Known::default(), now_millis()).map(|_| 1),
         None => Ok(0),
     }
 }

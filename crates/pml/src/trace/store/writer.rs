@@ -26,8 +26,10 @@ use super::{
     health::Shared,
     owner::Owner,
     place::Place,
-    row::{Row, millis},
-    schema, unfinished,
+    row::{Origin, Row, millis},
+    schema,
+    scope::Scope,
+    unfinished,
 };
 use crate::{clock::now_millis, trace::TraceHead};
 
@@ -47,12 +49,15 @@ pub(super) type Ack = oneshot::Sender<Commit>;
 /// What the thread is asked to do.
 #[derive(Debug)]
 pub(super) enum Command {
-    Begin(Box<TraceHead>, Ack),
+    Begin(Scope, Box<TraceHead>, Ack),
     Finish {
+        scope: Scope,
         trace: Box<Trace>,
         weight: usize,
         ack: Ack,
     },
+    /// Traces that are encoded already.
+    Rows(Vec<(Box<Row>, Ack)>),
     Change(Job),
     /// Tells when the database is open, or cannot be opened.
     Open(oneshot::Sender<()>),
@@ -67,7 +72,7 @@ struct Entry {
 
 #[derive(Debug)]
 enum What {
-    Head { id: ExecutionId, ts: i64, json: String },
+    Head { scope: Scope, id: ExecutionId, ts: i64, json: String },
     Trace(Box<Row>),
 }
 
@@ -140,9 +145,11 @@ impl Writer {
         let mut bytes = 0;
         while self.batch.len() < MAX_BATCH && bytes < MAX_BATCH_BYTES {
             let Ok(command) = self.commands.try_recv() else { break };
-            if let Command::Finish { weight, .. } = &command {
-                bytes += weight;
-            }
+            bytes += match &command {
+                Command::Finish { weight, .. } => *weight,
+                Command::Rows(rows) => rows.iter().map(|(row, _)| row.bytes()).sum(),
+                Command::Begin(..) | Command::Change(_) | Command::Open(_) => 0,
+            };
             self.accept(command);
         }
         true
@@ -150,19 +157,20 @@ impl Writer {
 
     fn accept(&mut self, command: Command) {
         match command {
-            Command::Begin(head, ack) => {
+            Command::Begin(scope, head, ack) => {
                 let what = What::Head {
+                    scope,
                     id: head.trace_id,
                     ts: millis(head.timestamp),
                     json: serde_json::to_string(&head).unwrap_or_default(),
                 };
                 self.batch.push(Entry { what, ack });
             }
-            Command::Finish { trace, weight, ack } => {
+            Command::Finish { scope, trace, weight, ack } => {
                 self.shared.queued.fetch_sub(1, Ordering::Relaxed);
                 self.shared.queued_bytes.fetch_sub(weight, Ordering::Relaxed);
                 let id = trace.trace_id;
-                match Row::new(*trace, &mut self.encoder) {
+                match Row::new(&scope, Origin::Own, *trace, &mut self.encoder) {
                     Ok(Some(row)) => self.batch.push(Entry { what: What::Trace(Box::new(row)), ack }),
                     Ok(None) => {
                         self.shared.too_large.fetch_add(1, Ordering::Relaxed);
@@ -174,6 +182,12 @@ impl Writer {
                         tracing::warn!(error = %err, "a trace has no form to be stored in, and is dropped");
                     }
                 }
+            }
+            Command::Rows(rows) => {
+                self.shared.queued.fetch_sub(rows.len(), Ordering::Relaxed);
+                let bytes = rows.iter().map(|(row, _)| row.bytes()).sum();
+                self.shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+                self.batch.extend(rows.into_iter().map(|(row, ack)| Entry { what: What::Trace(row), ack }));
             }
             Command::Change(job) => self.jobs.push_back(job),
             Command::Open(told) => {
@@ -224,6 +238,10 @@ impl Writer {
     fn try_write(&mut self) -> Result<Vec<Commit>, (Trouble, Option<usize>)> {
         let own = self.owner_id();
         let db = open(&mut self.db, &self.place, &self.options).map_err(|trouble| (trouble, None))?;
+        // Whoever has sent a trace deletes it when it is acknowledged.
+        let is_durable =
+            self.options.survives_power_cuts || self.batch.iter().any(|entry| entry.what.is_from_elsewhere());
+        db.set_durable(is_durable).map_err(|err| (Trouble::of(&err), None))?;
         let mut known = std::mem::take(&mut db.known);
         let transaction = db
             .connection
@@ -243,9 +261,14 @@ impl Writer {
         for (index, entry) in self.batch.iter().enumerate() {
             let commit = match &entry.what {
                 What::Trace(row) => row.insert(&transaction, &mut known, now),
-                What::Head { id, ts, json } => transaction
-                    .prepare_cached("INSERT OR REPLACE INTO running (id, owner, ts, head) VALUES (?1, ?2, ?3, ?4)")
-                    .and_then(|mut statement| statement.execute(rusqlite::params![id.as_bytes(), own, ts, json]))
+                What::Head { scope, id, ts, json } => known
+                    .tenant(&transaction, scope)
+                    .and_then(|tenant| {
+                        let sql =
+                            "INSERT OR REPLACE INTO running (id, owner, ts, head, tenant) VALUES (?1, ?2, ?3, ?4, ?5)";
+                        let mut statement = transaction.prepare_cached(sql)?;
+                        statement.execute(rusqlite::params![id.as_bytes(), own, ts, json, tenant])
+                    })
                     .map(|_| Commit::Stored),
             };
             commits.push(commit.map_err(|err| (Trouble::of(&err), Some(index)))?);
@@ -344,7 +367,10 @@ impl Writer {
             let path = self.place.path();
             let sliced = match self.open() {
                 Ok(db) => {
-                    let sliced = job.change.slice(&mut db.connection, &options, now_millis());
+                    let is_durable = options.survives_power_cuts || job.change.is_durable();
+                    let sliced = db
+                        .set_durable(is_durable)
+                        .and_then(|()| job.change.slice(&job.scope, &mut db.connection, &options, now_millis()));
                     db.known.clear();
                     if let Ok((_, Progress::Done)) = sliced
                         && job.change.leaves_nothing()
@@ -401,7 +427,7 @@ impl Writer {
             let has_one = self.jobs.iter().any(|job| matches!(job.change, Change::Retain));
             // Whoever only reads deletes nothing.
             if !has_one && self.shared.stored.load(Ordering::Relaxed) > 0 {
-                self.jobs.push_back(Job { change: Change::Retain, done: 0, reply: None });
+                self.jobs.push_back(Job { scope: Scope::local(), change: Change::Retain, done: 0, reply: None });
             }
         }
         for told in self.waiting.drain(..) {
@@ -461,6 +487,10 @@ fn open<'a>(db: &'a mut Option<Db>, place: &Place, options: &Options) -> Result<
 }
 
 impl What {
+    fn is_from_elsewhere(&self) -> bool {
+        matches!(self, What::Trace(row) if row.origin == Origin::Elsewhere)
+    }
+
     fn bytes(&self) -> usize {
         match self {
             What::Head { json, .. } => json.len(),

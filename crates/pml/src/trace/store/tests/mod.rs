@@ -1,6 +1,7 @@
 //! Tests of the store on real files, with real other processes where processes matter.
 
 mod contents;
+pub(crate) mod contract;
 mod processes;
 mod support;
 mod trouble;

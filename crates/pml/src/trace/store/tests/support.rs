@@ -1,6 +1,6 @@
 //! Traces to store, and ways to ask for them.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use pml_wire::{
     ExecutionId,
@@ -23,6 +23,14 @@ pub(super) fn folder() -> TempDir {
 pub(super) fn open(folder: &TempDir) -> SqliteStore {
     SqliteStore::open(folder.path(), Options::default())
 }
+
+/// Runs a test of the contract on a new folder.
+async fn with_sqlite(test: impl AsyncFnOnce(Arc<dyn Stores>)) {
+    let folder = folder();
+    test(Arc::new(SqliteStores::open(folder.path(), Options::default()))).await;
+}
+
+super::contract::contract_tests! { with_sqlite }
 
 pub(super) fn file(folder: &TempDir) -> PathBuf {
     folder.path().join("traces/traces.db")
@@ -70,18 +78,23 @@ pub(super) fn head(trace: &Trace) -> SanitizedHead {
     })
 }
 
-pub(super) async fn commit(store: &SqliteStore, trace: &Trace) -> Option<Commit> {
+pub(super) async fn commit(store: &dyn Store, trace: &Trace) -> Option<Commit> {
     let receipt = store.submit(SanitizedTrace::new(trace.clone()));
     tokio::time::timeout(PATIENCE, receipt.outcome()).await.expect("an outcome")
 }
 
-pub(super) async fn put(store: &SqliteStore, traces: &[Trace]) {
+pub(super) async fn put(store: &dyn Store, traces: &[Trace]) {
     for trace in traces {
         assert_eq!(commit(store, trace).await, Some(Commit::Stored));
     }
 }
 
-pub(super) async fn ids(store: &SqliteStore, filter: Filter) -> Vec<ExecutionId> {
+pub(super) async fn ingest(store: &dyn Store, traces: &[Trace]) -> Vec<Ingested> {
+    let traces = traces.iter().cloned().map(SanitizedTrace::new).collect();
+    tokio::time::timeout(PATIENCE, store.ingest(traces)).await.expect("an answer").unwrap()
+}
+
+pub(super) async fn ids(store: &dyn Store, filter: Filter) -> Vec<ExecutionId> {
     store.list(filter, Reading::Newest, 1000).await.unwrap().traces.iter().map(|trace| trace.id).collect()
 }
 
@@ -89,7 +102,7 @@ pub(super) fn value(trace: &Trace) -> Value {
     serde_json::to_value(trace).unwrap()
 }
 
-pub(super) async fn until(store: &SqliteStore, is_so: impl Fn(&Health) -> bool) -> Health {
+pub(super) async fn until(store: &dyn Store, is_so: impl Fn(&Health) -> bool) -> Health {
     for _ in 0..PATIENCE.as_millis() / 5 {
         if is_so(&store.health()) {
             return store.health();

@@ -18,7 +18,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 /// Longest message.
-pub(super) const MAX_BYTES: usize = 16 * 1024 * 1024;
+pub(crate) const MAX_BYTES: usize = 16 * 1024 * 1024;
 /// What all messages may take together.
 const TOTAL_BYTES: usize = 128 * 1024 * 1024;
 /// What a message may take to arrive.
@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// The messages that are being read.
 #[derive(Debug)]
-pub(super) struct Bodies {
+pub(crate) struct Bodies {
     state: Mutex<State>,
     /// Told when room was given back.
     freed: Notify,
@@ -71,7 +71,7 @@ enum Progress {
 
 /// Why there is no message.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum NoBody {
+pub(crate) enum NoBody {
     TooLarge,
     /// It took too long, in all or while others waited.
     TooSlow,
@@ -81,14 +81,14 @@ pub(super) enum NoBody {
 
 /// A message that was read, and the room that it takes.
 #[derive(Debug)]
-pub(super) struct Received {
-    pub(super) bytes: Vec<u8>,
-    pub(super) room: Room,
+pub(crate) struct Received {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) room: Room,
 }
 
 /// What one message takes, given back when dropped.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(crate) struct Room {
     bodies: Arc<Bodies>,
     id: u64,
 }
@@ -117,7 +117,7 @@ impl Bodies {
     }
 
     /// Reads a message.
-    pub(super) async fn read(self: &Arc<Self>, body: Body) -> Result<Received, NoBody> {
+    pub(crate) async fn read(self: &Arc<Self>, body: Body) -> Result<Received, NoBody> {
         let (room, end) = self.begin();
         let read = async {
             let (mut bytes, mut parts) = (Vec::new(), body.into_data_stream());

@@ -10,11 +10,11 @@ use axum::{
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// A short text for people.
-pub(super) fn plain(status: StatusCode, text: &str) -> Response {
+pub(crate) fn plain(status: StatusCode, text: &str) -> Response {
     typed(status, "text/plain; charset=utf-8", format!("{text}\n"))
 }
 
-pub(super) fn typed(status: StatusCode, kind: &'static str, body: impl Into<Body>) -> Response {
+pub(crate) fn typed(status: StatusCode, kind: &'static str, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -24,7 +24,7 @@ pub(super) fn typed(status: StatusCode, kind: &'static str, body: impl Into<Body
 }
 
 /// A stream of server-sent events.
-pub(super) fn event_stream(body: impl Into<Body>) -> Response {
+pub(crate) fn event_stream(body: impl Into<Body>) -> Response {
     let mut response = typed(StatusCode::OK, "text/event-stream", body);
     response.headers_mut().insert(BUFFERING, HeaderValue::from_static("no"));
     response

@@ -22,20 +22,20 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Connections at the same time.
-pub(super) const MAX_CONNECTIONS: usize = 1024;
+pub(crate) const MAX_CONNECTIONS: usize = 1024;
 /// Streams at the same time that are not the answer to a request.
 const MAX_STREAMS: usize = 256;
 
 /// One connection.
 #[derive(Debug)]
-pub(super) struct Visitor {
+pub(crate) struct Visitor {
     /// Has it made a request that was let in?
     is_let_in: AtomicBool,
     /// Requests that are being served, until the last byte of their answers.
     requests: AtomicUsize,
     idle_since: Mutex<Instant>,
     /// Cancelled when it has ended, or has to.
-    pub(super) end: CancellationToken,
+    pub(crate) end: CancellationToken,
 }
 
 impl Visitor {
@@ -48,12 +48,12 @@ impl Visitor {
         })
     }
 
-    pub(super) fn let_in(&self) {
+    pub(crate) fn let_in(&self) {
         self.is_let_in.store(true, Ordering::Relaxed);
     }
 
     /// Counts a request for as long as what is returned lives.
-    pub(super) fn begin(self: &Arc<Self>) -> Busy {
+    pub(crate) fn begin(self: &Arc<Self>) -> Busy {
         self.requests.fetch_add(1, Ordering::SeqCst);
         Busy(Arc::clone(self))
     }
@@ -69,7 +69,7 @@ impl Visitor {
 
 /// A request that is being served.
 #[derive(Debug)]
-pub(super) struct Busy(Arc<Visitor>);
+pub(crate) struct Busy(Arc<Visitor>);
 
 impl Drop for Busy {
     fn drop(&mut self) {
@@ -80,7 +80,7 @@ impl Drop for Busy {
 
 impl Busy {
     /// The request lasts until its answer has been given.
-    pub(super) fn until_answered(self, response: Response) -> Response {
+    pub(crate) fn until_answered(self, response: Response) -> Response {
         response.map(|body| Body::new(Answering { body, _busy: self }))
     }
 }
@@ -113,13 +113,13 @@ impl HttpBody for Answering {
 
 /// All connections.
 #[derive(Debug, Default)]
-pub(super) struct Visitors {
+pub(crate) struct Visitors {
     all: Vec<Arc<Visitor>>,
 }
 
 impl Visitors {
     /// A place for one more connection, if there is one or can be made.
-    pub(super) fn welcome(&mut self) -> Option<Arc<Visitor>> {
+    pub(crate) fn welcome(&mut self) -> Option<Arc<Visitor>> {
         if self.all.len() >= MAX_CONNECTIONS {
             self.all.retain(|visitor| !visitor.end.is_cancelled());
         }
@@ -136,7 +136,7 @@ impl Visitors {
 
 /// Streams that only follow what happens.
 #[derive(Debug, Default)]
-pub(super) struct Streams {
+pub(crate) struct Streams {
     open: Mutex<VecDeque<(Arc<str>, CancellationToken)>>,
 }
 
@@ -146,7 +146,7 @@ impl Streams {
     }
 
     /// Counts one more stream of somebody. It must end when the token is cancelled, and cancel it when it ends.
-    pub(super) fn begin(&self, whose: &str) -> CancellationToken {
+    pub(crate) fn begin(&self, whose: &str) -> CancellationToken {
         let mut open = self.lock();
         open.retain(|(_, end)| !end.is_cancelled());
         if open.len() >= MAX_STREAMS {

@@ -1,0 +1,119 @@
+//! `pml trace sync`.
+
+use std::{
+    io::{self, Write},
+    path::Path,
+    sync::Arc,
+};
+
+use pml_wire::ErrorCode;
+use serde_json::json;
+
+use super::{
+    super::print,
+    command::{Stop, open},
+    moment,
+};
+use crate::{
+    config::Config,
+    error::Error,
+    hub::syncer::SyncTrouble,
+    serve,
+    shown::visible,
+    trace::store::{Outbox, Store},
+};
+
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Args {
+    /// Say what waits, what was refused, and why; sends nothing
+    #[arg(long, conflicts_with_all = ["now", "retry_dead"])]
+    status: bool,
+
+    /// Deliver what waits [default]
+    #[arg(long)]
+    now: bool,
+
+    /// Also deliver again what the hub has refused
+    #[arg(long)]
+    retry_dead: bool,
+
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(args: &Args, config: &Config, data_dir: &Path) -> Result<(), Stop> {
+    let store = open(config, data_dir).await;
+    if args.status {
+        let outbox = match &store {
+            Some(store) => store.outbox().await?,
+            None => Outbox::default(),
+        };
+        return status(args, config, &outbox);
+    }
+    let Some(hub) = config.hub.sync.clone() else {
+        let hint = "name one in pml.toml: [hub] url = \"https://…\", key = \"${PML_HUB_KEY}\"";
+        return Err(Stop::Usage(Error::new(ErrorCode::ConfigInvalid, "no hub is configured").with_hint(hint)));
+    };
+    let Some(store) = store else { return say(args, 0, 0, 0) };
+    let store: Arc<dyn Store> = Arc::new(store);
+    let again = if args.retry_dead { store.requeue().await? } else { 0 };
+    let syncer = serve::syncer(hub, Arc::clone(&store), &config.network).map_err(Stop::Usage)?;
+    let report = syncer.send_all().await;
+    let failed = |code, message: String, hint: &str| Err(Stop::Failed(Error::new(code, message).with_hint(hint)));
+    let kept = "nothing is lost: what was not delivered is kept, and sent again";
+    match report.trouble {
+        None => say(args, report.sent, report.dead, again),
+        Some(SyncTrouble::NotOurTurn) => {
+            let message = "another pml with this data folder is delivering traces".to_owned();
+            failed(ErrorCode::HubUnavailable, message, "`pml trace sync --status` says what is left")
+        }
+        Some(SyncTrouble::Later(_, why)) => {
+            failed(ErrorCode::HubUnavailable, format!("the hub does not take traces now: {why}"), kept)
+        }
+        Some(SyncTrouble::Stopped(why)) => {
+            failed(ErrorCode::HubRefused, format!("the hub does not let this pml in: {why}"), kept)
+        }
+        Some(SyncTrouble::Store(why)) => failed(ErrorCode::TraceStoreFailed, why, kept),
+    }
+}
+
+fn say(args: &Args, sent: u64, dead: u64, again: u64) -> Result<(), Stop> {
+    match args.json {
+        true => print::json(&json!({"sent": sent, "refused": dead, "retried": again}))?,
+        false => writeln!(io::stdout(), "{sent} traces delivered, {dead} refused")?,
+    }
+    Ok(())
+}
+
+fn status(args: &Args, config: &Config, outbox: &Outbox) -> Result<(), Stop> {
+    let hub = config.hub.sync.as_ref().map(|hub| hub.url.as_str());
+    let Outbox { unsent, unsent_bytes, oldest, dead, dropped, failures, graves } = outbox;
+    if args.json {
+        let reasons = |reasons: &[(String, u64)]| -> Vec<_> {
+            reasons.iter().map(|(reason, traces)| json!({"reason": reason, "traces": traces})).collect()
+        };
+        return Ok(print::json(&json!({
+            "hub": hub, "unsent": unsent, "unsentBytes": unsent_bytes, "oldest": oldest, "dead": dead, "dropped": dropped,
+            "failures": reasons(failures), "refusals": reasons(graves),
+        }))?);
+    }
+    let mut out = io::stdout().lock();
+    match hub {
+        Some(hub) => writeln!(out, "hub: {}", visible(hub))?,
+        None => writeln!(out, "hub: none; traces stay on this machine")?,
+    }
+    let since = oldest.map(|oldest| format!(", the oldest of {}", moment::local(oldest))).unwrap_or_default();
+    writeln!(out, "{unsent} traces wait to be delivered ({} KB{since})", unsent_bytes / 1000)?;
+    for (reason, traces) in failures {
+        writeln!(out, "  {traces}: {}", visible(reason))?;
+    }
+    writeln!(out, "{dead} traces were refused by the hub")?;
+    for (reason, traces) in graves {
+        writeln!(out, "  {traces}: {}", visible(reason))?;
+    }
+    if *dropped > 0 {
+        writeln!(out, "{dropped} traces were given up before they were delivered, since too much waited")?;
+    }
+    Ok(())
+}

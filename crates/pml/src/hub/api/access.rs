@@ -1,0 +1,121 @@
+//! Who may do what: the key, its permissions, its rate, in this order.
+
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    num::NonZeroU32,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use axum::http::{HeaderMap, header};
+use pml_wire::hub::Code;
+
+use super::{
+    super::{
+        keys::{self, PREFIX},
+        service::Hub,
+        store::{Key, KeyState, Permission, Viewer},
+    },
+    problem::Problem,
+};
+use crate::{clock::now_millis, rate::Bucket, trace::store::Scope};
+
+/// Requests without a valid key that one address may make in a minute.
+const FAILURES: NonZeroU32 = NonZeroU32::new(60).expect("not zero");
+/// Keys, and addresses, that are remembered.
+const MAX_REMEMBERED: usize = 10_000;
+
+/// What keys, and addresses without a key, have left.
+#[derive(Debug)]
+pub(in super::super) struct Rates {
+    per_minute: NonZeroU32,
+    keys: Mutex<HashMap<(Scope, String), Arc<Bucket>>>,
+    failures: Mutex<HashMap<IpAddr, Arc<Bucket>>>,
+}
+
+impl Rates {
+    pub(in super::super) fn new(per_minute: NonZeroU32) -> Rates {
+        Rates { per_minute, keys: Mutex::default(), failures: Mutex::default() }
+    }
+
+    fn of_key(&self, key: &Key) -> Arc<Bucket> {
+        bucket(&self.keys, (key.scope.clone(), key.name.clone()), self.per_minute)
+    }
+
+    fn of_stranger(&self, peer: IpAddr) -> Arc<Bucket> {
+        bucket(&self.failures, peer, FAILURES)
+    }
+}
+
+fn bucket<K: Eq + std::hash::Hash>(
+    buckets: &Mutex<HashMap<K, Arc<Bucket>>>,
+    whose: K,
+    per_minute: NonZeroU32,
+) -> Arc<Bucket> {
+    let mut buckets = buckets.lock().unwrap_or_else(PoisonError::into_inner);
+    if buckets.len() >= MAX_REMEMBERED && !buckets.contains_key(&whose) {
+        buckets.clear(); // a flood; each begins anew
+    }
+    Arc::clone(buckets.entry(whose).or_insert_with(|| Arc::new(Bucket::new(per_minute))))
+}
+
+/// Whoever asks, let in.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    pub(super) key: Key,
+}
+
+impl Caller {
+    pub(super) fn viewer(&self) -> Viewer {
+        Viewer { scope: self.key.scope.clone(), name: self.key.name.clone() }
+    }
+}
+
+impl Hub {
+    /// Lets a request in, or says why not.
+    pub(super) async fn admit(
+        &self,
+        headers: &HeaderMap,
+        peer: IpAddr,
+        permission: Permission,
+    ) -> Result<Caller, Problem> {
+        let key = match self.key(headers).await? {
+            Ok(key) => key,
+            Err(why) => {
+                let rate = self.rates.of_stranger(peer).take();
+                rate.map_err(|wait| Problem::later(Code::RateLimited, "too many requests without a valid key", wait))?;
+                return Err(Problem::new(Code::Unauthorized, why));
+            }
+        };
+        let limited = |wait| {
+            let message = format!("the key `{}` has made {} requests in a minute", key.name, self.rates.per_minute);
+            Problem::later(Code::RateLimited, message, wait)
+        };
+        self.rates.of_key(&key).take().map_err(limited)?;
+        if !key.permissions.permit(permission) {
+            let message = format!("the key `{}` permits {}, not {}", key.name, key.permissions, permission.as_str());
+            return Err(Problem::new(Code::Forbidden, message));
+        }
+        Ok(Caller { key })
+    }
+
+    /// The key that a request carries, if it is valid. Looked up each time, so that a key that is revoked ends at once, in every
+    /// process of the hub.
+    async fn key(&self, headers: &HeaderMap) -> Result<Result<Key, &'static str>, Problem> {
+        let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|value| {
+            let (scheme, key) = value.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+        });
+        let Some(given) = given else { return Ok(Err("send `Authorization: Bearer …` with a key of this hub")) };
+        if !given.starts_with(PREFIX) {
+            return Ok(Err("this is no key of a hub"));
+        }
+        let found = self.store.keys().by_hash(keys::hash(given)).await?;
+        Ok(match found.as_ref().map(|key| key.state(now_millis())) {
+            None => Err("this key is not known here"),
+            Some(KeyState::Revoked) => Err("this key was revoked"),
+            Some(KeyState::Expired) => Err("this key has expired"),
+            Some(KeyState::Valid) => found.ok_or("this key is not known here"),
+        })
+    }
+}

@@ -1,0 +1,225 @@
+//! Capabilities: put, found, changed, renamed and deleted.
+
+use std::sync::Arc;
+
+use axum::{http::StatusCode, response::Response};
+use pml_wire::{CapabilityId, hub::Code};
+use serde::Deserialize;
+use serde_json::{Map, Value, json, value::RawValue};
+
+use super::{
+    super::store::{
+        Capabilities, Capability, CapabilityVersion, Change, Listing, NewCapability, Put, Renamed, Visibility, Which,
+    },
+    call::Call,
+    problem,
+    problem::Problem,
+};
+use crate::trace::store::check_name;
+
+/// Longest code, and longest of what is said about it.
+const MAX_CODE_BYTES: usize = 1024 * 1024;
+const MAX_DESCRIPTION_BYTES: usize = 16 * 1024;
+const MAX_PARAMETERS_BYTES: usize = 256 * 1024;
+/// Capabilities of a page, if nothing is said, and at most.
+const PAGE: usize = 50;
+const MAX_PAGE: usize = 500;
+const MAX_OFFSET: usize = 1_000_000;
+
+/// The body of `POST /api/capabilities`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PutBody {
+    namespace: String,
+    action: String,
+    code: String,
+    #[serde(default)]
+    parameters: Option<Map<String, Value>>,
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    visibility: Option<Visibility>,
+}
+
+/// The body of `PATCH /api/capabilities/{id}`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChangeBody {
+    #[serde(default)]
+    description: Option<String>,
+    #[serde(default)]
+    parameters: Option<Map<String, Value>>,
+    #[serde(default)]
+    visibility: Option<Visibility>,
+}
+
+/// The body of `POST /api/capabilities/{id}/name`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NameBody {
+    namespace: String,
+    action: String,
+}
+
+fn store(call: &Call) -> Arc<dyn Capabilities> {
+    call.hub.store.capabilities(&call.caller.viewer())
+}
+
+fn unknown() -> Problem {
+    Problem::new(Code::NotFound, "there is no such capability, or it is not for this key")
+}
+
+fn taken() -> Problem {
+    Problem::new(Code::NameTaken, "another capability has this name")
+}
+
+pub(super) async fn put(call: Call) -> Result<Response, Problem> {
+    let (call, body) = call.json::<PutBody>().await?;
+    let PutBody { namespace, action, code, parameters, description, visibility } = body;
+    check_names(&namespace, &action)?;
+    at_most("code", code.len(), MAX_CODE_BYTES)?;
+    at_most("description", description.len(), MAX_DESCRIPTION_BYTES)?;
+    if code.trim().is_empty() {
+        return Err(Problem::invalid("`code` is empty"));
+    }
+    let parameters = parameters.map(schema).transpose()?;
+    let new = NewCapability { namespace, action, code, parameters, description, visibility };
+    match store(&call).put(new).await? {
+        Put::Created(capability) => Ok(problem::json(StatusCode::CREATED, &whole(&capability))),
+        Put::NewVersion(capability) => Ok(problem::json(StatusCode::CREATED, &whole(&capability))),
+        Put::Known(capability) => Ok(problem::json(StatusCode::OK, &whole(&capability))),
+        Put::Taken => Err(taken()),
+    }
+}
+
+pub(super) async fn list(call: Call) -> Result<Response, Problem> {
+    let listing = Listing {
+        text: call.query("text")?.unwrap_or_default(),
+        limit: call.number("limit", PAGE, MAX_PAGE)?,
+        offset: call.number("offset", 0, MAX_OFFSET)?,
+    };
+    let found = store(&call).list(listing).await?;
+    let found: Vec<_> = found.iter().map(whole).collect();
+    Ok(problem::json(StatusCode::OK, &json!({"capabilities": found})))
+}
+
+/// What a part of a path stands for: an id, or a name of 4 or 5 parts.
+fn which(call: &Call) -> Result<Which, Problem> {
+    match call.part::<CapabilityId>("which") {
+        Ok(id) => Ok(Which::Id(id)),
+        Err(_) => Ok(Which::Name(call.part("which").map_err(|_| unknown())?)),
+    }
+}
+
+async fn found(store: &dyn Capabilities, which: Which) -> Result<Capability, Problem> {
+    store.get(which).await?.ok_or_else(unknown)
+}
+
+pub(super) async fn get(call: Call) -> Result<Response, Problem> {
+    let (store, which) = (store(&call), which(&call)?);
+    Ok(problem::json(StatusCode::OK, &whole(&found(&*store, which).await?)))
+}
+
+pub(super) async fn versions(call: Call) -> Result<Response, Problem> {
+    let (store, which) = (store(&call), which(&call)?);
+    let id = found(&*store, which).await?.id;
+    let versions: Vec<_> = store.versions(id).await?.iter().map(version).collect();
+    Ok(problem::json(StatusCode::OK, &json!({"id": id, "versions": versions})))
+}
+
+pub(super) async fn change(call: Call) -> Result<Response, Problem> {
+    let (call, body) = call.json::<ChangeBody>().await?;
+    let ChangeBody { description, parameters, visibility } = body;
+    at_most("description", description.as_ref().map_or(0, String::len), MAX_DESCRIPTION_BYTES)?;
+    let change = Change { description, parameters: parameters.map(schema).transpose()?, visibility };
+    let (store, which) = (store(&call), which(&call)?);
+    let id = found(&*store, which).await?.id;
+    let changed = store.change(id, change).await?.ok_or_else(unknown)?;
+    Ok(problem::json(StatusCode::OK, &whole(&changed)))
+}
+
+pub(super) async fn rename(call: Call) -> Result<Response, Problem> {
+    let (call, NameBody { namespace, action }) = call.json::<NameBody>().await?;
+    check_names(&namespace, &action)?;
+    let (store, which) = (store(&call), which(&call)?);
+    let id = found(&*store, which).await?.id;
+    match store.rename(id, &namespace, &action).await? {
+        Renamed::Renamed(capability) => Ok(problem::json(StatusCode::OK, &whole(&capability))),
+        Renamed::Taken => Err(taken()),
+        Renamed::Unknown => Err(unknown()),
+    }
+}
+
+pub(super) async fn delete(call: Call) -> Result<Response, Problem> {
+    let (store, which) = (store(&call), which(&call)?);
+    let id = found(&*store, which).await?.id;
+    match store.delete(id).await? {
+        true => Ok(problem::json(StatusCode::OK, &json!({"deleted": 1}))),
+        false => Err(unknown()),
+    }
+}
+
+fn check_names(namespace: &str, action: &str) -> Result<(), Problem> {
+    for name in [namespace, action] {
+        check_name(name).map_err(|err| Problem::new(Code::InvalidCapability, err.to_string()))?;
+    }
+    Ok(())
+}
+
+fn at_most(what: &str, bytes: usize, most: usize) -> Result<(), Problem> {
+    match bytes <= most {
+        true => Ok(()),
+        false => Err(Problem::new(Code::TooLarge, format!("`{what}` has {bytes} bytes, but may have {most}"))),
+    }
+}
+
+fn schema(schema: Map<String, Value>) -> Result<String, Problem> {
+    let text = Value::Object(schema).to_string();
+    at_most("parameters", text.len(), MAX_PARAMETERS_BYTES)?;
+    Ok(text)
+}
+
+fn whole(capability: &Capability) -> Value {
+    let Capability { id, name, visibility, owner, created_at, updated_at, version, former_names, stats } = capability;
+    let former: Vec<_> = former_names.iter().map(ToString::to_string).collect();
+    json!({
+        "id": id,
+        "fqdn": name.to_string(),
+        "org": name.scope.org(),
+        "project": name.scope.project(),
+        "namespace": name.namespace,
+        "action": name.action,
+        "hash": version.hash,
+        "version": version.number,
+        "code": version.code,
+        "parameters": raw(version),
+        "description": version.description,
+        "visibility": visibility,
+        "owner": owner,
+        "formerNames": former,
+        "createdAt": created_at,
+        "updatedAt": updated_at,
+        "stats": {
+            "runs": stats.runs,
+            "failed": stats.failed,
+            "meanMs": stats.mean_ms,
+            "lastRun": stats.last_run,
+        },
+    })
+}
+
+fn version(version: &CapabilityVersion) -> Value {
+    json!({
+        "version": version.number,
+        "hash": version.hash,
+        "code": version.code,
+        "parameters": raw(version),
+        "description": version.description,
+        "author": version.author,
+        "createdAt": version.created_at,
+    })
+}
+
+fn raw(version: &CapabilityVersion) -> Option<Box<RawValue>> {
+    version.parameters.clone().and_then(|text| RawValue::from_string(text).ok())
+}

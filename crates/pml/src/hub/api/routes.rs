@@ -1,0 +1,161 @@
+//! The one table of routes.
+
+use std::{collections::HashMap, net::SocketAddr, sync::Arc, sync::atomic::Ordering};
+
+use axum::{
+    Extension, Router,
+    extract::{ConnectInfo, Query, RawPathParams, Request},
+    http::{Method, StatusCode},
+    response::Response,
+    routing::{MethodFilter, get, on},
+};
+use futures_util::future::BoxFuture;
+use pml_wire::hub::Code;
+
+use super::{
+    super::{service::Hub, store::Permission},
+    call::Call,
+    capabilities, document, health, ingest, model,
+    problem::Problem,
+    traces,
+};
+use crate::web::{Visitor, plain};
+
+/// What is served at one path for one method.
+pub(super) struct Route {
+    pub(super) method: Method,
+    pub(super) path: &'static str,
+    pub(super) permission: Permission,
+    pub(super) summary: &'static str,
+    /// Parts of the query, with what they mean.
+    pub(super) query: &'static [(&'static str, &'static str)],
+    /// The name of the schema of the body, if there is one, and of the answer.
+    pub(super) body: Option<&'static str>,
+    pub(super) answer: &'static str,
+    handler: Handler,
+}
+
+type Handler = fn(Call) -> BoxFuture<'static, Result<Response, Problem>>;
+
+const FILTER: &[(&str, &str)] = &[
+    ("limit", "most traces of a page; 50, at most 1000"),
+    ("cursor", "`next` of the page before"),
+    ("after", "`end` of an earlier page: what was stored since, in that order"),
+    ("failed", "`true`: only executions that failed"),
+    ("tool", "only executions with a call like this, such as `github:*`"),
+    ("since", "only executions that began then or later, in RFC 3339"),
+    ("before", "only executions that began earlier, in RFC 3339"),
+    ("client", "only executions of clients or callers whose name contains this"),
+    ("intent", "only executions whose intent contains this"),
+    ("capability", "only executions of the capability with this id"),
+];
+
+/// Everything below `/api` but the document itself.
+#[rustfmt::skip]
+pub(super) fn table() -> Vec<Route> {
+    use Permission::{Admin, Ingest, Read};
+    let route = |method, path, permission, summary, query, body, answer, handler| {
+        Route { method, path, permission, summary, query, body, answer, handler }
+    };
+    vec![
+        route(Method::POST, "/api/traces", Ingest, "Stores traces, each for itself.", &[],
+            Some("IngestRequest"), "IngestReply", |call| Box::pin(ingest::post(call))),
+        route(Method::GET, "/api/traces", Read, "Lists traces, the newest first.", FILTER,
+            None, "TraceList", |call| Box::pin(traces::list(call))),
+        route(Method::GET, "/api/traces/sample", Read, "Draws traces by their priority.",
+            &[("n", "how many; 32, at most 256"), ("alpha", "the power of the priority; 0.6"), ("seed", "draws the same again")],
+            None, "Sample", |call| Box::pin(traces::sample(call))),
+        route(Method::GET, "/api/traces/find", Read, "Finds traces by the beginning of their ids.",
+            &[("prefix", "the beginning")], None, "Ids", |call| Box::pin(traces::find(call))),
+        route(Method::GET, "/api/traces/{id}", Read, "One trace.", &[],
+            None, "Trace", |call| Box::pin(traces::get(call))),
+        route(Method::DELETE, "/api/traces/{id}", Admin, "Deletes a trace.", &[],
+            None, "Deleted", |call| Box::pin(traces::delete(call))),
+        route(Method::GET, "/api/stats", Read, "Counts traces and tools.", FILTER,
+            None, "StatsReply", |call| Box::pin(traces::stats(call))),
+        route(Method::POST, "/api/capabilities", Ingest, "Stores a capability, or a new version of it.", &[],
+            Some("NewCapability"), "Capability", |call| Box::pin(capabilities::put(call))),
+        route(Method::GET, "/api/capabilities", Read, "Finds capabilities by words.",
+            &[("text", "words that all occur"), ("limit", "most capabilities; 50, at most 500"), ("offset", "how many to leave out")],
+            None, "CapabilityList", |call| Box::pin(capabilities::list(call))),
+        route(Method::GET, "/api/capabilities/{which}", Read, "One capability, by id or by a name of 4 or 5 parts.", &[],
+            None, "Capability", |call| Box::pin(capabilities::get(call))),
+        route(Method::GET, "/api/capabilities/{which}/versions", Read, "All versions of a capability, the newest first.", &[],
+            None, "VersionList", |call| Box::pin(capabilities::versions(call))),
+        route(Method::PATCH, "/api/capabilities/{which}", Ingest, "Changes what is said about a capability.", &[],
+            Some("CapabilityChange"), "Capability", |call| Box::pin(capabilities::change(call))),
+        route(Method::POST, "/api/capabilities/{which}/name", Admin, "Renames a capability; the old name still leads to it.", &[],
+            Some("CapabilityName"), "Capability", |call| Box::pin(capabilities::rename(call))),
+        route(Method::DELETE, "/api/capabilities/{which}", Admin, "Deletes a capability with all of its versions.", &[],
+            None, "Deleted", |call| Box::pin(capabilities::delete(call))),
+        route(Method::GET, "/api/model", Read, "What was learned from the traces of the project, for its gateways; with an ETag.", &[],
+            None, "Model", |call| Box::pin(model::get(call))),
+        route(Method::GET, "/api/metrics", Admin, "What the hub has done, for Prometheus.", &[],
+            None, "Text", |call| Box::pin(health::metrics(call))),
+    ]
+}
+
+/// The routes below `/api`.
+pub(in super::super) fn routes(hub: &Arc<Hub>) -> Router {
+    let mut router = Router::new().route("/api/openapi.json", get(async || document::serve()));
+    for Route { method, path, permission, handler, .. } in table() {
+        let hub = Arc::clone(hub);
+        let serve = move |parts: RawPathParams,
+                          query: Query<HashMap<String, String>>,
+                          ConnectInfo(peer): ConnectInfo<SocketAddr>,
+                          visitor: Extension<Arc<Visitor>>,
+                          request: Request| {
+            let hub = Arc::clone(&hub);
+            async move {
+                let path = parts.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+                let entered = Entered { path, query: query.0, peer, visitor: visitor.0 };
+                entered.serve(hub, request, permission, handler).await
+            }
+        };
+        let method = MethodFilter::try_from(method).unwrap_or(MethodFilter::GET);
+        router = router.route(path, on(method, serve));
+    }
+    router
+}
+
+/// The routes of a hub that is nothing else.
+pub(in super::super) fn routes_of_hub(hub: &Arc<Hub>) -> Router {
+    let ready = Arc::clone(hub);
+    routes(hub)
+        .route("/healthz", get(health::live))
+        .route("/readyz", get(move || health::ready(ready)))
+        .fallback(async || plain(StatusCode::NOT_FOUND, "there is /api/openapi.json, /healthz and /readyz"))
+}
+
+/// A request before anybody knows whose it is.
+struct Entered {
+    path: HashMap<String, String>,
+    query: HashMap<String, String>,
+    peer: SocketAddr,
+    visitor: Arc<Visitor>,
+}
+
+impl Entered {
+    async fn serve(self, hub: Arc<Hub>, request: Request, permission: Permission, handler: Handler) -> Response {
+        let Entered { path, query, peer, visitor } = self;
+        hub.counts.requests.fetch_add(1, Ordering::Relaxed);
+        let (head, body) = request.into_parts();
+        let served = match hub.admit(&head.headers, peer.ip(), permission).await {
+            Ok(caller) => {
+                visitor.let_in();
+                let busy = visitor.begin();
+                let call = Call { hub: Arc::clone(&hub), caller, path, query, headers: head.headers, body };
+                handler(call).await.map(|response| busy.until_answered(response))
+            }
+            Err(problem) => Err(problem),
+        };
+        served.unwrap_or_else(|problem| {
+            let count = match problem.code {
+                Code::Unavailable | Code::Internal => &hub.counts.failed,
+                _ => &hub.counts.refused,
+            };
+            count.fetch_add(1, Ordering::Relaxed);
+            problem.into_response()
+        })
+    }
+}

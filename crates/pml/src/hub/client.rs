@@ -1,0 +1,209 @@
+//! A hub, as a gateway and the command line reach it.
+//!
+//! **Invariant:** the key goes to the address that was configured with it, and nowhere else: redirects are not followed.
+
+use std::time::Duration;
+
+use pml_wire::{
+    ErrorCode,
+    hub::{Failure, IngestReply},
+};
+use reqwest::{
+    Client, Response, StatusCode, Url,
+    header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, IF_NONE_MATCH, RETRY_AFTER},
+};
+use serde::de::DeserializeOwned;
+
+use crate::{error::Error, trace::SanitizedTrace};
+
+/// How long a hub may take to answer.
+const ANSWER: Duration = Duration::from_secs(30);
+/// Longest answer to a delivery, and longest answer at all.
+const MAX_REPLY_BYTES: usize = 1024 * 1024;
+const MAX_MODEL_BYTES: usize = 16 * 1024 * 1024;
+const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
+/// How well bodies are compressed: four times smaller, at 300 MB a second.
+const LEVEL: i32 = 3;
+
+/// A hub.
+#[derive(Clone, Debug)]
+pub struct HubClient {
+    http: Client,
+    base: Url,
+    authorization: HeaderValue,
+}
+
+/// What a hub said to a delivery.
+#[derive(Debug)]
+pub(super) enum Delivery {
+    Answered(IngestReply),
+    /// It was too much at once, or one of them is one that the hub cannot read.
+    Refused(String),
+    /// The hub cannot take it now. It may say when it can.
+    Later(Option<Duration>, String),
+    /// The hub does not take anything of this key.
+    Stopped(String),
+}
+
+impl HubClient {
+    /// `None` if the key is no text of a header.
+    pub fn new(http: Client, base: Url, key: &str) -> Option<HubClient> {
+        let mut authorization = HeaderValue::from_str(&format!("Bearer {key}")).ok()?;
+        authorization.set_sensitive(true);
+        Some(HubClient { http, base, authorization })
+    }
+
+    fn url(&self, path: &str) -> Url {
+        let mut url = self.base.clone();
+        url.set_path(&format!("{}{path}", self.base.path().trim_end_matches('/')));
+        url
+    }
+
+    /// Delivers traces in one request.
+    pub(super) async fn deliver(&self, traces: Vec<SanitizedTrace>) -> Delivery {
+        let later = |why: String| Delivery::Later(None, why);
+        let body = match tokio::task::spawn_blocking(move || encode(&traces)).await {
+            Ok(Ok(body)) => body,
+            Ok(Err(err)) => return Delivery::Refused(format!("it cannot be written: {err}")),
+            Err(err) => return later(err.to_string()),
+        };
+        let request = self
+            .http
+            .post(self.url("/api/traces"))
+            .header(AUTHORIZATION, self.authorization.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .header(CONTENT_ENCODING, "zstd")
+            .timeout(ANSWER)
+            .body(body);
+        let response = match request.send().await {
+            Ok(response) => response,
+            Err(err) => return later(cause(&err)),
+        };
+        let (status, pause) = (response.status(), pause(&response));
+        let text = match read(response, MAX_REPLY_BYTES).await {
+            Ok(text) => text,
+            Err(why) => return later(why),
+        };
+        let failure = serde_json::from_slice::<Failure>(&text).ok();
+        let why = match &failure {
+            Some(Failure { code, message }) => format!("{}: {code}: {message}", status.as_u16()),
+            None => status.to_string(),
+        };
+        match status.as_u16() {
+            200 => match serde_json::from_slice(&text) {
+                Ok(reply) => Delivery::Answered(reply),
+                Err(_) => later("the hub answered with something that is no answer".to_owned()),
+            },
+            401 | 403 => Delivery::Stopped(why),
+            // Of a proxy, or of what is no hub at all, it means something else.
+            400 | 422 if failure.is_some() => Delivery::Refused(why),
+            413 => Delivery::Refused(why),
+            300..=399 => later(format!("{why}: a redirect is not followed")),
+            _ => Delivery::Later(pause, why),
+        }
+    }
+
+    /// What the hub has learned, unless it is what is known under this tag.
+    pub async fn model(&self, known: Option<&str>) -> Result<Option<Vec<u8>>, HubError> {
+        let mut request =
+            self.http.get(self.url("/api/model")).header(AUTHORIZATION, self.authorization.clone()).timeout(ANSWER);
+        if let Some(tag) = known {
+            request = request.header(IF_NONE_MATCH, format!("\"{tag}\""));
+        }
+        let response = request.send().await.map_err(|err| HubError::Unreachable(cause(&err)))?;
+        let status = response.status();
+        let bytes = read(response, MAX_MODEL_BYTES).await.map_err(HubError::Unreachable)?;
+        match status {
+            StatusCode::OK => Ok(Some(bytes)),
+            // The same as before, or nothing yet.
+            StatusCode::NOT_MODIFIED | StatusCode::NOT_FOUND => Ok(None),
+            status => Err(HubError::Refused { status: status.as_u16(), failure: serde_json::from_slice(&bytes).ok() }),
+        }
+    }
+
+    /// Asks for something.
+    pub(super) async fn get<T: DeserializeOwned>(&self, path: &str, query: &[(&str, String)]) -> Result<T, HubError> {
+        let mut url = self.url(path);
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        let request = self.http.get(url).header(AUTHORIZATION, self.authorization.clone()).timeout(ANSWER);
+        let response = request.send().await.map_err(|err| HubError::Unreachable(cause(&err)))?;
+        let status = response.status();
+        let text = read(response, MAX_ANSWER_BYTES).await.map_err(HubError::Unreachable)?;
+        if status == StatusCode::OK {
+            return serde_json::from_slice(&text).map_err(|err| HubError::Unreachable(format!("no answer: {err}")));
+        }
+        let failure = serde_json::from_slice(&text).ok();
+        Err(HubError::Refused { status: status.as_u16(), failure })
+    }
+}
+
+/// Why a hub did not answer a question.
+#[derive(Debug, thiserror::Error)]
+pub enum HubError {
+    #[error("the hub cannot be reached: {0}")]
+    Unreachable(String),
+    #[error("the hub refuses: {}", failure.as_ref().map_or_else(|| status.to_string(), |failure| failure.message.clone()))]
+    Refused { status: u16, failure: Option<Failure> },
+}
+
+impl HubError {
+    pub(super) fn is_not_found(&self) -> bool {
+        matches!(self, HubError::Refused { status: 404, failure: Some(_) })
+    }
+}
+
+impl From<HubError> for Error {
+    fn from(err: HubError) -> Error {
+        let (code, hint) = match &err {
+            HubError::Unreachable(_) => (ErrorCode::HubUnavailable, "check the address, and whether the hub runs"),
+            HubError::Refused { status: 401 | 403, .. } => {
+                (ErrorCode::HubRefused, "set PML_HUB_KEY, or `hub.key`, to a key of this hub: `pml hub key add`")
+            }
+            HubError::Refused { .. } => (ErrorCode::HubRefused, "is this the address of a hub?"),
+        };
+        Error::new(code, err.to_string()).with_hint(hint).caused_by(err)
+    }
+}
+
+/// The body of a delivery.
+fn encode(traces: &[SanitizedTrace]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = zstd::stream::Encoder::new(Vec::new(), LEVEL)?;
+    use std::io::Write as _;
+    encoder.write_all(br#"{"traces":["#)?;
+    for (index, trace) in traces.iter().enumerate() {
+        if index > 0 {
+            encoder.write_all(b",")?;
+        }
+        serde_json::to_writer(&mut encoder, trace.trace())?;
+    }
+    encoder.write_all(b"]}")?;
+    encoder.finish()
+}
+
+async fn read(mut response: Response, most: usize) -> Result<Vec<u8>, String> {
+    let mut text = Vec::new();
+    while let Some(part) = response.chunk().await.map_err(|err| cause(&err))? {
+        if text.len() + part.len() > most {
+            return Err("the answer of the hub is too long".to_owned());
+        }
+        text.extend_from_slice(&part);
+    }
+    Ok(text)
+}
+
+/// When a hub wants to be asked again.
+fn pause(response: &Response) -> Option<Duration> {
+    let seconds = response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// What an error is really about, without the address, which is known.
+fn cause(err: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = err;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    if err.is_timeout() { "no answer in time".to_owned() } else { cause.to_string() }
+}

@@ -1,0 +1,82 @@
+//! What a hub needs of whatever keeps its data.
+
+use std::{fmt, sync::Arc};
+
+use pml_wire::CapabilityId;
+
+use super::{
+    AddedKey, Capability, CapabilityVersion, Change, Key, Listing, Model, NewCapability, NewKey, Put, PutModel,
+    Renamed, Viewer, Which,
+};
+use crate::trace::store::{Answer, Scope, Stores};
+
+/// Everything that a hub stores: the traces of every scope, and what belongs to them.
+pub trait HubStore: Stores {
+    fn keys(&self) -> Arc<dyn Keys>;
+
+    /// The capabilities that somebody may see.
+    fn capabilities(&self, viewer: &Viewer) -> Arc<dyn Capabilities>;
+
+    /// The learned models of one scope.
+    fn models(&self, scope: &Scope) -> Arc<dyn Models>;
+
+    /// Fails if nothing can be committed at the moment.
+    fn ready(&self) -> Answer<'_, ()>;
+}
+
+/// API keys, of every scope. A key itself is never stored, only its SHA-256.
+pub trait Keys: fmt::Debug + Send + Sync {
+    fn add(&self, key: NewKey) -> Answer<'_, AddedKey>;
+
+    /// The key with this SHA-256, also if it is revoked or has expired.
+    fn by_hash(&self, sha256: [u8; 32]) -> Answer<'_, Option<Key>>;
+
+    /// All keys, by organisation, project and name; those that are not revoked first.
+    fn list(&self) -> Answer<'_, Vec<Key>>;
+
+    /// Revokes the keys of this name, in one scope or, without one, in every scope. How many.
+    fn revoke(&self, name: &str, scope: Option<&Scope>, now: u64) -> Answer<'_, u64>;
+}
+
+/// Capabilities: programs with a name.
+///
+/// A [`Viewer`] sees those of its project, but for private ones of others, and those of other projects of its organisation
+/// that are shared with the organisation. It changes only those of its own project that it sees.
+///
+/// A trace that names a capability is linked to it when the trace is stored, or when the capability is
+/// [put](Capabilities::put) or [renamed](Capabilities::rename) after that, whichever comes later.
+pub trait Capabilities: fmt::Debug + Send + Sync {
+    /// Stores a capability under a name; if there is one of that name, a new version of it, unless it has that code already.
+    fn put(&self, capability: NewCapability) -> Answer<'_, Put>;
+
+    /// A capability by its id, or a version of one by its name.
+    fn get(&self, which: Which) -> Answer<'_, Option<Capability>>;
+
+    /// All versions, the newest first.
+    fn versions(&self, id: CapabilityId) -> Answer<'_, Vec<CapabilityVersion>>;
+
+    /// Capabilities in which every word of a text occurs, those first that have all of them in their names, and then those
+    /// that were changed last.
+    fn list(&self, listing: Listing) -> Answer<'_, Vec<Capability>>;
+
+    /// Changes what is not the code; `None` if there is no such capability.
+    fn change(&self, id: CapabilityId, change: Change) -> Answer<'_, Option<Capability>>;
+
+    /// Gives a capability another name. The old one still leads to it, as long as no other capability is called so.
+    fn rename(&self, id: CapabilityId, namespace: &str, action: &str) -> Answer<'_, Renamed>;
+
+    /// Deletes a capability with all of its versions. Traces that are linked to it keep its id.
+    fn delete(&self, id: CapabilityId) -> Answer<'_, bool>;
+}
+
+/// Learned models of one scope: bytes that mean something to others.
+pub trait Models: fmt::Debug + Send + Sync {
+    /// Stores a model. With `expected`, only if that is the tag of the one that is there; `Some(None)` means that there must be
+    /// none.
+    fn put(&self, name: &str, bytes: Vec<u8>, expected: Option<Option<String>>) -> Answer<'_, PutModel>;
+
+    fn get(&self, name: &str) -> Answer<'_, Option<Model>>;
+
+    /// The tag alone, which changes when the model does.
+    fn etag(&self, name: &str) -> Answer<'_, Option<String>>;
+}

@@ -1,0 +1,359 @@
+//! Capabilities.
+
+use pml_wire::CapabilityId;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use sha2::{Digest, Sha256};
+
+use super::{
+    super::{
+        Capabilities, Capability, CapabilityStats, CapabilityVersion, Change, Listing, NewCapability, Put, Renamed,
+        Viewer, Visibility, Which,
+    },
+    keys::moment,
+};
+use crate::{
+    clock::now_millis,
+    trace::store::{Answer, Fqdn, MIN_HASH, Scope, SqliteStores, View, adopt, lookup},
+};
+
+/// Traces that are linked in one transaction with a capability that arrives; the others follow.
+const LINKED_AT_ONCE: usize = 2000;
+/// Most words of a search.
+const MAX_WORDS: usize = 16;
+
+#[derive(Debug)]
+pub(super) struct SqliteCapabilities {
+    pub(super) stores: SqliteStores,
+    pub(super) viewer: Viewer,
+}
+
+/// The capabilities that may be seen, with their names; `:org`, `:tenant` and `:viewer` are whoever looks.
+const SEEN: &str = "capability
+    JOIN tenant ON tenant.id = capability.tenant
+    JOIN capability_name AS name ON name.capability = capability.id AND name.current
+    WHERE (capability.tenant = :tenant AND (visibility <> 'private' OR owner = :viewer)
+           OR tenant.org = :org AND visibility = 'org')";
+
+impl SqliteCapabilities {
+    /// Makes a change, and links traces that were waiting for it.
+    async fn run<T: Send + 'static>(
+        &self,
+        mut change: impl FnMut(Seen<'_>) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, crate::trace::store::StoreError> {
+        let viewer = self.viewer.clone();
+        let made = self.stores.run(&self.viewer.scope, move |view| change(Seen { view, viewer: &viewer })).await?;
+        loop {
+            let scope = self.viewer.scope.clone();
+            let link = move |view: View<'_>| adopt(view.db, &scope, LINKED_AT_ONCE);
+            if self.stores.run(&self.viewer.scope, link).await? < LINKED_AT_ONCE {
+                return Ok(made);
+            }
+        }
+    }
+
+    fn read<T: Default + Send + 'static>(
+        &self,
+        query: impl FnOnce(Seen<'_>) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Answer<'_, T> {
+        let viewer = self.viewer.clone();
+        Box::pin(self.stores.read_all(move |db| {
+            // Whoever has stored nothing yet sees what others of its organisation share.
+            let tenant = View::of(db, &viewer.scope)?.map_or(NOBODY, |view| view.tenant);
+            query(Seen { view: View { db, tenant }, viewer: &viewer })
+        }))
+    }
+}
+
+/// The number of no tenant.
+const NOBODY: i64 = 0;
+
+impl Capabilities for SqliteCapabilities {
+    fn put(&self, new: NewCapability) -> Answer<'_, Put> {
+        Box::pin(self.run(move |seen| seen.put(&new)))
+    }
+
+    fn get(&self, which: Which) -> Answer<'_, Option<Capability>> {
+        self.read(move |seen| match &which {
+            Which::Id(id) => seen.by_id(*id, None),
+            Which::Name(name) => seen.by_name(name),
+        })
+    }
+
+    fn versions(&self, id: CapabilityId) -> Answer<'_, Vec<CapabilityVersion>> {
+        self.read(move |seen| match seen.by_id(id, None)? {
+            Some(_) => seen
+                .view
+                .db
+                .prepare_cached(&format!(
+                    "SELECT {VERSION} FROM capability_version WHERE capability = ?1 ORDER BY version DESC"
+                ))?
+                .query_map([id.as_bytes()], |row| version(row, 0))?
+                .collect(),
+            None => Ok(Vec::new()),
+        })
+    }
+
+    fn list(&self, listing: Listing) -> Answer<'_, Vec<Capability>> {
+        self.read(move |seen| seen.list(&listing))
+    }
+
+    fn change(&self, id: CapabilityId, change: Change) -> Answer<'_, Option<Capability>> {
+        Box::pin(self.run(move |seen| {
+            let Some(own) = seen.own(id)? else { return Ok(None) };
+            seen.alter(id, own.version.number, &change)?;
+            seen.by_id(id, None)
+        }))
+    }
+
+    fn rename(&self, id: CapabilityId, namespace: &str, action: &str) -> Answer<'_, Renamed> {
+        let (namespace, action) = (namespace.to_owned(), action.to_owned());
+        Box::pin(self.run(move |seen| seen.rename(id, &namespace, &action)))
+    }
+
+    fn delete(&self, id: CapabilityId) -> Answer<'_, bool> {
+        Box::pin(self.run(move |seen| {
+            if seen.own(id)?.is_none() {
+                return Ok(false);
+            }
+            for sql in [
+                "DELETE FROM capability WHERE id = ?1",
+                "DELETE FROM capability_name WHERE capability = ?1",
+                "DELETE FROM capability_version WHERE capability = ?1",
+            ] {
+                seen.view.db.execute(sql, [id.as_bytes()])?;
+            }
+            Ok(true)
+        }))
+    }
+}
+
+/// The database as somebody sees it.
+#[derive(Clone, Copy)]
+struct Seen<'a> {
+    view: View<'a>,
+    viewer: &'a Viewer,
+}
+
+const CAPABILITY: &str = "capability.id, org, project, namespace, action, visibility, owner, capability.created_at,
+    capability.updated_at";
+const VERSION: &str = "version, hash, code, parameters, description, author, created_at";
+
+impl Seen<'_> {
+    /// A capability at one of its versions, or at the newest, if it may be seen.
+    fn by_id(&self, id: CapabilityId, number: Option<u32>) -> rusqlite::Result<Option<Capability>> {
+        let sql = format!("SELECT {CAPABILITY} FROM {SEEN} AND capability.id = :id");
+        let params = rusqlite::named_params! {
+            ":tenant": self.view.tenant, ":org": self.viewer.scope.org(), ":viewer": self.viewer.name, ":id": id.as_bytes(),
+        };
+        let found =
+            self.view.db.prepare_cached(&sql)?.query_row(params, |row| self.capability(row, number)).optional()?;
+        Ok(found.flatten())
+    }
+
+    fn by_name(&self, name: &Fqdn) -> rusqlite::Result<Option<Capability>> {
+        let Some(home) = self.home(&name.scope)? else { return Ok(None) };
+        match lookup(self.view.db, home, name)? {
+            Some(found) => self.by_id(found.capability, u32::try_from(found.version).ok()),
+            None => Ok(None),
+        }
+    }
+
+    fn home(&self, scope: &Scope) -> rusqlite::Result<Option<i64>> {
+        match *scope == Scope::local() {
+            true => Ok(Some(self.view.tenant)),
+            false => Ok(View::of(self.view.db, scope)?.map(|view| view.tenant)),
+        }
+    }
+
+    /// One that whoever looks may change.
+    fn own(&self, id: CapabilityId) -> rusqlite::Result<Option<Capability>> {
+        Ok(self.by_id(id, None)?.filter(|found| found.name.scope == self.viewer.scope))
+    }
+
+    fn list(&self, listing: &Listing) -> rusqlite::Result<Vec<Capability>> {
+        let words: Vec<_> = listing.text.split_whitespace().take(MAX_WORDS).collect();
+        let words = serde_json::to_string(&words).unwrap_or_else(|_| "[]".to_owned());
+        // The newest version is what counts.
+        let sql = format!(
+            "SELECT {CAPABILITY},
+               namespace || '.' || action AS name_text,
+               (SELECT description FROM capability_version AS latest WHERE latest.capability = capability.id
+                ORDER BY version DESC LIMIT 1) AS description_text
+             FROM {SEEN}
+             AND NOT EXISTS (SELECT 1 FROM json_each(:words)
+                 WHERE NOT has_text(name_text, value) AND NOT has_text(description_text, value))
+             ORDER BY EXISTS (SELECT 1 FROM json_each(:words) WHERE NOT has_text(name_text, value)),
+               capability.updated_at DESC, capability.id DESC
+             LIMIT :limit OFFSET :offset"
+        );
+        let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let params = rusqlite::named_params! {
+            ":tenant": self.view.tenant, ":org": self.viewer.scope.org(), ":viewer": self.viewer.name,
+            ":words": words, ":limit": number(listing.limit), ":offset": number(listing.offset),
+        };
+        let mut statement = self.view.db.prepare_cached(&sql)?;
+        let found = statement.query_map(params, |row| self.capability(row, None))?;
+        Ok(found.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().flatten().collect())
+    }
+
+    fn capability(&self, row: &Row<'_>, number: Option<u32>) -> rusqlite::Result<Option<Capability>> {
+        let id = CapabilityId::from_bytes(row.get(0)?);
+        let (org, project, visibility): (String, String, String) = (row.get(1)?, row.get(2)?, row.get(5)?);
+        let (Ok(scope), Ok(visibility)) = (Scope::new(&org, &project), visibility.parse()) else { return Ok(None) };
+        let db = self.view.db;
+        let sql = format!(
+            "SELECT {VERSION} FROM capability_version WHERE capability = ?1 AND (?2 IS NULL OR version = ?2)
+             ORDER BY version DESC LIMIT 1"
+        );
+        let found = db.prepare_cached(&sql)?.query_row(params![id.as_bytes(), number], |row| version(row, 0));
+        let Some(version) = found.optional()? else { return Ok(None) };
+        Ok(Some(Capability {
+            id,
+            name: Fqdn {
+                scope: scope.clone(),
+                namespace: row.get(3)?,
+                action: row.get(4)?,
+                hash: Some(version.hash.clone()),
+            },
+            visibility,
+            owner: row.get(6)?,
+            created_at: moment(row.get(7)?),
+            updated_at: moment(row.get(8)?),
+            version,
+            former_names: former_names(db, id, &scope)?,
+            stats: self.stats(id)?,
+        }))
+    }
+
+    fn stats(&self, id: CapabilityId) -> rusqlite::Result<CapabilityStats> {
+        let sql = "SELECT count(*), coalesce(sum(success = 0), 0), coalesce(avg(duration_ms), 0), max(ts)
+                   FROM trace WHERE tenant = ?1 AND capability_id = ?2 AND capability_id NOTNULL";
+        self.view.db.prepare_cached(sql)?.query_row(params![self.view.tenant, id.as_bytes()], |row| {
+            let count = |at: usize| row.get::<_, i64>(at).map(|count| u64::try_from(count).unwrap_or(0));
+            Ok(CapabilityStats {
+                runs: count(0)?,
+                failed: count(1)?,
+                mean_ms: row.get(2)?,
+                last_run: row.get::<_, Option<i64>>(3)?.map(moment),
+            })
+        })
+    }
+
+    fn put(&self, new: &NewCapability) -> rusqlite::Result<Put> {
+        let View { db, tenant } = self.view;
+        let now = i64::try_from(now_millis()).unwrap_or(i64::MAX);
+        let sha256: [u8; 32] = Sha256::digest(new.code.as_bytes()).into();
+        let sql =
+            "SELECT capability FROM capability_name WHERE tenant = ?1 AND namespace = ?2 AND action = ?3 AND current";
+        let there = db.query_row(sql, params![tenant, new.namespace, new.action], |row| row.get(0)).optional()?;
+        let (id, made): (CapabilityId, fn(Box<Capability>) -> Put) = match there.map(CapabilityId::from_bytes) {
+            Some(id) if self.own(id)?.is_none() => return Ok(Put::Taken),
+            Some(id) => {
+                let sql = "SELECT version FROM capability_version WHERE capability = ?1 AND sha256 = ?2";
+                let known = db.query_row(sql, params![id.as_bytes(), sha256], |row| row.get::<_, u32>(0)).optional()?;
+                if let Some(number) = known {
+                    let change = Change {
+                        description: Some(new.description.clone()),
+                        parameters: new.parameters.clone(),
+                        visibility: new.visibility,
+                    };
+                    self.alter(id, number, &change)?;
+                    return self.found(id, Some(number), Put::Known);
+                }
+                (id, Put::NewVersion)
+            }
+            None => {
+                let id = CapabilityId::mint();
+                let sql = "INSERT INTO capability (id, tenant, visibility, owner, created_at, updated_at)
+                           VALUES (?1, ?2, ?3, ?4, ?5, ?5)";
+                let visibility = new.visibility.unwrap_or_default();
+                db.execute(sql, params![id.as_bytes(), tenant, visibility.as_str(), self.viewer.name, now])?;
+                self.call(id, &new.namespace, &new.action, now)?;
+                (id, Put::Created)
+            }
+        };
+        let sql =
+            "INSERT INTO capability_version (capability, version, hash, sha256, code, parameters, description, author,
+                     created_at)
+                   VALUES (?1, (SELECT coalesce(max(version), 0) + 1 FROM capability_version WHERE capability = ?1),
+                     ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        let hash = short_hash(db, id, &sha256)?;
+        let author = &self.viewer.name;
+        db.execute(sql, params![id.as_bytes(), hash, sha256, new.code, new.parameters, new.description, author, now])?;
+        self.touch(id, new.visibility, now)?;
+        self.found(id, None, made)
+    }
+
+    fn found(&self, id: CapabilityId, number: Option<u32>, made: fn(Box<Capability>) -> Put) -> rusqlite::Result<Put> {
+        self.by_id(id, number)?.map(|capability| made(Box::new(capability))).ok_or(rusqlite::Error::QueryReturnedNoRows)
+    }
+
+    fn alter(&self, id: CapabilityId, number: u32, change: &Change) -> rusqlite::Result<()> {
+        let sql = "UPDATE capability_version SET description = coalesce(?3, description), parameters = coalesce(?4, parameters)
+                   WHERE capability = ?1 AND version = ?2";
+        self.view.db.execute(sql, params![id.as_bytes(), number, change.description, change.parameters])?;
+        self.touch(id, change.visibility, i64::try_from(now_millis()).unwrap_or(i64::MAX))
+    }
+
+    fn touch(&self, id: CapabilityId, visibility: Option<Visibility>, now: i64) -> rusqlite::Result<()> {
+        let sql = "UPDATE capability SET updated_at = ?2, visibility = coalesce(?3, visibility) WHERE id = ?1";
+        self.view.db.execute(sql, params![id.as_bytes(), now, visibility.map(Visibility::as_str)]).map(drop)
+    }
+
+    fn rename(&self, id: CapabilityId, namespace: &str, action: &str) -> rusqlite::Result<Renamed> {
+        let View { db, tenant } = self.view;
+        let Some(own) = self.own(id)? else { return Ok(Renamed::Unknown) };
+        if (own.name.namespace.as_str(), own.name.action.as_str()) != (namespace, action) {
+            let sql = "SELECT EXISTS (SELECT 1 FROM capability_name WHERE tenant = ?1 AND namespace = ?2 AND action = ?3 AND current)";
+            if db.query_row(sql, params![tenant, namespace, action], |row| row.get(0))? {
+                return Ok(Renamed::Taken);
+            }
+            let now = i64::try_from(now_millis()).unwrap_or(i64::MAX);
+            db.execute("UPDATE capability_name SET current = 0 WHERE capability = ?1", [id.as_bytes()])?;
+            self.call(id, namespace, action, now)?;
+            self.touch(id, None, now)?;
+        }
+        Ok(self.by_id(id, None)?.map_or(Renamed::Unknown, |renamed| Renamed::Renamed(Box::new(renamed))))
+    }
+
+    /// Gives a capability its name, which it may have had before.
+    fn call(&self, id: CapabilityId, namespace: &str, action: &str, now: i64) -> rusqlite::Result<()> {
+        let sql = "INSERT INTO capability_name (capability, tenant, namespace, action, current, since)
+                   VALUES (?1, ?2, ?3, ?4, 1, ?5)
+                   ON CONFLICT (capability, namespace, action) DO UPDATE SET current = 1, since = ?5";
+        self.view.db.execute(sql, params![id.as_bytes(), self.view.tenant, namespace, action, now]).map(drop)
+    }
+}
+
+fn former_names(db: &Connection, id: CapabilityId, scope: &Scope) -> rusqlite::Result<Vec<Fqdn>> {
+    let sql = "SELECT namespace, action FROM capability_name WHERE capability = ?1 AND NOT current ORDER BY since DESC";
+    db.prepare_cached(sql)?
+        .query_map([id.as_bytes()], |row| {
+            Ok(Fqdn { scope: scope.clone(), namespace: row.get(0)?, action: row.get(1)?, hash: None })
+        })?
+        .collect()
+}
+
+fn version(row: &Row<'_>, at: usize) -> rusqlite::Result<CapabilityVersion> {
+    Ok(CapabilityVersion {
+        number: row.get(at)?,
+        hash: row.get(at + 1)?,
+        code: row.get(at + 2)?,
+        parameters: row.get(at + 3)?,
+        description: row.get(at + 4)?,
+        author: row.get(at + 5)?,
+        created_at: moment(row.get(at + 6)?),
+    })
+}
+
+/// The first digits of a hash that no other version of this capability has.
+fn short_hash(db: &Connection, id: CapabilityId, sha256: &[u8; 32]) -> rusqlite::Result<String> {
+    let digits: String = sha256.iter().map(|byte| format!("{byte:02x}")).collect();
+    for length in MIN_HASH..digits.len() {
+        let sql = "SELECT EXISTS (SELECT 1 FROM capability_version WHERE capability = ?1 AND hash = ?2)";
+        if !db.query_row(sql, params![id.as_bytes(), &digits[..length]], |row| row.get::<_, bool>(0))? {
+            return Ok(digits[..length].to_owned());
+        }
+    }
+    Ok(digits)
+}

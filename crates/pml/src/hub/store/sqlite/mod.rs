@@ -1,0 +1,8 @@
+//! A hub's data in the database of its traces.
+
+mod capabilities;
+mod hub;
+mod keys;
+mod models;
+
+pub use self::hub::SqliteHub;

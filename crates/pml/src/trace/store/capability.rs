@@ -1,0 +1,86 @@
+//! Which capability a name stands for.
+//!
+//! Traces name capabilities, and are linked to what the name stands for when they are stored, or later, when the capability
+//! arrives. Names are looked up in one order everywhere: what is called so now, then what was called so last.
+
+use pml_wire::CapabilityId;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{Fqdn, Scope, query};
+
+/// A version of a capability.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct VersionId {
+    pub(crate) capability: CapabilityId,
+    pub(crate) version: i64,
+}
+
+/// The capability that a trace of this tenant means by a name or an id, if it is known.
+pub(super) fn resolve(db: &Connection, tenant: i64, name: &str) -> rusqlite::Result<Option<CapabilityId>> {
+    if let Ok(id) = name.parse::<CapabilityId>() {
+        let sql = "SELECT id FROM capability WHERE id = ?1 AND tenant = ?2";
+        let found = db.prepare_cached(sql)?.query_row(params![id.as_bytes(), tenant], |_| Ok(id)).optional()?;
+        return Ok(found);
+    }
+    let Ok(name) = name.parse::<Fqdn>() else { return Ok(None) };
+    let found = match home(db, tenant, &name.scope)? {
+        Some(home) if home == tenant => lookup(db, tenant, &name)?,
+        Some(other) => match lookup(db, other, &name)? {
+            Some(found) if is_shared(db, found.capability)? => Some(found),
+            _ => None,
+        },
+        None => None,
+    };
+    Ok(found.map(|found| found.capability))
+}
+
+/// The tenant in which a trace's name is looked up: its own, or another project of its organisation. A gateway that was not
+/// told its scope calls it `local.default`.
+fn home(db: &Connection, tenant: i64, scope: &Scope) -> rusqlite::Result<Option<i64>> {
+    if *scope == Scope::local() {
+        return Ok(Some(tenant));
+    }
+    let sql = "SELECT other.id FROM tenant AS other JOIN tenant AS own ON own.id = ?1 AND own.org = other.org
+               WHERE other.org = ?2 AND other.project = ?3";
+    db.prepare_cached(sql)?.query_row(params![tenant, scope.org(), scope.project()], |row| row.get(0)).optional()
+}
+
+fn is_shared(db: &Connection, id: CapabilityId) -> rusqlite::Result<bool> {
+    let sql = "SELECT visibility = 'org' FROM capability WHERE id = ?1";
+    Ok(db.prepare_cached(sql)?.query_row([id.as_bytes()], |row| row.get(0)).optional()?.unwrap_or(false))
+}
+
+/// The version that a name stands for within a tenant: with a hash that one, without it the last.
+pub(crate) fn lookup(db: &Connection, tenant: i64, name: &Fqdn) -> rusqlite::Result<Option<VersionId>> {
+    let sql = "SELECT name.capability, version FROM capability_name AS name
+               JOIN capability_version AS version ON version.capability = name.capability
+               WHERE tenant = ?1 AND namespace = ?2 AND action = ?3 AND (?4 IS NULL OR hash = ?4)
+               ORDER BY current DESC, since DESC, version DESC LIMIT 1";
+    db.prepare_cached(sql)?
+        .query_row(params![tenant, name.namespace, name.action, name.hash], |row| {
+            Ok(VersionId { capability: CapabilityId::from_bytes(row.get(0)?), version: row.get(1)? })
+        })
+        .optional()
+}
+
+/// Links traces that named a capability before it was known, at most `limit`. How many.
+pub(crate) fn adopt(db: &Connection, scope: &Scope, limit: usize) -> rusqlite::Result<usize> {
+    let Some(tenant) = query::tenant(db, scope)? else { return Ok(0) };
+    let sql =
+        "SELECT DISTINCT capability FROM trace WHERE tenant = ?1 AND capability NOTNULL AND capability_id IS NULL";
+    let names: Vec<String> =
+        db.prepare_cached(sql)?.query_map([tenant], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    let mut linked = 0;
+    for name in names {
+        if linked >= limit {
+            break;
+        }
+        if let Some(id) = resolve(db, tenant, &name)? {
+            let sql = "UPDATE trace SET capability_id = ?3 WHERE seq IN (SELECT seq FROM trace
+                       WHERE tenant = ?1 AND capability = ?2 AND capability NOTNULL AND capability_id IS NULL LIMIT ?4)";
+            let rest = (limit - linked) as i64;
+            linked += db.prepare_cached(sql)?.execute(params![tenant, name, id.as_bytes(), rest])?;
+        }
+    }
+    Ok(linked)
+}

@@ -1,0 +1,127 @@
+//! Connections: accepted, bounded, and ended.
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::{Extension, Router, extract::ConnectInfo};
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::{
+    io::Interest,
+    net::{TcpListener, TcpStream},
+    time::{sleep, timeout},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::visitors::{MAX_CONNECTIONS, Visitor, Visitors};
+
+/// Longest head of a request: its first line and its headers.
+pub(crate) const HEAD_BYTES: usize = 64 * 1024;
+/// What the head of a request may take to arrive.
+const HEAD: Duration = Duration::from_secs(10);
+/// Headers of a request.
+const MAX_HEADERS: usize = 100;
+/// What connections may take to end when nothing is done any more.
+const END: Duration = Duration::from_secs(2);
+
+/// How serving ends.
+#[derive(Clone, Debug)]
+pub(crate) struct Grace {
+    /// How long requests that go on may still take.
+    pub(crate) last_answers: Duration,
+    /// Cancelled after that: nothing is done any more.
+    pub(crate) gone: CancellationToken,
+}
+
+/// Serves HTTP until `stop` is cancelled and every connection has ended.
+pub(crate) async fn serve(listener: TcpListener, router: Router, stop: &CancellationToken, grace: Grace) {
+    let connections = TaskTracker::new();
+    let mut visitors = Visitors::default();
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = stop.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let Some(visitor) = visitors.welcome() else {
+                    tracing::warn!("a connection is closed: there are {MAX_CONNECTIONS} others");
+                    continue;
+                };
+                let (router, stop) = (router.clone(), stop.clone());
+                connections.spawn(async move {
+                    let served = connection(stream, peer, router, Arc::clone(&visitor), &stop);
+                    tokio::select! {
+                        () = served => {}
+                        () = visitor.end.cancelled() => {}
+                    }
+                    visitor.end.cancel();
+                });
+            }
+            // Out of descriptors, or the client has gone already. Not at once again.
+            Err(err) => {
+                tracing::warn!(error = %err, "a connection is not accepted");
+                sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+    drop(listener);
+    connections.close();
+    let _ = timeout(grace.last_answers, connections.wait()).await;
+    grace.gone.cancel();
+    let _ = timeout(END, connections.wait()).await;
+}
+
+async fn connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    router: Router,
+    visitor: Arc<Visitor>,
+    stop: &CancellationToken,
+) {
+    let _ = stream.set_nodelay(true);
+    let Ok((stream, watched)) = watched(stream) else { return };
+    let router = router.layer(Extension(ConnectInfo(peer))).layer(Extension(visitor));
+    let service = TowerToHyperService::new(router);
+    let mut served = std::pin::pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD)
+            .max_headers(MAX_HEADERS)
+            .max_buf_size(HEAD_BYTES)
+            .serve_connection(TokioIo::new(stream), service)
+    );
+    let ended = tokio::select! {
+        ended = &mut served => ended,
+        () = hung_up(&watched) => return,
+        () = stop.cancelled() => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    if let Err(err) = ended {
+        tracing::debug!(error = %err, "a connection ended early");
+    }
+}
+
+/// A stream, and another handle to it.
+fn watched(stream: TcpStream) -> io::Result<(TcpStream, TcpStream)> {
+    let stream = stream.into_std()?;
+    let watched = stream.try_clone()?;
+    Ok((TcpStream::from_std(stream)?, TcpStream::from_std(watched)?))
+}
+
+/// Waits until the client has closed its end. Whoever serves the connection may not notice while there is something left
+/// to read, and would go on with what nobody waits for.
+async fn hung_up(stream: &TcpStream) {
+    while let Ok(ready) = stream.ready(Interest::READABLE).await {
+        if ready.is_read_closed() {
+            return;
+        }
+        // Not now: until something else happens.
+        let _ = stream.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+    }
+}
