@@ -11,6 +11,9 @@
 #[expect(dead_code, reason = "shared with the other benches, which use all of it")]
 mod support;
 
+#[path = "support/made_up.rs"]
+mod made_up;
+
 use std::{
     env, fs,
     path::Path,
@@ -23,10 +26,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use made_up::trace;
 use pml::trace::store::{Commit, Options, RawStore};
 use pml_testkit::promises::{Promise, Results, report};
 use pml_wire::{ExecutionId, trace::Trace};
-use serde_json::json;
 use support::percentile;
 
 const BATCH: usize = 100;
@@ -145,28 +148,4 @@ fn by_id(folder: &Path, count: usize, results: &mut Results) {
     results.insert("written_per_second", writer.join().expect("the writing thread"));
     let counts = store.health().counts;
     results.insert("dropped", counts.dropped() as f64);
-}
-
-/// An execution of one to eight calls.
-fn trace(number: usize) -> Trace {
-    let began = 1_790_000_000_000 + number as u64;
-    let word = |n: usize| format!("{:x}", (number * 31 + n).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let tasks: Vec<_> = (0..1 + number % 8)
-        .map(|n| {
-            let rows: Vec<_> = (0..6).map(|row| json!({"id": number + row, "title": word(n + row), "state": "open"})).collect();
-            json!({
-                "taskId": format!("t{}", n + 1), "callId": n + 1, "tool": format!("server{}:tool{}", n % 3, number % 40),
-                "args": {"query": word(n), "limit": 50}, "result": rows, "success": !number.is_multiple_of(9), "acceptedAt": began,
-                "timestamp": began, "durationMs": 1.5 * n as f64, "layerIndex": 1, "line": n + 1,
-            })
-        })
-        .collect();
-    let trace = json!({
-        "traceId": ExecutionId::mint(), "entry": "execute_code", "intent": format!("look for {} in the tracker", word(0)),
-        "caller": "agent", "client": {"name": "claude-code", "version": "2.1"}, "success": !number.is_multiple_of(9),
-        "durationMs": 12.5, "timestamp": began, "args": {"n": number}, "result": {"found": word(1)},
-        "code": format!("const rows = await mcp.tracker.search({{ query: 'q{}' }})\nreturn rows.length", number % 50),
-        "codeHash": word(2), "taskResults": tasks, "metadata": {"pmlVersion": "0.1.0", "schemaVersion": 1},
-    });
-    serde_json::from_value(trace).expect("a trace")
 }

@@ -90,8 +90,13 @@ impl Hub {
     }
 
     /// Ends it, which takes no force.
-    pub(crate) async fn end(mut self) {
+    pub(crate) async fn end(self) {
         send_signal(self.pid(), Signal::TERM);
+        self.ended().await;
+    }
+
+    /// Waits for its end, which it was asked for.
+    pub(crate) async fn ended(mut self) {
         let status = timeout(PATIENCE, self.child.wait()).await.expect("it ends").unwrap();
         assert!(status.success(), "{status}");
     }

@@ -474,7 +474,7 @@ async fn a_hub_that_ends_answers_what_it_has_begun() {
     let mut answer = Vec::new();
     timeout(PATIENCE, stream.read_to_end(&mut answer)).await.unwrap().unwrap();
     assert!(String::from_utf8_lossy(&answer).contains("\"stored\":1"), "{}", String::from_utf8_lossy(&answer));
-    hub.end().await;
+    hub.ended().await;
 }
 
 #[tokio::test]

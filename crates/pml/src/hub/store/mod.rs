@@ -5,6 +5,8 @@ mod capability;
 mod key;
 mod model;
 mod sqlite;
+#[cfg(test)]
+pub(crate) mod tests;
 
 pub use self::{
     api::{Capabilities, HubStore, Keys, Models},

@@ -6,7 +6,7 @@
 use pml_wire::CapabilityId;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Fqdn, Scope, query};
+use super::{Fqdn, Scope};
 
 /// A version of a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,24 +63,42 @@ pub(crate) fn lookup(db: &Connection, tenant: i64, name: &Fqdn) -> rusqlite::Res
         .optional()
 }
 
-/// Links traces that named a capability before it was known, at most `limit`. How many.
-pub(crate) fn adopt(db: &Connection, scope: &Scope, limit: usize) -> rusqlite::Result<usize> {
-    let Some(tenant) = query::tenant(db, scope)? else { return Ok(0) };
-    let sql =
-        "SELECT DISTINCT capability FROM trace WHERE tenant = ?1 AND capability NOTNULL AND capability_id IS NULL";
+/// Links traces of its organisation that named a capability before it was known, at most `limit`. How many.
+pub(crate) fn adopt(db: &Connection, id: CapabilityId, limit: usize) -> rusqlite::Result<usize> {
+    let sql = "SELECT other.id, own.id, own.org || '.' || own.project FROM capability
+               JOIN tenant AS own ON own.id = capability.tenant JOIN tenant AS other ON other.org = own.org
+               WHERE capability.id = ?1";
+    let tenants: Vec<(i64, i64, String)> = db
+        .prepare_cached(sql)?
+        .query_map([id.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    let sql = "SELECT namespace || '.' || action || coalesce('.' || hash, '') FROM capability_name
+               LEFT JOIN (SELECT hash FROM capability_version WHERE capability = ?1 UNION ALL SELECT NULL)
+               WHERE capability = ?1";
     let names: Vec<String> =
-        db.prepare_cached(sql)?.query_map([tenant], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+        db.prepare_cached(sql)?.query_map([id.as_bytes()], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
     let mut linked = 0;
-    for name in names {
-        if linked >= limit {
-            break;
-        }
-        if let Some(id) = resolve(db, tenant, &name)? {
-            let sql = "UPDATE trace SET capability_id = ?3 WHERE seq IN (SELECT seq FROM trace
-                       WHERE tenant = ?1 AND capability = ?2 AND capability NOTNULL AND capability_id IS NULL LIMIT ?4)";
-            let rest = (limit - linked) as i64;
-            linked += db.prepare_cached(sql)?.execute(params![tenant, name, id.as_bytes(), rest])?;
+    for (tenant, own, scope) in &tenants {
+        let local = Scope::local().to_string();
+        let scopes = [Some(scope.as_str()), Some(local.as_str()).filter(|_| tenant == own)];
+        let full =
+            scopes.into_iter().flatten().flat_map(|scope| names.iter().map(move |name| format!("{scope}.{name}")));
+        for name in full.chain([id.to_string()]) {
+            // Another capability may be called so by now.
+            if linked < limit && is_awaited(db, *tenant, &name)? && resolve(db, *tenant, &name)? == Some(id) {
+                let sql = "UPDATE trace SET capability_id = ?3 WHERE seq IN (SELECT seq FROM trace
+                           WHERE tenant = ?1 AND capability = ?2 AND capability NOTNULL AND capability_id IS NULL LIMIT ?4)";
+                let rest = (limit - linked) as i64;
+                linked += db.prepare_cached(sql)?.execute(params![tenant, name, id.as_bytes(), rest])?;
+            }
         }
     }
     Ok(linked)
+}
+
+/// Does a trace name a capability that is not known by this name?
+fn is_awaited(db: &Connection, tenant: i64, name: &str) -> rusqlite::Result<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM trace
+               WHERE tenant = ?1 AND capability = ?2 AND capability NOTNULL AND capability_id IS NULL)";
+    db.prepare_cached(sql)?.query_row(params![tenant, name], |row| row.get(0))
 }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     clock::now_millis,
-    trace::store::{Answer, Fqdn, MIN_HASH, Scope, SqliteStores, View, adopt, lookup},
+    trace::store::{Answer, Fqdn, MIN_HASH, Scope, SqliteStores, StoreError, View, adopt, lookup},
 };
 
 /// Traces that are linked in one transaction with a capability that arrives; the others follow.
@@ -35,20 +35,20 @@ const SEEN: &str = "capability
            OR tenant.org = :org AND visibility = 'org')";
 
 impl SqliteCapabilities {
-    /// Makes a change, and links traces that were waiting for it.
+    /// Makes a change.
     async fn run<T: Send + 'static>(
         &self,
         mut change: impl FnMut(Seen<'_>) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T, crate::trace::store::StoreError> {
+    ) -> Result<T, StoreError> {
         let viewer = self.viewer.clone();
-        let made = self.stores.run(&self.viewer.scope, move |view| change(Seen { view, viewer: &viewer })).await?;
-        loop {
-            let scope = self.viewer.scope.clone();
-            let link = move |view: View<'_>| adopt(view.db, &scope, LINKED_AT_ONCE);
-            if self.stores.run(&self.viewer.scope, link).await? < LINKED_AT_ONCE {
-                return Ok(made);
-            }
-        }
+        self.stores.run(&self.viewer.scope, move |view| change(Seen { view, viewer: &viewer })).await
+    }
+
+    /// Links traces that were waiting for a capability, some at a time.
+    async fn link(&self, id: CapabilityId) -> Result<(), StoreError> {
+        let link = move |view: View<'_>| adopt(view.db, id, LINKED_AT_ONCE);
+        while self.stores.run(&self.viewer.scope, link).await? == LINKED_AT_ONCE {}
+        Ok(())
     }
 
     fn read<T: Default + Send + 'static>(
@@ -69,7 +69,13 @@ const NOBODY: i64 = 0;
 
 impl Capabilities for SqliteCapabilities {
     fn put(&self, new: NewCapability) -> Answer<'_, Put> {
-        Box::pin(self.run(move |seen| seen.put(&new)))
+        Box::pin(async move {
+            let put = self.run(move |seen| seen.put(&new)).await?;
+            if let Put::Created(made) | Put::NewVersion(made) | Put::Known(made) = &put {
+                self.link(made.id).await?;
+            }
+            Ok(put)
+        })
     }
 
     fn get(&self, which: Which) -> Answer<'_, Option<Capability>> {
@@ -98,16 +104,26 @@ impl Capabilities for SqliteCapabilities {
     }
 
     fn change(&self, id: CapabilityId, change: Change) -> Answer<'_, Option<Capability>> {
-        Box::pin(self.run(move |seen| {
-            let Some(own) = seen.own(id)? else { return Ok(None) };
-            seen.alter(id, own.version.number, &change)?;
-            seen.by_id(id, None)
-        }))
+        Box::pin(async move {
+            let change = move |seen: Seen<'_>| {
+                let Some(own) = seen.own(id)? else { return Ok(None) };
+                seen.alter(id, own.version.number, &change)?;
+                seen.by_id(id, None)
+            };
+            let changed = self.run(change).await?;
+            // Traces of other projects may have waited for it to be shared.
+            self.link(id).await?;
+            Ok(changed)
+        })
     }
 
     fn rename(&self, id: CapabilityId, namespace: &str, action: &str) -> Answer<'_, Renamed> {
         let (namespace, action) = (namespace.to_owned(), action.to_owned());
-        Box::pin(self.run(move |seen| seen.rename(id, &namespace, &action)))
+        Box::pin(async move {
+            let renamed = self.run(move |seen| seen.rename(id, &namespace, &action)).await?;
+            self.link(id).await?;
+            Ok(renamed)
+        })
     }
 
     fn delete(&self, id: CapabilityId) -> Answer<'_, bool> {

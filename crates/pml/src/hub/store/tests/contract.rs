@@ -1,0 +1,284 @@
+//! What every store of a hub must do, whatever keeps the data.
+//!
+//! Each test is a function over [`HubStore`], and [`hub_contract_tests`] makes tests of all of them on stores of one kind.
+
+use std::sync::Arc;
+
+use pml_wire::{CapabilityId, ExecutionId, trace::Timestamp};
+use serde_json::json;
+
+use super::super::*;
+use crate::{
+    digest::sha256,
+    trace::{
+        sanitize::Sanitizer,
+        store::{Fqdn, Scope, Stores as _},
+    },
+};
+
+/// Tests of every function of the contract. `$with` is a function that opens an empty store and hands it to a test.
+macro_rules! hub_contract_tests {
+    ($with:path: $($test:ident,)*) => {
+        $(
+            #[tokio::test]
+            async fn $test() {
+                $with($crate::hub::store::tests::contract::$test).await;
+            }
+        )*
+    };
+    ($with:path) => {
+        $crate::hub::store::tests::contract::hub_contract_tests! { $with:
+            keys_are_found_by_their_hash_until_they_are_revoked,
+            a_capability_keeps_its_id_through_versions_and_names,
+            hashes_are_as_long_as_they_must_be,
+            only_those_see_a_capability_who_may,
+            traces_are_linked_to_capabilities_whichever_comes_first,
+            a_model_is_replaced_only_by_who_knows_it,
+        }
+    };
+}
+pub(crate) use hub_contract_tests;
+
+fn scope(text: &str) -> Scope {
+    text.parse().unwrap()
+}
+
+fn viewer(of: &str, name: &str) -> Viewer {
+    Viewer { scope: scope(of), name: name.to_owned() }
+}
+
+fn new(namespace: &str, action: &str, code: &str) -> NewCapability {
+    NewCapability {
+        namespace: namespace.to_owned(),
+        action: action.to_owned(),
+        code: code.to_owned(),
+        parameters: None,
+        description: format!("{namespace} {action}"),
+        visibility: None,
+    }
+}
+
+fn named(text: &str) -> Which {
+    Which::Name(text.parse::<Fqdn>().unwrap())
+}
+
+async fn put(capabilities: &dyn Capabilities, new: NewCapability) -> Capability {
+    match capabilities.put(new).await.unwrap() {
+        Put::Created(capability) | Put::NewVersion(capability) | Put::Known(capability) => *capability,
+        Put::Taken => panic!("the name is taken"),
+    }
+}
+
+pub(crate) async fn keys_are_found_by_their_hash_until_they_are_revoked(store: Arc<dyn HubStore>) {
+    let keys = store.keys();
+    let key = |of: &str, name: &str| Key {
+        scope: scope(of),
+        name: name.to_owned(),
+        permissions: "ingest,read".parse().unwrap(),
+        created_at: Timestamp(1000),
+        expires_at: (name == "brief").then_some(Timestamp(2000)),
+        revoked_at: None,
+    };
+    let all = [("acme.web", "ci"), ("acme.app", "ci"), ("acme.web", "brief")];
+    for (number, (of, name)) in all.into_iter().enumerate() {
+        let added = keys.add(NewKey { key: key(of, name), sha256: [number as u8; 32] }).await.unwrap();
+        assert_eq!(added, AddedKey::Added);
+    }
+    let again = NewKey { key: key("acme.web", "ci"), sha256: [9; 32] };
+    assert_eq!(keys.add(again.clone()).await.unwrap(), AddedKey::Taken);
+    assert_eq!(keys.by_hash([1; 32]).await.unwrap(), Some(key("acme.app", "ci")));
+    assert_eq!(keys.by_hash([9; 32]).await.unwrap(), None);
+    let brief = keys.by_hash([2; 32]).await.unwrap().unwrap();
+    assert_eq!((brief.state(1999), brief.state(2000)), (KeyState::Valid, KeyState::Expired));
+    assert_eq!(keys.revoke("ci", Some(&scope("acme.web")), 5000).await.unwrap(), 1);
+    assert_eq!(keys.by_hash([0; 32]).await.unwrap().unwrap().state(0), KeyState::Revoked);
+    assert_eq!(keys.by_hash([1; 32]).await.unwrap().unwrap().state(0), KeyState::Valid);
+    assert_eq!(keys.revoke("ci", Some(&scope("acme.web")), 6000).await.unwrap(), 0, "it is revoked already");
+    assert_eq!(keys.add(again).await.unwrap(), AddedKey::Added, "the name is free again");
+    assert_eq!(keys.revoke("ci", None, 7000).await.unwrap(), 2, "in every scope");
+    let listed: Vec<_> =
+        keys.list().await.unwrap().into_iter().map(|key| (key.scope.to_string(), key.name, key.revoked_at)).collect();
+    let text = |of: &str, name: &str, at: Option<u64>| (of.to_owned(), name.to_owned(), at.map(Timestamp));
+    assert_eq!(listed.len(), 4);
+    assert_eq!(listed[0], text("acme.app", "ci", Some(7000)));
+    assert_eq!(listed[1], text("acme.web", "brief", None));
+    store.ready().await.unwrap();
+}
+
+pub(crate) async fn a_capability_keeps_its_id_through_versions_and_names(store: Arc<dyn HubStore>) {
+    let capabilities = &*store.capabilities(&viewer("acme.web", "ann"));
+    let first = put(capabilities, new("fs", "read", "return 1")).await;
+    let hash = &sha256("return 1")[..4];
+    assert_eq!(first.name.to_string(), format!("acme.web.fs.read.{hash}"));
+    assert_eq!((first.version.number, first.visibility, first.owner.as_str()), (1, Visibility::Project, "ann"));
+    let second = put(capabilities, new("fs", "read", "return 2")).await;
+    assert_eq!((second.id, second.version.number), (first.id, 2));
+    assert!(
+        matches!(capabilities.put(new("fs", "read", "return 1")).await.unwrap(), Put::Known(known) if known.version.number == 1)
+    );
+    let numbers: Vec<_> = capabilities.versions(first.id).await.unwrap().iter().map(|version| version.number).collect();
+    assert_eq!(numbers, [2, 1]);
+    let get = async |which: Which| capabilities.get(which).await.unwrap();
+    assert_eq!(get(named("acme.web.fs.read")).await.unwrap().version.number, 2);
+    assert_eq!(get(named(&format!("acme.web.fs.read.{hash}"))).await.unwrap().version.number, 1);
+    assert_eq!(get(named(&format!("local.default.fs.read.{hash}"))).await.unwrap().id, first.id, "of one's own scope");
+    assert_eq!(get(named("acme.web.fs.read.0000")).await, None);
+    assert_eq!(get(Which::Id(first.id)).await.unwrap().version.number, 2);
+
+    let Renamed::Renamed(renamed) = capabilities.rename(first.id, "files", "open").await.unwrap() else { panic!() };
+    assert_eq!((renamed.id, renamed.name.namespace.as_str()), (first.id, "files"));
+    assert_eq!(renamed.former_names.iter().map(ToString::to_string).collect::<Vec<_>>(), ["acme.web.fs.read"]);
+    assert_eq!(get(named("acme.web.fs.read")).await.unwrap().id, first.id, "the old name leads to it");
+    let taker = put(capabilities, new("fs", "read", "return 3")).await;
+    assert_ne!(taker.id, first.id);
+    assert_eq!(get(named("acme.web.fs.read")).await.unwrap().id, taker.id, "until another is called so");
+    assert_eq!(get(named(&format!("acme.web.fs.read.{hash}"))).await.unwrap().id, first.id);
+    assert_eq!(capabilities.rename(first.id, "fs", "read").await.unwrap(), Renamed::Taken);
+    assert_eq!(capabilities.rename(CapabilityId::mint(), "a", "b").await.unwrap(), Renamed::Unknown);
+    // Back and forth.
+    assert!(capabilities.delete(taker.id).await.unwrap());
+    assert!(!capabilities.delete(taker.id).await.unwrap());
+    assert!(matches!(capabilities.rename(first.id, "fs", "read").await.unwrap(), Renamed::Renamed(_)));
+    assert_eq!(get(named("acme.web.files.open")).await.unwrap().id, first.id);
+    let change = Change { description: Some("opens".to_owned()), visibility: Some(Visibility::Org), parameters: None };
+    let changed = capabilities.change(first.id, change).await.unwrap().unwrap();
+    assert_eq!((changed.version.description.as_str(), changed.visibility), ("opens", Visibility::Org));
+
+    put(capabilities, new("other", "opens", "return 4")).await;
+    let list = async |text: &str| {
+        let listing = Listing { text: text.to_owned(), limit: 10, offset: 0 };
+        let found = capabilities.list(listing).await.unwrap();
+        found.into_iter().map(|one| one.name.action).collect::<Vec<_>>()
+    };
+    assert_eq!(list("OPENS").await, ["opens", "read"], "in the name before the description");
+    assert_eq!(list("opens other").await, ["opens"]);
+    assert_eq!(list("").await.len(), 2);
+    assert_eq!(list("100% nothing_").await, [] as [&str; 0]);
+}
+
+pub(crate) async fn hashes_are_as_long_as_they_must_be(store: Arc<dyn HubStore>) {
+    let capabilities = &*store.capabilities(&viewer("acme.web", "ann"));
+    // Programs whose hashes begin alike.
+    let mut seen = std::collections::HashMap::new();
+    let (one, two) = (0..)
+        .find_map(|number| {
+            let code = format!("return {number}");
+            seen.insert(sha256(&code)[..4].to_owned(), code.clone()).map(|earlier| (earlier, code))
+        })
+        .unwrap();
+    let (first, second) = (put(capabilities, new("a", "b", &one)).await, put(capabilities, new("a", "b", &two)).await);
+    assert_eq!((first.version.hash.len(), second.version.hash.len()), (4, 5));
+    assert!(sha256(&two).starts_with(&second.version.hash));
+    for made in [&first, &second] {
+        let found = capabilities.get(Which::Name(made.name.clone())).await.unwrap().unwrap();
+        assert_eq!(found.version.code, made.version.code);
+    }
+    // Of another capability the same beginning is no collision.
+    assert_eq!(put(capabilities, new("a", "c", &two)).await.version.hash.len(), 4);
+}
+
+pub(crate) async fn only_those_see_a_capability_who_may(store: Arc<dyn HubStore>) {
+    let owner = store.capabilities(&viewer("acme.web", "ann"));
+    let others = [viewer("acme.web", "bob"), viewer("acme.app", "ann"), viewer("evil.web", "ann")];
+    let others = others.map(|viewer| store.capabilities(&viewer));
+    let mut secret = new("mine", "secret", "return 1");
+    secret.visibility = Some(Visibility::Private);
+    let id = put(&*owner, secret.clone()).await.id;
+    for (visibility, expected) in [
+        (Visibility::Private, [false, false, false]),
+        (Visibility::Project, [true, false, false]),
+        (Visibility::Org, [true, true, false]),
+    ] {
+        let change = Change { visibility: Some(visibility), ..Change::default() };
+        assert!(owner.change(id, change).await.unwrap().is_some());
+        for (other, is_seen) in others.iter().zip(expected) {
+            assert_eq!(other.get(Which::Id(id)).await.unwrap().is_some(), is_seen, "{visibility:?}");
+            assert_eq!(other.get(named("acme.web.mine.secret")).await.unwrap().is_some(), is_seen);
+            assert_eq!(other.versions(id).await.unwrap().len(), usize::from(is_seen));
+            let listing = Listing { limit: 10, ..Listing::default() };
+            assert_eq!(other.list(listing).await.unwrap().len(), usize::from(is_seen));
+        }
+        // Those of other projects change nothing, whatever they see.
+        for other in &others[1..] {
+            let change = Change { description: Some("mine now".to_owned()), ..Change::default() };
+            assert_eq!(other.change(id, change).await.unwrap(), None);
+            assert_eq!(other.rename(id, "a", "b").await.unwrap(), Renamed::Unknown);
+            assert!(!other.delete(id).await.unwrap());
+        }
+    }
+    let private = Change { visibility: Some(Visibility::Private), ..Change::default() };
+    owner.change(id, private).await.unwrap();
+    assert_eq!(others[0].put(secret.clone()).await.unwrap(), Put::Taken);
+    assert!(!others[0].delete(id).await.unwrap());
+    // The same name in another project is another capability.
+    assert_ne!(put(&*others[1], secret).await.id, id);
+    assert!(owner.delete(id).await.unwrap());
+}
+
+pub(crate) async fn traces_are_linked_to_capabilities_whichever_comes_first(store: Arc<dyn HubStore>) {
+    let (web, app) = (scope("acme.web"), scope("acme.app"));
+    let hash = &sha256("return 1")[..4];
+    let trace = |name: &str| {
+        let trace = json!({
+            "traceId": ExecutionId::mint(), "success": true, "durationMs": 4.0, "timestamp": 1_790_000_000_000_u64,
+            "capabilityId": name,
+        });
+        serde_json::from_value::<pml_wire::trace::Trace>(trace).unwrap()
+    };
+    let sanitizer = Sanitizer::default();
+    let send = async |to: &Scope, trace: &pml_wire::trace::Trace| {
+        store.of(to).ingest(vec![sanitizer.trace(trace.clone())]).await.unwrap();
+    };
+    let link = async |of: &Scope, trace: &pml_wire::trace::Trace| {
+        store.of(of).record(trace.trace_id).await.unwrap().unwrap().capability
+    };
+    let names =
+        [format!("acme.web.fs.read.{hash}"), "acme.web.fs.read".to_owned(), format!("local.default.fs.read.{hash}")];
+    let early: Vec<_> = names.iter().map(|name| trace(name)).collect();
+    let (wrong, foreign) = (trace("acme.web.fs.read.0000"), trace(&names[0]));
+    for trace in early.iter().chain([&wrong]) {
+        send(&web, trace).await;
+        assert_eq!(link(&web, trace).await, None);
+    }
+    send(&app, &foreign).await;
+    let capabilities = &*store.capabilities(&viewer("acme.web", "ann"));
+    let made = put(capabilities, new("fs", "read", "return 1")).await;
+    for trace in &early {
+        assert_eq!(link(&web, trace).await, Some(made.id), "{:?}", trace.capability_id);
+    }
+    assert_eq!(link(&web, &wrong).await, None);
+    let late = trace(&names[0]);
+    send(&web, &late).await;
+    let by_id = trace(&made.id.to_string());
+    send(&web, &by_id).await;
+    assert_eq!((link(&web, &late).await, link(&web, &by_id).await), (Some(made.id), Some(made.id)));
+    // Another project links to it if it is shared with the organisation.
+    assert_eq!(link(&app, &foreign).await, None);
+    let shared = Change { visibility: Some(Visibility::Org), ..Change::default() };
+    capabilities.change(made.id, shared).await.unwrap();
+    assert_eq!(link(&app, &foreign).await, Some(made.id));
+    let now_shared = trace(&names[0]);
+    send(&app, &now_shared).await;
+    assert_eq!(link(&app, &now_shared).await, Some(made.id));
+    let stats = capabilities.get(Which::Id(made.id)).await.unwrap().unwrap().stats;
+    assert_eq!((stats.runs, stats.failed, stats.mean_ms), (5, 0, 4.0), "of the viewer's own project");
+    capabilities.rename(made.id, "files", "open").await.unwrap();
+    assert_eq!(link(&web, &early[0]).await, Some(made.id));
+}
+
+pub(crate) async fn a_model_is_replaced_only_by_who_knows_it(store: Arc<dyn HubStore>) {
+    let models = store.models(&scope("acme.web"));
+    assert_eq!(models.get("ranker").await.unwrap(), None);
+    let PutModel::Stored { etag } = models.put("ranker", vec![1, 2, 3], Some(None)).await.unwrap() else { panic!() };
+    assert_eq!(models.etag("ranker").await.unwrap(), Some(etag.clone()));
+    let changed = models.put("ranker", vec![4], Some(None)).await.unwrap();
+    assert_eq!(changed, PutModel::Changed { etag: Some(etag.clone()) });
+    let PutModel::Stored { etag: second } = models.put("ranker", vec![4; 300_000], Some(Some(etag))).await.unwrap()
+    else {
+        panic!()
+    };
+    let model = models.get("ranker").await.unwrap().unwrap();
+    assert_eq!((model.etag, model.bytes), (second, vec![4; 300_000]));
+    assert!(matches!(models.put("ranker", Vec::new(), None).await.unwrap(), PutModel::Stored { .. }), "unasked");
+    assert_eq!(store.models(&scope("acme.app")).get("ranker").await.unwrap(), None);
+}

@@ -1,0 +1,4 @@
+//! Tests of what a hub stores.
+
+pub(crate) mod contract;
+mod sqlite;
