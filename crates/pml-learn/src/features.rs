@@ -81,6 +81,8 @@ pub(crate) struct Scene {
     /// How far evidence is trusted, from 0 to 1.
     trust: f32,
     prefix: Prefix,
+    /// Tools and the traces that vote and have used them, in that order. Made when it is first needed.
+    voters_of: Vec<(NameId, u32)>,
 }
 
 /// The tools so far, and what is known of them.
@@ -130,6 +132,7 @@ impl Scene {
             nearness,
             trust,
             prefix: Prefix::default(),
+            voters_of: Vec::new(),
         };
         scene.set_search(scores);
         scene.set_popularity(graph, traces, factor);
@@ -306,8 +309,12 @@ impl Scene {
         if self.nearness.cosines.is_empty() {
             return;
         }
-        let voters = self.nearness.voters.iter().map(|number| *number as usize);
-        let having = voters.filter(|number| memory.distinct_tools(*number).any(|tool| tool == last));
+        if self.voters_of.is_empty() {
+            self.voters_of = voters_of(memory, &self.nearness);
+        }
+        let first = self.voters_of.partition_point(|(tool, _)| *tool < last);
+        let having = self.voters_of[first..].iter().take_while(|(tool, _)| *tool == last);
+        let having = having.map(|(_, number)| *number as usize);
         let mut nearest: Vec<(f32, usize)> = having.map(|number| (self.nearness.votes[number], number)).collect();
         let by_vote = |a: &(f32, usize), b: &(f32, usize)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
         if nearest.len() > NEAREST {
@@ -372,6 +379,14 @@ impl Scene {
         }
         self.prefix.together = together;
     }
+}
+
+/// The tools of all traces that vote.
+fn voters_of(memory: &Memory, nearness: &Nearness) -> Vec<(NameId, u32)> {
+    let of = |number: u32| memory.distinct_tools(number as usize).map(move |tool| (tool, number));
+    let mut voters: Vec<(NameId, u32)> = nearness.voters.iter().copied().flat_map(of).collect();
+    voters.sort_unstable();
+    voters
 }
 
 /// A share on the logarithmic scale; 0 stays 0 and 1 stays 1.

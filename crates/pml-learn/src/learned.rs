@@ -15,7 +15,7 @@ use crate::{
     names::NameId,
     observation::{Purpose, Query, Task},
     ranker::Ranker,
-    shared::Shared,
+    shared::{LARGEST_SHARE, Shared},
     tools::{Lineup, Tools},
     vector::Direction,
     words::Words,
@@ -141,14 +141,19 @@ impl Learned {
             let shares = scene.column(Feature::Search).iter().zip(scene.scores(&after));
             scores.iter_mut().zip(shares).for_each(|(score, (fit, follows))| *score += fit * follows);
         }
-        if let Some((others, share)) = others {
-            let theirs = others.0.scene(query).0.scores(&others.0.ranker.weights(query.task()));
-            blend(&mut scores, &theirs, share);
-        }
-        let evidence = |place: usize| {
+        let theirs = others.map(|(others, share)| {
+            let scene = others.0.scene(query).0;
+            blend(&mut scores, &scene.scores(&others.0.ranker.weights(query.task())), share);
+            (scene, share / LARGEST_SHARE)
+        });
+        let speaks = |scene: &Scene, place: usize| {
             let fit = if query.task() == Task::Next { 1.0 } else { scene.column(Feature::Search)[place] };
             let features = [Feature::Similar, Feature::Words].map(|feature| scene.column(feature)[place]);
             features[0].max(features[1]).max(scene.column(Feature::Follows)[place] * fit)
+        };
+        let evidence = |place: usize| {
+            let of_others = theirs.as_ref().map_or(0.0, |(scene, share)| speaks(scene, place) * share);
+            speaks(&scene, place).max(of_others)
         };
         let reason_weights: Features = std::array::from_fn(|feature| weights[feature].max(after[feature]));
         let best = best_first(&scores, query.scores).filter(|place| is_wanted(*place, evidence(*place))).take(limit);

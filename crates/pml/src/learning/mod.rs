@@ -21,7 +21,7 @@ mod told;
 
 pub use self::{
     handle::{Learning, Options, Progress},
-    orders::{Order, Orders},
+    orders::{Order, Orders, is_there},
     others::take_over,
     ranking::{Related, View},
     shape::LearnedType,

@@ -75,6 +75,11 @@ impl Orders {
     }
 }
 
+/// Was learning ever told or given anything here?
+pub fn is_there(data_dir: &Path) -> bool {
+    data_dir.join(FOLDER).is_dir()
+}
+
 fn path(data_dir: &Path) -> PathBuf {
     data_dir.join(FOLDER).join(FILE)
 }

@@ -14,7 +14,7 @@ use crate::{
         store::{HubStore, SqliteHub},
         syncer::{SyncSettings, Syncer},
     },
-    learning::Learning,
+    learning::{self, Learning},
     trace::{
         Keeper, Outlet, Receipt, Sink, TraceHead,
         export::exporter,
@@ -85,7 +85,8 @@ impl Traces {
 
     /// Only reads what others have kept, if they have.
     pub fn reading(settings: &TraceSettings, data_dir: Option<&Path>) -> Traces {
-        let folder = data_dir.filter(|folder| settings.enabled && store::is_there(folder));
+        let is_there = |folder: &Path| store::is_there(folder) || learning::is_there(folder);
+        let folder = data_dir.filter(|folder| settings.enabled && is_there(folder));
         let stores = folder.map(|folder| SqliteStores::open(folder, settings.options.clone()));
         Traces { stores, ..Traces::default() }
     }
