@@ -21,7 +21,7 @@ use crate::{
 /// Steps of a trace that are read, the first ones.
 pub(crate) const STEPS: usize = 64;
 /// Steps of a trace whose next tool is learned from, spread over the trace.
-const LEARNED_STEPS: usize = 6;
+const LEARNED_STEPS: usize = 8;
 /// A trace with a smaller share of new evidence has no say at the gate, nor on which intents are similar.
 const WHOLE_SHARE: f64 = 0.5;
 
