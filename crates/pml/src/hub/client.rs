@@ -10,7 +10,7 @@ use pml_wire::{
 };
 use reqwest::{
     Client, Response, StatusCode, Url,
-    header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
+    header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, IF_NONE_MATCH, RETRY_AFTER},
 };
 use serde::de::DeserializeOwned;
 
@@ -20,6 +20,7 @@ use crate::{error::Error, trace::SanitizedTrace};
 const ANSWER: Duration = Duration::from_secs(30);
 /// Longest answer to a delivery, and longest answer at all.
 const MAX_REPLY_BYTES: usize = 1024 * 1024;
+const MAX_MODEL_BYTES: usize = 16 * 1024 * 1024;
 const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 /// How well bodies are compressed: four times smaller, at 300 MB a second.
 const LEVEL: i32 = 3;
@@ -102,6 +103,24 @@ impl HubClient {
         }
     }
 
+    /// What the hub has learned, unless it is what is known under this tag.
+    pub async fn model(&self, known: Option<&str>) -> Result<Option<Vec<u8>>, HubError> {
+        let mut request =
+            self.http.get(self.url("/api/model")).header(AUTHORIZATION, self.authorization.clone()).timeout(ANSWER);
+        if let Some(tag) = known {
+            request = request.header(IF_NONE_MATCH, format!("\"{tag}\""));
+        }
+        let response = request.send().await.map_err(|err| HubError::Unreachable(cause(&err)))?;
+        let status = response.status();
+        let bytes = read(response, MAX_MODEL_BYTES).await.map_err(HubError::Unreachable)?;
+        match status {
+            StatusCode::OK => Ok(Some(bytes)),
+            // The same as before, or nothing yet.
+            StatusCode::NOT_MODIFIED | StatusCode::NOT_FOUND => Ok(None),
+            status => Err(HubError::Refused { status: status.as_u16(), failure: serde_json::from_slice(&bytes).ok() }),
+        }
+    }
+
     /// Asks for something.
     pub(super) async fn get<T: DeserializeOwned>(&self, path: &str, query: &[(&str, String)]) -> Result<T, HubError> {
         let mut url = self.url(path);
@@ -122,7 +141,7 @@ impl HubClient {
 
 /// Why a hub did not answer a question.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum HubError {
+pub enum HubError {
     #[error("the hub cannot be reached: {0}")]
     Unreachable(String),
     #[error("the hub refuses: {}", failure.as_ref().map_or_else(|| status.to_string(), |failure| failure.message.clone()))]

@@ -11,6 +11,7 @@ mod api;
 pub mod archive;
 pub mod client;
 pub mod keys;
+mod learner;
 mod service;
 pub mod store;
 pub mod syncer;

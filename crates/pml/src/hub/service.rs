@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     api::{self, Rates},
+    learner::Learner,
     store::HubStore,
 };
 use crate::{
@@ -42,6 +43,7 @@ pub struct Hub {
     /// Turns to decode and clean traces: as many as there are processors.
     pub(super) turns: Arc<Semaphore>,
     pub(super) counts: HubCounts,
+    pub(super) learner: Learner,
     /// Is the hub ending? Then it is not ready for more.
     is_stopping: AtomicBool,
 }
@@ -68,6 +70,7 @@ impl Hub {
             bodies: Arc::default(),
             turns: Arc::new(Semaphore::new(processors)),
             counts: HubCounts::default(),
+            learner: Learner::default(),
             is_stopping: AtomicBool::new(false),
         })
     }

@@ -12,9 +12,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     handle::{Options, Progress, Shared},
-    lesson::Lesson,
     orders::{FOLDER, Orders},
-    others::Others,
+    others::{self, Others},
     ranking::{View, settings},
     saved::Saved,
     shape::Shapes,
@@ -24,7 +23,11 @@ use crate::{
     catalog::Finder,
     clock::now_millis,
     files,
-    trace::store::{Cursor, Filter, Reading, Store, StoreError},
+    hub::client::HubClient,
+    trace::{
+        Lesson,
+        store::{Cursor, Filter, Reading, Store, StoreError},
+    },
     work,
 };
 
@@ -39,6 +42,8 @@ const PUBLISH: Duration = Duration::from_secs(1);
 /// What was learned is written after so many traces, or after so long.
 const SAVE_TRACES: u64 = 500;
 const SAVE: Duration = Duration::from_secs(120);
+/// How often the hub is asked for its model.
+const PULL: Duration = Duration::from_secs(300);
 /// How long the first tools to search are waited for.
 const TOOLS: Duration = Duration::from_secs(10);
 
@@ -47,6 +52,9 @@ pub(super) struct Follower {
     data_dir: PathBuf,
     store: Arc<dyn Store>,
     finder: Finder,
+    hub: Option<HubClient>,
+    /// When the hub was asked last.
+    pulled_at: Option<Instant>,
     shared: Arc<Shared>,
     teacher: Teacher,
     model: Model,
@@ -65,11 +73,13 @@ pub(super) struct Follower {
 
 impl Follower {
     pub(super) fn new(options: Options, shared: Arc<Shared>) -> Follower {
-        let Options { data_dir, store, finder } = options;
+        let Options { data_dir, store, finder, hub } = options;
         Follower {
             data_dir,
             store,
             finder,
+            hub,
+            pulled_at: None,
             shared,
             teacher: Teacher::default(),
             model: Model::new(settings()),
@@ -87,7 +97,7 @@ impl Follower {
     pub(super) fn run(mut self) {
         work::lower_priority();
         // A runtime of its own: this thread must not depend on those who serve clients, nor they on it.
-        match tokio::runtime::Builder::new_current_thread().enable_time().build() {
+        match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime.block_on(self.follow()),
             Err(err) => {
                 self.shared.progress.send_replace(Progress::Failed(err.to_string()));
@@ -108,6 +118,7 @@ impl Follower {
                 self.restore(&orders);
             }
             self.is_changed |= before.is_off != orders.is_off;
+            self.pull().await;
             self.is_changed |= self.others.refresh(&self.data_dir);
             let progress = match orders.is_off {
                 true => {
@@ -132,6 +143,18 @@ impl Follower {
         }
         if self.unsaved > 0 {
             self.save();
+        }
+    }
+
+    /// Asks the hub now and then what it has learned. One process does so for all.
+    async fn pull(&mut self) {
+        let is_due = self.pulled_at.is_none_or(|pulled| pulled.elapsed() > PULL);
+        if self.hub.is_none() || !is_due || !self.is_writer() {
+            return;
+        }
+        self.pulled_at = Some(Instant::now());
+        if let Some(hub) = &self.hub {
+            others::pull(&self.data_dir, hub).await;
         }
     }
 

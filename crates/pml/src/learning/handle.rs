@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     catalog::{Finder, Tool},
+    hub::client::HubClient,
     trace::store::Store,
 };
 
@@ -34,6 +35,8 @@ pub struct Options {
     pub data_dir: PathBuf,
     pub store: Arc<dyn Store>,
     pub finder: Finder,
+    /// The hub whose model is used beside the own one, if any.
+    pub hub: Option<HubClient>,
 }
 
 /// How far a follower has got.

@@ -10,7 +10,6 @@
 
 mod follower;
 mod handle;
-mod lesson;
 mod orders;
 mod others;
 mod ranking;

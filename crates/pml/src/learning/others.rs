@@ -10,7 +10,11 @@ use std::{
 use pml_learn::Shared;
 
 use super::{orders::FOLDER, ranking::settings};
-use crate::files::{self, Kind, Sync};
+use crate::{
+    digest::sha256,
+    files::{self, Kind, Sync},
+    hub::client::HubClient,
+};
 
 const FILE: &str = "others.bin";
 /// Longest document.
@@ -44,6 +48,21 @@ impl Others {
             })
             .map(Arc::new);
         true
+    }
+}
+
+/// Asks a hub for a newer document, and takes it over. A hub that does not answer changes nothing.
+pub(super) async fn pull(data_dir: &Path, hub: &HubClient) {
+    let path = path(data_dir);
+    let known = files::read(&path, Kind::Private, MAX_BYTES).ok().flatten().map(|bytes| sha256(&bytes));
+    match hub.model(known.as_deref()).await {
+        Ok(None) => {}
+        Ok(Some(bytes)) => {
+            if let Err(err) = take_over(data_dir, &bytes) {
+                tracing::warn!(error = %err, "what the hub has learned is not used");
+            }
+        }
+        Err(err) => tracing::debug!(error = %err, "the hub does not say what it has learned"),
     }
 }
 

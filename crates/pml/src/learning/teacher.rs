@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use pml_learn::{Model, Observation, Step, Tools, Update};
 use pml_search::{Embedder as _, Mode, Table, word_hashes};
 
-use super::lesson::Lesson;
+use crate::trace::Lesson;
 
 /// Searches that are remembered: traces often have the same intent.
 const REMEMBERED: usize = 256;

@@ -118,7 +118,8 @@ impl Services {
         let finder = Finder::new(catalog.clone(), data_dir.as_deref(), Some(loader(model_dir)));
         let learning = match (&data_dir, traces.store()) {
             (Some(data_dir), Some(store)) if learns => {
-                Learning::new(learning::Options { data_dir: data_dir.clone(), store, finder: finder.clone() })
+                let (data_dir, hub) = (data_dir.clone(), traces.hub.clone());
+                Learning::new(learning::Options { data_dir, store, finder: finder.clone(), hub })
             }
             _ => Learning::default(),
         };

@@ -61,6 +61,8 @@ pub struct Traces {
     stop: CancellationToken,
     exporter: Option<JoinHandle<()>>,
     syncer: Option<JoinHandle<()>>,
+    /// The hub that traces are delivered to.
+    pub(super) hub: Option<HubClient>,
 }
 
 impl Traces {
@@ -92,7 +94,7 @@ impl Traces {
         let keeper = Keeper::start(settings.rules.clone(), store, raw, exporter, nudge)
             .inspect_err(|err| tracing::warn!(error = %err, "traces are not kept"));
         let sink = keeper.ok().map(|keeper| Arc::new(keeper) as Arc<dyn Sink>);
-        Ok(Traces { sink, stores, stop, exporter: task, syncer })
+        Ok(Traces { sink, stores, stop, exporter: task, syncer, hub: hub_client(settings, network)? })
     }
 
     /// Only reads what others have kept, if they have.
@@ -163,9 +165,19 @@ impl Sink for Telling {
     }
 }
 
+/// The hub of the settings, if there is one.
+fn hub_client(settings: &TraceSettings, network: &Network) -> Result<Option<HubClient>, Error> {
+    let Some(hub) = &settings.hub else { return Ok(None) };
+    client(hub, network).map(Some)
+}
+
+fn client(settings: &SyncSettings, network: &Network) -> Result<HubClient, Error> {
+    HubClient::new(network.strict_client()?, settings.url.clone(), &settings.key)
+        .ok_or_else(|| Error::new(ErrorCode::ConfigInvalid, "`hub.key` is no key of a hub"))
+}
+
 /// What delivers the traces of a store to a hub.
 pub fn syncer(settings: SyncSettings, store: Arc<dyn Store>, network: &Network) -> Result<Syncer, Error> {
-    let client = HubClient::new(network.strict_client()?, settings.url.clone(), &settings.key)
-        .ok_or_else(|| Error::new(ErrorCode::ConfigInvalid, "`hub.key` is no key of a hub"))?;
+    let client = client(&settings, network)?;
     Ok(Syncer::new(settings, store, client))
 }

@@ -13,6 +13,7 @@ mod context;
 pub mod export;
 mod head;
 mod keeper;
+mod lesson;
 mod record;
 pub mod sanitize;
 mod sanitized;
@@ -24,6 +25,7 @@ pub use self::{
     context::Context,
     head::TraceHead,
     keeper::{Keeper, Outlet},
+    lesson::Lesson,
     record::{ExecutionRecord, Finish, Program, Recorder, Recording},
     sanitized::{SanitizedHead, SanitizedTrace},
     sink::{Receipt, Sink},

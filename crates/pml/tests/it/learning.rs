@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     cli::{stderr, stdout},
+    hub::{Hub, key},
     peer::{Era, Home, PATIENCE},
     trace_cli::put,
 };
@@ -265,4 +266,45 @@ fn what_others_have_learned_helps_and_does_not_take_over() {
     let kept = pupil.path().join(".local/share/pml/learning/others.bin");
     fs::write(kept, &bytes[..bytes.len() / 2]).unwrap();
     assert_eq!(parsed(&pupil.pml(&["learn", "status", "--json"]))["others"], 0.0);
+}
+
+/// A hub learns from the traces of a project, and its gateways use that.
+#[tokio::test]
+async fn a_gateway_uses_what_its_hub_has_learned() {
+    let team = Home::new("");
+    let hub = Hub::start(&team).await;
+    let all = key(&team, "all", "acme.web", "ingest,read");
+    let others = key(&team, "others", "other.web", "ingest,read");
+    assert_eq!(hub.http(&all, "GET", "/api/model").send().await.status, 404, "nothing was learned yet");
+    let traces: Vec<Value> = (0..60).map(|_| trace(BUDGET, &["fix:big", "fix:object"])).collect();
+    for some in traces.chunks(20) {
+        hub.ingest(&all, some).await;
+    }
+    let response = loop {
+        // What was found to be nothing is asked for again after a while.
+        let response = hub.http(&all, "GET", "/api/model").send().await;
+        if response.status == 200 {
+            break response;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    };
+    let tag = response.header("etag").unwrap().to_owned();
+    let same = hub.http(&all, "GET", "/api/model").header("If-None-Match", &tag).send().await;
+    assert_eq!(same.status, 304);
+    assert_eq!(hub.http(&others, "GET", "/api/model").send().await.status, 404, "not of another organisation");
+
+    let home = Home::with_fixture(&format!("[hub]\nurl = \"http://{}\"\nkey = \"{all}\"\n", hub.address));
+    let peer = home.connected(Era::Legacy).await;
+    let pulled = home.path().join(".local/share/pml/learning/others.bin");
+    for _ in 0..PATIENCE.as_millis() / 50 {
+        if pulled.exists() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    peer.end().await;
+    assert!(parsed(&home.pml(&["learn", "status", "--json"]))["others"].as_f64() > Some(40.0));
+    let suggested = names(&parsed(&home.pml(&["suggest", "--json", BUDGET])));
+    assert!(suggested.iter().take(4).any(|name| name == "fix:object"), "{suggested:?}");
+    hub.end().await;
 }

@@ -14,7 +14,11 @@ fn document() -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for route in routes::table() {
         let reference = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
-        let kind = if route.answer == "Text" { "text/plain" } else { "application/json" };
+        let kind = match route.answer {
+            "Text" => "text/plain",
+            "Model" => "application/octet-stream",
+            _ => "application/json",
+        };
         let in_path = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
         let in_path =
             in_path.map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}));

@@ -9,6 +9,7 @@ mod capabilities;
 mod document;
 mod health;
 mod ingest;
+mod model;
 mod problem;
 mod routes;
 mod traces;

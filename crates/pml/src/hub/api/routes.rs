@@ -15,7 +15,7 @@ use pml_wire::hub::Code;
 use super::{
     super::{service::Hub, store::Permission},
     call::Call,
-    capabilities, document, health, ingest,
+    capabilities, document, health, ingest, model,
     problem::Problem,
     traces,
 };
@@ -88,6 +88,8 @@ pub(super) fn table() -> Vec<Route> {
             Some("CapabilityName"), "Capability", |call| Box::pin(capabilities::rename(call))),
         route(Method::DELETE, "/api/capabilities/{which}", Admin, "Deletes a capability with all of its versions.", &[],
             None, "Deleted", |call| Box::pin(capabilities::delete(call))),
+        route(Method::GET, "/api/model", Read, "What was learned from the traces of the project, for its gateways; with an ETag.", &[],
+            None, "Model", |call| Box::pin(model::get(call))),
         route(Method::GET, "/api/metrics", Admin, "What the hub has done, for Prometheus.", &[],
             None, "Text", |call| Box::pin(health::metrics(call))),
     ]

@@ -1,4 +1,4 @@
-//! What a trace teaches.
+//! What a trace teaches: the tools that were called for an intent, and how each call ended.
 
 use pml_learn::{StepOutcome, TraceId};
 use pml_wire::{
@@ -13,19 +13,19 @@ const MAX_STEPS: usize = 64;
 
 /// A trace as the model takes it, before its intent was searched for.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Lesson {
-    pub(super) trace: TraceId,
-    pub(super) time_ms: i64,
-    pub(super) caller: String,
-    pub(super) intent: String,
-    pub(super) steps: Vec<(String, StepOutcome)>,
-    pub(super) capability: Option<String>,
-    pub(super) success: bool,
+pub struct Lesson {
+    pub trace: TraceId,
+    pub time_ms: i64,
+    pub caller: String,
+    pub intent: String,
+    pub steps: Vec<(String, StepOutcome)>,
+    pub capability: Option<String>,
+    pub success: bool,
 }
 
 impl Lesson {
     /// Reads a trace. `None` if no tool was called. A time that is still to come counts as now.
-    pub(super) fn of(trace: &Trace, now_ms: u64) -> Option<Lesson> {
+    pub fn of(trace: &Trace, now_ms: u64) -> Option<Lesson> {
         let tools = trace.task_results.iter().filter(|task| task.kind == TaskKind::Tool);
         // A name that is no tool id was never a tool.
         let known = tools.filter(|task| task.tool.parse::<ToolId>().is_ok());
