@@ -13,6 +13,9 @@ use crate::{
 /// What the small encoder counts beside the table. From 0.3 to 0.5 as many tools are found.
 const ENCODER_SHARE: f32 = 0.4;
 
+/// What is named in place of a word where a sentence was read.
+const WHOLE: &str = "(the whole)";
+
 /// A direction is that of the first and that of the second, one after the other, each shortened so that a cosine is the mean of
 /// both, weighed by what the second counts. Where one has nothing to say, the other counts no more for it.
 #[derive(Debug)]
@@ -80,9 +83,16 @@ impl Embedder for Both {
         self.join(self.first.query(text), Vec::new(), [1.0 / self.lengths[0].max(f32::MIN_POSITIVE), 0.0])
     }
 
+    /// Those of the first, and what the second does, which reads no single words.
     fn shares(&self, query: &str, tool: &Vector) -> Vec<(String, f32)> {
-        let first = tool.beginning(dimensions(&*self.first));
-        self.first.shares(query, &first).into_iter().map(|(word, share)| (word, share * self.lengths[0])).collect()
+        let split = dimensions(&*self.first);
+        let of_first = self.first.shares(query, &tool.beginning(split)).into_iter();
+        let mut shares: Vec<_> = of_first.map(|(word, share)| (word, share * self.lengths[0])).collect();
+        let second = self.second.query(query);
+        let values = tool.values().get(split..).unwrap_or_default();
+        let cosine = second.iter().zip(values).map(|(a, b)| a * f32::from(*b)).sum::<f32>() * tool.scale();
+        shares.push((WHOLE.to_owned(), cosine * self.lengths[1]));
+        shares
     }
 }
 
@@ -133,6 +143,20 @@ mod tests {
             let found = cosine(unit);
             assert!((found - expected).abs() < 0.01, "{found} instead of {expected}");
         }
+    }
+
+    #[test]
+    fn shares_are_the_whole_cosine() {
+        let both = Both::built_in();
+        let tool = ToolText::new("disk", "move_file", "Gives a file another name.", &json!({}));
+        let vector = Vector::new(both.tool(&tool), both.dimensions());
+        let query = "rename a document";
+        let shares = both.shares(query, &vector);
+        let mut rows = Rows::new(both.dimensions(), 1);
+        rows.push(&vector);
+        let cosine = rows.cosines(&Direction::new(both.query(query), both.dimensions()), &[], 0.0)[0];
+        let sum: f32 = shares.iter().map(|(_, share)| share).sum();
+        assert!((sum - cosine).abs() < 0.01 && shares.iter().any(|(word, _)| word == WHOLE), "{shares:?}, {cosine}");
     }
 
     #[test]

@@ -12,8 +12,8 @@ fn catalogue() -> (Snapshot, Vec<String>) {
     let mut names = Vec::new();
     let snapshot = super::quality::snapshot_of(TOOLS, Index::with(Arc::new(Both::built_in())));
     for line in TOOLS.lines() {
-        let tool: serde_json::Value = serde_json::from_str(line).unwrap();
-        names.push(tool["id"].as_str().unwrap().to_owned());
+        let tool: serde_json::Value = serde_json::from_str(line).expect("a line of JSON");
+        names.push(tool["id"].as_str().expect("an id").to_owned());
     }
     (snapshot, names)
 }
