@@ -103,6 +103,9 @@ impl OwnTask {
         recorder.ready().await;
         let record = recorder.begin(Arc::clone(context), None);
         record.recording().issued(CallId(1), kind, tool, None);
+        if let Some(announcement) = record.recording().announcement() {
+            announcement.await;
+        }
         Some(OwnTask { record, kind })
     }
 

@@ -347,6 +347,17 @@ impl<'a> Calls<'a> {
         }
     }
 
+    /// The work, once the store has heard of the execution, so that nothing that a server saw is missing after a crash.
+    fn announced<T: Send + 'a>(&self, work: HandlerFuture<'a, T>) -> HandlerFuture<'a, T> {
+        match self.recording.announcement() {
+            None => work,
+            Some(announcement) => Box::pin(async move {
+                announcement.await;
+                work.await
+            }),
+        }
+    }
+
     /// Has the handler answer something that is no call.
     fn start_question(
         &mut self,
@@ -356,7 +367,7 @@ impl<'a> Calls<'a> {
     ) {
         self.waiting_bytes -= MAX_QUESTION_BYTES;
         let work = match refusal {
-            None => ask(),
+            None => self.announced(ask()),
             Some(refusal) => Box::pin(std::future::ready(Err(refusal))),
         };
         let weigh = self.weigher();
@@ -395,7 +406,7 @@ impl<'a> Calls<'a> {
                 let progress = self.reporting.as_ref().map(|reporting| reporting.listener(id));
                 let call = ToolCall { context, id, tool, args, is_raw, suggests, notices, afterwards, progress };
                 listener(Event::CallStarted(&call));
-                self.handler.call(call)
+                self.announced(self.handler.call(call))
             }
             Err(error) => {
                 self.handler.refused(&self.context, id, &target, &error);

@@ -146,8 +146,8 @@ struct Telling {
 }
 
 impl Sink for Telling {
-    fn begin(&self, head: TraceHead) {
-        self.sink.begin(head);
+    fn begin(&self, head: TraceHead) -> Receipt {
+        self.sink.begin(head)
     }
 
     fn submit(&self, trace: Trace) -> Receipt {

@@ -102,10 +102,13 @@ impl Keeper {
 }
 
 impl Sink for Keeper {
-    fn begin(&self, head: TraceHead) {
+    fn begin(&self, head: TraceHead) -> Receipt {
         match self.desk.sanitizer.get() {
-            Some(sanitizer) => self.desk.begin(sanitizer, head),
-            None => self.queue(Job::Begin(head)),
+            Some(sanitizer) => self.desk.begin(sanitizer, head).map_or_else(Receipt::none, Receipt::of),
+            None => {
+                self.queue(Job::Begin(head));
+                Receipt::none()
+            }
         }
     }
 
@@ -156,7 +159,7 @@ impl Desk {
         made.cancel();
         for job in jobs {
             match job {
-                Job::Begin(head) => self.begin(sanitizer, head),
+                Job::Begin(head) => drop(self.begin(sanitizer, head)),
                 Job::Submit(trace, stored) => {
                     if let Some(receipt) = self.keep(sanitizer, *trace) {
                         // Nobody may have waited so long.
@@ -167,10 +170,8 @@ impl Desk {
         }
     }
 
-    fn begin(&self, sanitizer: &Sanitizer, head: TraceHead) {
-        if let Some(store) = &self.store {
-            store.begin(sanitizer.head(head)).hurry();
-        }
+    fn begin(&self, sanitizer: &Sanitizer, head: TraceHead) -> Option<store::Receipt> {
+        self.store.as_ref().map(|store| store.begin(sanitizer.head(head)))
     }
 
     fn keep(&self, sanitizer: &Sanitizer, trace: Trace) -> Option<store::Receipt> {

@@ -26,7 +26,7 @@ pub use self::{
     head::TraceHead,
     keeper::{Keeper, Outlet},
     lesson::Lesson,
-    record::{ExecutionRecord, Finish, Program, Recorder, Recording},
+    record::{Announcement, ExecutionRecord, Finish, Program, Recorder, Recording},
     sanitized::{SanitizedHead, SanitizedTrace},
     sink::{Receipt, Sink},
 };

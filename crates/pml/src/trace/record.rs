@@ -6,6 +6,10 @@ use std::{
     time::Duration,
 };
 
+use futures_util::{
+    FutureExt as _,
+    future::{BoxFuture, Shared},
+};
 use pml_wire::{
     CallId, ErrorCode,
     message::{CallError, Decision, Log, LogLevel},
@@ -63,12 +67,16 @@ pub struct Recording {
     state: Arc<Mutex<Option<Unfinished>>>,
 }
 
+/// The wait until the store has heard of an execution, for everybody who would tell others of it.
+pub type Announcement = Shared<BoxFuture<'static, ()>>;
+
 /// What there is of an execution that goes on.
 #[derive(Debug)]
 struct Unfinished {
     collector: Collector,
     /// Who is to hear that the execution has begun, until that is told.
     unannounced: Option<Arc<dyn Sink>>,
+    announcement: Option<Announcement>,
 }
 
 /// How an execution ended.
@@ -108,7 +116,8 @@ impl Recorder {
             self.bus.publish(context.execution.to_string(), body);
         }
         let collector = Collector::new(&context, program.as_ref(), keeps_values);
-        let state = Arc::new(Mutex::new(Some(Unfinished { collector, unannounced: self.sink.clone() })));
+        let state =
+            Arc::new(Mutex::new(Some(Unfinished { collector, unannounced: self.sink.clone(), announcement: None })));
         ExecutionRecord { recorder: self.clone(), recording: Recording { context, state }, is_finished: false }
     }
 }
@@ -176,8 +185,8 @@ impl Recording {
         &self.context
     }
 
-    /// The execution asks for something. It may have to wait for its turn. Before anybody else hears of it, the store has heard
-    /// of the execution.
+    /// The execution asks for something. It may have to wait for its turn. Before anybody else hears of it, the
+    /// [announcement](Recording::announcement) of the execution is waited for.
     pub fn issued(&self, call: CallId, kind: TaskKind, tool: &str, args: Option<&str>) {
         self.announce();
         self.with(|collector| collector.issue(call, kind, tool, args));
@@ -188,16 +197,28 @@ impl Recording {
         if let Ok(output) = timeout(MOMENT, &mut work).await {
             return output;
         }
-        self.announce();
+        if self.announce() {
+            // Nobody waits for it; dropped, it is left to the store's thread.
+            let announcement = self.lock().as_mut().and_then(|state| state.announcement.take());
+            drop(announcement);
+        }
         work.await
     }
 
-    /// Tells the sink that the execution has begun, once.
-    fn announce(&self) {
+    /// Tells the sink that the execution has begun, once. Was it now?
+    fn announce(&self) -> bool {
         let told = self.lock().as_mut().and_then(|state| Some((state.unannounced.take()?, state.collector.head())));
-        if let Some((sink, head)) = told {
-            sink.begin(head);
+        let Some((sink, head)) = told else { return false };
+        let announcement = sink.begin(head).wait().boxed().shared();
+        if let Some(state) = self.lock().as_mut() {
+            state.announcement = Some(announcement);
         }
+        true
+    }
+
+    /// Ends when the store has heard that the execution has begun, or is late: less than 2 ms. `None` if that is over.
+    pub fn announcement(&self) -> Option<Announcement> {
+        self.lock().as_ref()?.announcement.clone().filter(|announcement| announcement.peek().is_none())
     }
 
     /// The arguments of something that was asked for, once they are known.
@@ -296,8 +317,9 @@ mod tests {
     }
 
     impl Sink for Kept {
-        fn begin(&self, _: TraceHead) {
+        fn begin(&self, _: TraceHead) -> Receipt {
             *self.begun.lock().unwrap() += 1;
+            Receipt::none()
         }
 
         fn submit(&self, trace: Trace) -> Receipt {

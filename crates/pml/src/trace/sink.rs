@@ -23,8 +23,8 @@ const WAIT: Duration = Duration::from_millis(1);
 
 /// Takes what becomes of executions. Nothing here blocks.
 pub trait Sink: Debug + Send + Sync {
-    /// An execution begins.
-    fn begin(&self, head: TraceHead);
+    /// An execution begins. The receipt tells when that is stored.
+    fn begin(&self, head: TraceHead) -> Receipt;
 
     /// An execution has ended. The receipt tells when the trace is stored.
     fn submit(&self, trace: Trace) -> Receipt;
@@ -43,7 +43,7 @@ pub trait Sink: Debug + Send + Sync {
 
 /// Tells when a trace is stored.
 #[derive(Debug)]
-#[must_use = "the answer of an execution waits for it"]
+#[must_use = "an answer or the first call of an execution waits for it"]
 pub struct Receipt(Stage);
 
 #[derive(Debug)]

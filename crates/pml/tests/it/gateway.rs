@@ -32,7 +32,9 @@ use super::support;
 struct Kept(Mutex<Vec<Trace>>);
 
 impl Sink for Kept {
-    fn begin(&self, _: TraceHead) {}
+    fn begin(&self, _: TraceHead) -> Receipt {
+        Receipt::none()
+    }
 
     fn submit(&self, trace: Trace) -> Receipt {
         self.0.lock().unwrap().push(trace);

@@ -16,13 +16,15 @@ use super::{queue::Queue, writer::Writer};
 #[derive(Debug)]
 pub(super) struct Desk {
     pub(super) queue: Queue,
-    writer: Mutex<Writer>,
+    /// Absent when the thread has ended, which drops it: an engine may have a runtime of its own, which must not be dropped by
+    /// whoever has the last receipt.
+    writer: Mutex<Option<Writer>>,
 }
 
 impl Desk {
     /// Starts the thread, which opens the database first.
     pub(super) fn start(queue: Queue, writer: Writer) -> std::io::Result<(Arc<Desk>, JoinHandle<()>)> {
-        let desk = Arc::new(Desk { queue, writer: Mutex::new(writer) });
+        let desk = Arc::new(Desk { queue, writer: Mutex::new(Some(writer)) });
         let working = Arc::clone(&desk);
         let thread = std::thread::Builder::new().name("traces".to_owned()).spawn(move || working.run())?;
         Ok((desk, thread))
@@ -30,30 +32,37 @@ impl Desk {
 
     /// Works until nobody can ask for anything any more and everything is written.
     fn run(&self) {
-        self.lock().open_first();
-        loop {
-            let time = self.lock().idle_for();
+        self.with(Writer::open_first);
+        while let Some(time) = self.with(Writer::idle_for) {
             if !time.is_zero() && !self.queue.wait(time) {
                 break;
             }
-            self.lock().work(&self.queue);
+            self.with(|writer| writer.work(&self.queue));
         }
-        self.lock().close();
+        self.with(Writer::close);
+        drop(self.lock().take());
     }
 
     /// Writes what is in the queue, unless that may take long or somebody else writes; then the thread is woken.
     pub(super) fn write_at_once(&self) {
-        let is_done = match self.writer.try_lock() {
-            Ok(mut writer) => writer.write_at_once(&self.queue),
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().write_at_once(&self.queue),
-            Err(TryLockError::WouldBlock) => false,
+        let writer = match self.writer.try_lock() {
+            Ok(writer) => Some(writer),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
         };
+        let is_done =
+            writer.is_some_and(|mut writer| writer.as_mut().is_some_and(|writer| writer.write_at_once(&self.queue)));
         if !is_done {
             self.queue.ring();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Writer> {
+    /// Has the writer do something, if it is still there.
+    fn with<T>(&self, work: impl FnOnce(&mut Writer) -> T) -> Option<T> {
+        self.lock().as_mut().map(work)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Writer>> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

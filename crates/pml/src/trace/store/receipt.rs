@@ -47,11 +47,6 @@ impl Receipt {
         self
     }
 
-    /// Has it written now if that is quick, and else soon. Does not wait.
-    pub fn hurry(mut self) {
-        self.write_at_once();
-    }
-
     fn write_at_once(&mut self) {
         if let Some(desk) = self.desk.take() {
             desk.write_at_once();

@@ -35,9 +35,11 @@ pub(super) async fn migrate(session: &Session) -> Result<(), Trouble> {
 
 /// `None` if pml has never used the database.
 async fn version(session: &Session) -> Result<Option<i64>, Trouble> {
-    let sql = "SELECT to_regclass('pml.meta') IS NOT NULL";
-    let is_there = session.query_opt(sql, &[]).await?.is_some_and(|row| row.get(0));
-    if !is_there {
+    // By a query of the catalogue, which sees what is committed: `to_regclass` may answer from what the connection remembers, and
+    // then a table that another process has made while this one waited for the lock is not there.
+    let sql = "SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+               WHERE n.nspname = 'pml' AND c.relname = 'meta'";
+    if session.query_opt(sql, &[]).await?.is_none() {
         return Ok(None);
     }
     Ok(session.query_opt("SELECT version FROM pml.meta", &[]).await?.map(|row| row.get(0)))
