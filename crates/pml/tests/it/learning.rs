@@ -41,10 +41,14 @@ fn trace(intent: &str, tools: &[&str]) -> Value {
 
 /// Forty executions for the budget, and as many for something else.
 fn taught(home: &Home) {
-    let traces: Vec<Value> = (0..40)
+    put(home, &lessons());
+}
+
+/// Two requests, each with its tools, forty times.
+fn lessons() -> Vec<Value> {
+    (0..40)
         .flat_map(|_| [trace(BUDGET, &["fix:big", "fix:object"]), trace("greet a visitor at the door", &["fix:echo"])])
-        .collect();
-    put(home, &traces);
+        .collect()
 }
 
 fn succeeded(output: &Output) -> String {
@@ -282,8 +286,7 @@ async fn a_gateway_uses_what_its_hub_has_learned() {
     let all = key(&team, "all", "acme.web", "ingest,read");
     let others = key(&team, "others", "other.web", "ingest,read");
     assert_eq!(hub.http(&all, "GET", "/api/model").send().await.status, 404, "nothing was learned yet");
-    let traces: Vec<Value> = (0..60).map(|_| trace(BUDGET, &["fix:big", "fix:object"])).collect();
-    for some in traces.chunks(20) {
+    for some in lessons().chunks(20) {
         hub.ingest(&all, some).await;
     }
     let response = loop {
