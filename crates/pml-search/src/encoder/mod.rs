@@ -1,7 +1,7 @@
 //! The small encoder: a transformer of three layers that is compiled in, and reads a sentence as a whole where the
 //! [table](crate::Table) adds up its words.
 //!
-//! [`file`] is how its weights lie in the program, [`pieces`] cuts text into what it knows, [`matrix`] multiplies in whole
+//! [`file`](mod@file) is how its weights lie in the program, [`pieces`] cuts text into what it knows, [`matrix`] multiplies in whole
 //! numbers, [`curves`] has the functions between, and [`network`] puts them together.
 
 mod curves;

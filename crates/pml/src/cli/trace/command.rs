@@ -30,7 +30,7 @@ pub(in crate::cli) enum What {
     Export(export::Args),
     /// Delete traces from this machine
     Delete(delete::Args),
-    /// Deliver traces to the hub of [hub] now, or see what waits to be delivered
+    /// Deliver traces to the configured hub now, or see what waits to be delivered
     Sync(sync::Args),
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Selection {
 /// Whose traces a command is about: those of this machine, or those of a hub.
 #[derive(Debug, Default, clap::Args)]
 pub(in crate::cli) struct HubArgs {
-    /// Read the traces of a hub, with the key of [hub] or of PML_HUB_KEY
+    /// Read the traces of a hub, with PML_HUB_KEY or the configured key
     #[arg(long, value_name = "URL")]
     hub: Option<String>,
 }

@@ -22,7 +22,7 @@ pub(in crate::cli) struct Args {
     #[arg(long, conflicts_with_all = ["now", "retry_dead"])]
     status: bool,
 
-    /// Deliver what waits [default]
+    /// Deliver what waits; the default
     #[arg(long)]
     now: bool,
 

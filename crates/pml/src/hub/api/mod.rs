@@ -1,6 +1,6 @@
 //! What a hub serves over HTTP.
 //!
-//! [`routes`] has the one table of routes, from which the router and the OpenAPI document are made, so neither has a route that
+//! [`routes`](mod@routes) has the one table of routes, from which the router and the OpenAPI document are made, so neither has a route that
 //! the other lacks. A request passes [`access`] before its handler sees it.
 
 mod access;

@@ -47,7 +47,7 @@ pub trait Archive: fmt::Debug + Send + Sync {
 /// How often new traces are looked for where nobody tells of them.
 const LOOK: Duration = Duration::from_millis(300);
 
-/// A store of the traces of one [`Scope`](super::Scope). No method reads or changes anything of another scope, but for
+/// A store of the traces of one [`Scope`]. No method reads or changes anything of another scope, but for
 /// [`retain`](Store::retain), which keeps the whole database small.
 ///
 /// [`begin`](Store::begin) and [`submit`](Store::submit) return at once. Everything else may take as long as the disk or
