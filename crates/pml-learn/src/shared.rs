@@ -7,8 +7,6 @@
 //! Whoever reads it trusts it little: every number is checked, its counts are scaled down to [`LARGEST_EVIDENCE`] traces, its
 //! weights are held near the prior, and in a ranking it has at most [`LARGEST_SHARE`].
 
-use sha2::{Digest, Sha256};
-
 use crate::{
     clock::DAY_MS,
     codec::{Reader, Writer},
@@ -21,14 +19,13 @@ use crate::{
     observation::Task,
     ranker::PRIOR,
     snapshot::{
-        SnapshotError, read_clock, read_graph, read_memory, read_ranker, write_clock, write_graph, write_memory,
-        write_ranker, write_settings,
+        SnapshotError, read_clock, read_graph, read_memory, read_ranker, seal, unseal, write_clock, write_graph,
+        write_memory, write_ranker, write_settings,
     },
 };
 
 const MAGIC: &[u8; 8] = b"PMLSHARE";
 const VERSION: u32 = 1;
-const CHECKSUM: usize = 32;
 /// Longest document that is read.
 const LARGEST_BYTES: usize = 16 << 20;
 /// Traces whose intents are told, as directions.
@@ -56,12 +53,7 @@ impl Learned {
         write_graph(&mut writer, &anonymous_graph(&self.graph));
         write_memory(&mut writer, &anonymous_memory(&self.memory, &self.settings));
         write_ranker(&mut writer, &self.ranker);
-        let body = writer.0;
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&Sha256::digest(&body));
-        bytes.extend_from_slice(&body);
-        bytes
+        seal(MAGIC, VERSION, &writer.0)
     }
 
     /// How much others count beside this, from 0 to [`LARGEST_SHARE`].
@@ -80,17 +72,7 @@ impl Shared {
         if bytes.len() > LARGEST_BYTES {
             return Err(SnapshotError::Damaged);
         }
-        let bytes = bytes.strip_prefix(MAGIC).ok_or(SnapshotError::Foreign)?;
-        let (version, bytes) = bytes.split_first_chunk().ok_or(SnapshotError::Damaged)?;
-        let version = u32::from_le_bytes(*version);
-        if version != VERSION {
-            return Err(SnapshotError::Version(version));
-        }
-        let (checksum, body) = bytes.split_at_checked(CHECKSUM).ok_or(SnapshotError::Damaged)?;
-        if Sha256::digest(body)[..] != *checksum {
-            return Err(SnapshotError::Damaged);
-        }
-        let mut reader = Reader(body);
+        let mut reader = Reader(unseal(MAGIC, VERSION, bytes)?);
         let settings = settings(like);
         let mut expected = Writer::default();
         write_settings(&mut expected, &settings);

@@ -35,12 +35,29 @@ const LARGEST_COUNT: f64 = 1e60;
 pub enum SnapshotError {
     #[error("these bytes are not a snapshot of a model")]
     Foreign,
-    #[error("the snapshot has version {0}, but this program reads version {VERSION}")]
-    Version(u32),
+    #[error("the snapshot has version {found}, but this program reads version {reads}")]
+    Version { found: u32, reads: u32 },
     #[error("the snapshot was written with other settings")]
     Settings,
     #[error("the snapshot is damaged")]
     Damaged,
+}
+
+/// A file: what kind it is, its version, a checksum, and the body.
+pub(crate) fn seal(magic: &[u8; 8], version: u32, body: &[u8]) -> Vec<u8> {
+    [magic, &version.to_le_bytes()[..], &Sha256::digest(body)[..], body].concat()
+}
+
+/// The body of a file that was [sealed](seal) with the same kind and version, and has not changed since.
+pub(crate) fn unseal<'b>(magic: &[u8; 8], version: u32, bytes: &'b [u8]) -> Result<&'b [u8], SnapshotError> {
+    let bytes = bytes.strip_prefix(magic).ok_or(SnapshotError::Foreign)?;
+    let (found, bytes) = bytes.split_first_chunk().ok_or(SnapshotError::Damaged)?;
+    let found = u32::from_le_bytes(*found);
+    if found != version {
+        return Err(SnapshotError::Version { found, reads: version });
+    }
+    let (checksum, body) = bytes.split_at_checked(CHECKSUM).ok_or(SnapshotError::Damaged)?;
+    if Sha256::digest(body)[..] == *checksum { Ok(body) } else { Err(SnapshotError::Damaged) }
 }
 
 impl Model {
@@ -48,28 +65,12 @@ impl Model {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         self.write(&mut writer);
-        let body = writer.0;
-        let mut bytes = Vec::with_capacity(MAGIC.len() + 4 + CHECKSUM + body.len());
-        bytes.extend_from_slice(MAGIC);
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&Sha256::digest(&body));
-        bytes.extend_from_slice(&body);
-        bytes
+        seal(MAGIC, VERSION, &writer.0)
     }
 
     /// Reads what [`to_bytes`](Self::to_bytes) has written with the same settings.
     pub fn from_bytes(bytes: &[u8], settings: Settings) -> Result<Model, SnapshotError> {
-        let bytes = bytes.strip_prefix(MAGIC).ok_or(SnapshotError::Foreign)?;
-        let (version, bytes) = bytes.split_first_chunk().ok_or(SnapshotError::Damaged)?;
-        let version = u32::from_le_bytes(*version);
-        if version != VERSION {
-            return Err(SnapshotError::Version(version));
-        }
-        let (checksum, body) = bytes.split_at_checked(CHECKSUM).ok_or(SnapshotError::Damaged)?;
-        if Sha256::digest(body)[..] != *checksum {
-            return Err(SnapshotError::Damaged);
-        }
-        let mut reader = Reader(body);
+        let mut reader = Reader(unseal(MAGIC, VERSION, bytes)?);
         let model = Model::read(&mut reader, settings)?;
         if reader.0.is_empty() { Ok(model) } else { Err(SnapshotError::Damaged) }
     }

@@ -172,7 +172,7 @@ fn a_damaged_snapshot_is_an_error() {
     assert_eq!(read(&[&bytes[..], b"more"].concat()), Err(SnapshotError::Damaged));
     let mut newer = bytes.clone();
     newer[8] = 3;
-    assert_eq!(read(&newer), Err(SnapshotError::Version(3)));
+    assert_eq!(read(&newer), Err(SnapshotError::Version { found: 3, reads: 2 }));
     let other = pml_learn::Settings { dimensions: 17, ..settings() };
     assert_eq!(Model::from_bytes(&bytes, other).map(|_| ()), Err(SnapshotError::Settings));
 }
