@@ -7,7 +7,11 @@ use std::{ffi::CStr, io, process, ptr};
 use landlock::{ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetStatus, Scope};
 use pml_wire::hardening::{HardeningReport, Layer, LayerReport};
 
-use super::{ADDRESS_SPACE_BYTES, STACK_BYTES, WorkerLimits, layer, seccomp};
+use super::{
+    limits::{ADDRESS_SPACE_BYTES, STACK_BYTES, WorkerLimits},
+    report::layer,
+    seccomp,
+};
 
 /// Has the kernel kill this process when the thread that started it ends.
 ///

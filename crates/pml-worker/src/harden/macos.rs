@@ -9,7 +9,10 @@ use std::{ffi::CStr, io, ptr};
 
 use pml_wire::hardening::{HardeningReport, Layer};
 
-use super::{ADDRESS_SPACE_BYTES, STACK_BYTES, WorkerLimits, layer};
+use super::{
+    limits::{ADDRESS_SPACE_BYTES, STACK_BYTES, WorkerLimits},
+    report::layer,
+};
 
 unsafe extern "C" {
     fn sandbox_init(profile: *const libc::c_char, flags: u64, error: *mut *mut libc::c_char) -> libc::c_int;

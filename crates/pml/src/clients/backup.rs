@@ -13,7 +13,7 @@ use pml_wire::ErrorCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Document, Format, Mistake, files, undo};
+use super::{client::Format, document::Document, files, mistake::Mistake, secrets};
 use crate::{digest::sha256, error::Error, files as own_files};
 
 /// So many changes keep copies of whole files.
@@ -166,7 +166,7 @@ pub fn apply(changes: &[Change], folder: &Path, command: &str, client: &str) -> 
     if done.is_err() {
         // What was written is taken back, last first.
         for (change, file) in changes.iter().zip(&record.files).rev() {
-            let _ = undo::write_back(file, change.before.as_deref(), true);
+            let _ = write_back(file, change.before.as_deref(), true);
         }
         let _ = fs::remove_dir_all(&backup);
     }
@@ -269,9 +269,35 @@ pub(super) fn keep(path: &Path, text: &str) -> Result<(), Error> {
     written.map_err(|err| failed(format!("the backup `{}` cannot be written: {err}", path.display())).caused_by(err))
 }
 
+/// Gives a file another text, or removes it. `is_whole` if it becomes what it was.
+pub(super) fn write_back(file: &RecordFile, text: Option<&str>, is_whole: bool) -> Result<(), Error> {
+    let path = &file.path;
+    if let Some(text) = text {
+        files::write(path, text, 0o600, false)?;
+        // It was taken away from others because of its secrets.
+        if let Some(mode) = file.mode.filter(|_| is_whole || !secrets::holds_secrets(file.format(), text)) {
+            // It has its text; who may read it is the lesser part.
+            let _ = fs::set_permissions(path, fs::Permissions::from_mode(mode));
+        }
+        return Ok(());
+    }
+    // Not the link that leads to it, if there is one.
+    match files::real_path(path).and_then(fs::remove_file) {
+        Err(err) if err.kind() != io::ErrorKind::NotFound => {
+            return Err(failed(format!("`{}` cannot be removed: {err}", path.display())).caused_by(err));
+        }
+        _ => {}
+    }
+    for folder in &file.folders {
+        // Not if somebody else has put something into it.
+        let _ = fs::remove_dir(folder);
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::undo, *};
 
     #[test]
     fn a_file_that_changes_while_one_thinks_is_not_written() {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Format, Mistake, jsonc, toml};
+use super::{client::Format, jsonc, mistake::Mistake, toml};
 
 /// A file that was understood.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::Client;
+use super::client::Client;
 
 /// How a client reaches pml.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use serde::{
 };
 use serde_json::{Value, value::RawValue};
 
-use super::Mistake;
+use super::mistake::Mistake;
 use crate::config::{
     jsonc::{Plain, plain},
     toml_text::newline_at,

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use super::Format;
+use super::client::Format;
 use crate::config::{
     command_line,
     expand::{Piece, name_and_default, pieces},

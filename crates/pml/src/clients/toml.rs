@@ -8,7 +8,7 @@ use std::ops::Range;
 use serde_json::{Map, Value};
 use toml_edit::{Array, DocumentMut, InlineTable, Item};
 
-use super::Mistake;
+use super::mistake::Mistake;
 use crate::config::toml_text::{Member, Statement, members, newline_at, statements};
 
 /// A text that is TOML.

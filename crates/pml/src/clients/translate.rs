@@ -10,7 +10,10 @@ use std::{
 
 use serde_json::{Map, Value, json};
 
-use super::{Client, Source, env_file, files};
+use super::{
+    client::{Client, Source},
+    env_file, files,
+};
 use crate::config::{
     self, CLIENTS_OWN_KEYS, Kind, OAuthFile, ServerFile,
     expand::{escape, inside, name_and_default},

@@ -9,14 +9,14 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
 use super::{
-    Document, Format, Place,
-    backup::{Edit, RECORD, Record, RecordFile, alone, backups, failed, keep},
-    files, secrets,
+    backup::{Edit, Place, RECORD, Record, RecordFile, alone, backups, failed, keep, write_back},
+    client::Format,
+    document::Document,
+    files,
 };
 use crate::{digest::sha256, error::Error, files as own_files};
 
@@ -309,30 +309,4 @@ fn save(backup: &Path, record: &Record) -> Result<(), Error> {
     let unwritable = |err: io::Error| failed(format!("`{}` cannot be written: {err}", path.display())).caused_by(err);
     let text = serde_json::to_string_pretty(record).map_err(|err| unwritable(err.into()))?;
     own_files::write(&path, text.as_bytes(), own_files::Sync::Now).map_err(unwritable)
-}
-
-/// Gives a file another text, or removes it. `is_whole` if it becomes what it was.
-pub(super) fn write_back(file: &RecordFile, text: Option<&str>, is_whole: bool) -> Result<(), Error> {
-    let path = &file.path;
-    if let Some(text) = text {
-        files::write(path, text, 0o600, false)?;
-        // It was taken away from others because of its secrets.
-        if let Some(mode) = file.mode.filter(|_| is_whole || !secrets::holds_secrets(file.format(), text)) {
-            // It has its text; who may read it is the lesser part.
-            let _ = fs::set_permissions(path, fs::Permissions::from_mode(mode));
-        }
-        return Ok(());
-    }
-    // Not the link that leads to it, if there is one.
-    match files::real_path(path).and_then(fs::remove_file) {
-        Err(err) if err.kind() != io::ErrorKind::NotFound => {
-            return Err(failed(format!("`{}` cannot be removed: {err}", path.display())).caused_by(err));
-        }
-        _ => {}
-    }
-    for folder in &file.folders {
-        // Not if somebody else has put something into it.
-        let _ = fs::remove_dir(folder);
-    }
-    Ok(())
 }
