@@ -1,11 +1,16 @@
 //! What storing and finding traces costs in PostgreSQL: the bare store, and a real hub over HTTP in front of it.
 //!
 //! The server is started for this, with every commit synced to the disk. Budgets are in SPECIFICATION.md; `--check` fails if
-//! one is broken. Run: `scripts/bench postgres [--json] [--check] [--traces N]`.
+//! one is broken. Run: `scripts/bench postgres [--json] [--check] [--only delivery|lookup] [--traces N]`. With `--database URL` the
+//! traces are in a database that is there and stays, and `--keep FOLDER [--fill]` remembers which.
 
 #![expect(clippy::disallowed_types, reason = "measures real time")]
 #![expect(clippy::disallowed_methods, reason = "starts a hub")]
 
+#[path = "support/filled.rs"]
+mod filled;
+#[path = "support/hub.rs"]
+mod hub;
 #[path = "support/made_up.rs"]
 mod made_up;
 #[path = "support/mod.rs"]
@@ -14,17 +19,18 @@ mod support;
 
 use std::{
     env,
-    io::{BufRead, BufReader, Read, Write},
-    net::TcpStream,
-    process::{Child, Command, ExitCode, Stdio},
+    path::Path,
+    process::ExitCode,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     thread,
     time::{Duration, Instant},
 };
 
+use filled::{Filled, draws};
+use hub::{BATCH, DELIVERED, Hub, us_per_trace};
 use pml::trace::{
     SanitizedTrace,
     sanitize::{Rules, Sanitizer},
@@ -38,14 +44,11 @@ use pml_testkit::{
     promises::{Promise, Results, report},
 };
 use pml_wire::ExecutionId;
-use serde_json::json;
 use support::percentile;
 use tokio::runtime::Runtime;
 
-const BATCH: usize = 100;
 /// Of several tries the best counts, since machines are shared.
 const TRIES: usize = 3;
-const BATCHED: usize = 20_000;
 const SINGLE: usize = 500;
 const LOOKUPS: usize = 5_000;
 /// Batches that are under way at the same time.
@@ -65,33 +68,65 @@ const PROMISES: [Promise; 4] = [
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
-    let count = args.iter().position(|arg| arg == "--traces").and_then(|at| args.get(at + 1)?.parse().ok());
-    let server = Postgres::start(Durability::Synced);
+    let value = |name: &str| args.iter().position(|arg| arg == name).and_then(|at| args.get(at + 1));
+    let has_part = |name: &str| value("--only").is_none_or(|only| only == name);
+    let folder = tempfile::tempdir().expect("a folder");
+    let filled = Filled::of(&args, STORED, folder.path());
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let sanitizer = Sanitizer::new(Arc::<Rules>::default());
     let mut results = Results::new();
-    // By turns, so that what else the machine does hits both.
+    let mut promises = Vec::new();
+    let own = value("--database").is_none().then(|| Postgres::start(Durability::Synced));
+    if let Some(server) = own.as_ref().filter(|_| has_part("delivery") && !filled.fills_only) {
+        delivery(&runtime, server, folder.path(), &sanitizer, &mut results);
+        commits(&runtime, &server.database(), &sanitizer, &mut results);
+        promises.extend_from_slice(&PROMISES[..2]);
+    }
+    if has_part("lookup") || filled.fills_only {
+        let database = own.as_ref().map(Postgres::database);
+        let url = value("--database").cloned().or_else(|| Some(database.as_ref()?.url())).expect("a server");
+        let stores = open(&url);
+        runtime.block_on(stores.opened());
+        let ids = fill(&runtime, &stores, &sanitizer, &filled);
+        if filled.fills_only {
+            return filled.end();
+        }
+        if let Some(database) = &database {
+            size(&runtime, database, &*stores.of(&scope()), ids.len(), &mut results);
+        }
+        let hub = Hub::start(&folder.path().join("hub"), Some(&url));
+        let lookups = hub.look_up(&ids);
+        drop(hub);
+        results.insert("http_beside_per_second", lookups.written_per_second);
+        results.insert("http_by_id_p50_ms", lookups.percentile(0.5));
+        results.insert("http_by_id_p99_ms", lookups.percentile(0.99));
+        results.insert("http_by_id_worst_ms", lookups.percentile(1.0));
+        by_id(&runtime, &stores, &ids, &mut results);
+        if own.is_some() {
+            delete(&runtime, &*stores.of(&scope()), ids.len(), &mut results);
+        }
+        promises.extend_from_slice(&PROMISES[2..]);
+    }
+    report(&results, &promises, &args)
+}
+
+/// Traces by the store itself and through a hub by turns, so that what else the machine does hits both. The best of each.
+fn delivery(runtime: &Runtime, server: &Postgres, folder: &Path, sanitizer: &Sanitizer, results: &mut Results) {
     let (mut store, mut http) = (0.0, 0.0);
-    for _ in 0..TRIES {
-        store = f64::max(store, by_store(&runtime, &server.database(), &sanitizer));
-        http = f64::max(http, by_http(&server.database(), None).0);
+    for number in 0..TRIES {
+        store = f64::max(store, by_store(runtime, &server.database(), sanitizer));
+        let us = us_per_trace(&folder.join(format!("try{number}")), Some(&server.database().url()));
+        http = f64::max(http, 1e6 / us);
     }
     results.insert("store_traces_per_second", store);
     results.insert("http_traces_per_second", http);
     results.insert("http_to_store", http / store);
-    let (rate, lookups) = by_http(&server.database(), Some(RATE));
-    results.insert("http_written_per_second", rate);
-    results.insert("http_by_id_p50_ms", percentile(&lookups, 0.5));
-    results.insert("http_by_id_p99_ms", percentile(&lookups, 0.99));
-    commits(&runtime, &server.database(), &sanitizer, &mut results);
-    by_id(&runtime, &server.database(), &sanitizer, count.unwrap_or(STORED), &mut results);
-    report(&results, &PROMISES, &args)
 }
 
-fn open(database: &Database<'_>) -> PostgresStores {
+fn open(url: &str) -> PostgresStores {
     let options = Options { max_bytes: 1 << 40, ..Options::default() };
-    PostgresStores::open(Address::parse(&database.url()).expect("an address"), options)
+    PostgresStores::open(Address::parse(url).expect("an address"), options)
 }
 
 fn scope() -> Scope {
@@ -108,13 +143,9 @@ async fn ingest(store: &dyn Store, batch: Vec<SanitizedTrace>) {
     assert!(outcomes.iter().all(|outcome| *outcome == Ingested::Committed(Commit::Stored)));
 }
 
-/// Traces in a second, in batches that are waited for.
-fn by_store(runtime: &Runtime, database: &Database<'_>, sanitizer: &Sanitizer) -> f64 {
-    let stores = open(database);
-    runtime.block_on(stores.opened());
-    let batches: Vec<_> = (0..BATCHED / BATCH).map(|at| traces(sanitizer, at * BATCH, BATCH)).collect();
+/// Stores batches that others hand over, several at the same time.
+fn ingest_all(runtime: &Runtime, stores: &PostgresStores, batches: Vec<Vec<SanitizedTrace>>) {
     let batches = Arc::new(Mutex::new(batches));
-    let started = Instant::now();
     runtime.block_on(async {
         let workers: Vec<_> = (0..AT_ONCE)
             .map(|_| {
@@ -132,143 +163,33 @@ fn by_store(runtime: &Runtime, database: &Database<'_>, sanitizer: &Sanitizer) -
             worker.await.expect("a worker");
         }
     });
-    BATCHED as f64 / started.elapsed().as_secs_f64()
 }
 
-/// `pml hub`. Killed when dropped.
-struct Hub {
-    child: Child,
-    address: String,
-    key: String,
-}
-
-impl Hub {
-    fn start(url: &str, home: &tempfile::TempDir) -> Hub {
-        let pml = || {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_pml"));
-            command.env_clear().env("HOME", home.path()).current_dir(home.path());
-            command
-        };
-        // So that the rates of keys are not what is measured.
-        let config = home.path().join("pml.toml");
-        std::fs::write(&config, "[hub]\nrequests_per_minute = 10000000\n").expect("a file");
-        let config = config.to_str().expect("a path");
-        let add = ["hub", "key", "add", "bench", "--org", "acme", "--project", "web", "--database", url];
-        let output = pml().args(["--config", config]).args(add).output().expect("a key");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let key = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        let mut command = pml();
-        command.args(["--config", config, "hub", "--http", "127.0.0.1:0", "--database", url]);
-        let mut child = command.stderr(Stdio::piped()).spawn().expect("a hub");
-        let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
-        let address = lines.find_map(|line| line.ok()?.split("http://").nth(1).map(str::to_owned)).expect("an address");
-        thread::spawn(move || lines.for_each(drop));
-        Hub { child, address, key }
-    }
-
-    fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(&self.address).expect("the hub listens");
-        stream.set_nodelay(true).expect("a socket");
-        stream
-    }
-
-    /// The status and the body of the response to a request.
-    fn ask(&self, stream: &mut TcpStream, head: &str, body: &[u8]) -> (u16, Vec<u8>) {
-        let head = format!(
-            "{head} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
-             Content-Encoding: zstd\r\nContent-Length: {}\r\n\r\n",
-            self.address,
-            self.key,
-            body.len()
-        );
-        stream.write_all(&[head.as_bytes(), body].concat()).expect("the hub reads");
-        let (mut response, mut buffer) = (Vec::new(), [0; 65_536]);
-        loop {
-            let read = stream.read(&mut buffer).expect("the hub answers");
-            assert!(read > 0, "the hub closes");
-            response.extend_from_slice(&buffer[..read]);
-            let Some(at) = response.windows(4).position(|part| part == b"\r\n\r\n") else { continue };
-            let head = String::from_utf8_lossy(&response[..at]).to_ascii_lowercase();
-            let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next()?.parse().ok());
-            if response.len() >= at + 4 + length.unwrap_or(0) {
-                let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-                return (status, response[at + 4..].to_vec());
-            }
-        }
-    }
-}
-
-impl Drop for Hub {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Traces in a second through a hub, as fast as it goes or at a pace; at a pace also how long lookups take meanwhile, in
-/// milliseconds.
-fn by_http(database: &Database<'_>, pace: Option<usize>) -> (f64, Vec<f64>) {
-    let home = tempfile::tempdir().expect("a folder");
-    let hub = Hub::start(&database.url(), &home);
-    let mut ids: Vec<ExecutionId> = Vec::new();
-    let mut bodies: Vec<Vec<u8>> = (0..BATCHED / BATCH)
-        .map(|at| {
-            let batch: Vec<_> = (0..BATCH).map(|number| made_up::trace(at * BATCH + number)).collect();
-            ids.extend(batch.iter().take(2).map(|trace| trace.trace_id));
-            zstd::bulk::compress(json!({"traces": batch}).to_string().as_bytes(), 3).expect("compressed")
-        })
-        .collect();
-    // What is looked up is there before.
-    let first = bodies.swap_remove(0);
-    assert_eq!(hub.ask(&mut hub.connect(), "POST /api/traces", &first).0, 200);
-    let (count, bodies) = (bodies.len(), Mutex::new(bodies));
-    let (is_over, done) = (AtomicBool::new(false), AtomicUsize::new(0));
+/// Traces in a second, in batches that are waited for.
+fn by_store(runtime: &Runtime, database: &Database<'_>, sanitizer: &Sanitizer) -> f64 {
+    let stores = open(&database.url());
+    runtime.block_on(stores.opened());
+    let batches: Vec<_> = (0..DELIVERED / BATCH).map(|at| traces(sanitizer, at * BATCH, BATCH)).collect();
     let started = Instant::now();
-    let (seconds, samples) = thread::scope(|scope| {
-        let workers: Vec<_> = (0..AT_ONCE)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut stream = hub.connect();
-                    loop {
-                        let body = bodies.lock().expect("no panic").pop();
-                        let Some(body) = body else { break };
-                        if let Some(pace) = pace {
-                            let due = Duration::from_secs_f64(
-                                (done.fetch_add(BATCH, Ordering::Relaxed)) as f64 / pace as f64,
-                            );
-                            thread::sleep(due.saturating_sub(started.elapsed()));
-                        }
-                        let (status, reply) = hub.ask(&mut stream, "POST /api/traces", &body);
-                        assert_eq!(status, 200, "{}", String::from_utf8_lossy(&reply));
-                    }
-                })
-            })
-            .collect();
-        let reader = scope.spawn(|| {
-            let (mut stream, mut samples) = (hub.connect(), Vec::new());
-            while pace.is_some() && !is_over.load(Ordering::Relaxed) {
-                let id = ids[samples.len() % 2];
-                let started = Instant::now();
-                let (status, _) = hub.ask(&mut stream, &format!("GET /api/traces/{id}"), b"");
-                assert_eq!(status, 200);
-                samples.push(started.elapsed().as_secs_f64() * 1e3);
-                thread::sleep(Duration::from_millis(2));
-            }
-            samples
-        });
-        for worker in workers {
-            worker.join().expect("a worker");
-        }
-        let seconds = started.elapsed().as_secs_f64();
-        is_over.store(true, Ordering::Relaxed);
-        (seconds, reader.join().expect("a reader"))
-    });
-    ((count * BATCH) as f64 / seconds, samples)
+    ingest_all(runtime, &stores, batches);
+    DELIVERED as f64 / started.elapsed().as_secs_f64()
+}
+
+/// Stores traces until there are as many as there are to be.
+fn fill(runtime: &Runtime, stores: &PostgresStores, sanitizer: &Sanitizer, filled: &Filled) -> Vec<ExecutionId> {
+    filled.ids(|from, missing| {
+        let count = missing.min(DELIVERED);
+        let batches: Vec<_> =
+            (0..count).step_by(BATCH).map(|at| traces(sanitizer, from + at, BATCH.min(count - at))).collect();
+        let ids = batches.iter().flatten().map(|trace| trace.trace().trace_id).collect();
+        ingest_all(runtime, stores, batches);
+        ids
+    })
 }
 
 /// From submitting one trace to its commit, with nothing else to do.
 fn commits(runtime: &Runtime, database: &Database<'_>, sanitizer: &Sanitizer, results: &mut Results) {
-    let stores = open(database);
+    let stores = open(&database.url());
     runtime.block_on(stores.opened());
     let store = stores.of(&Scope::local());
     let samples: Vec<_> = traces(sanitizer, 0, SINGLE)
@@ -283,22 +204,18 @@ fn commits(runtime: &Runtime, database: &Database<'_>, sanitizer: &Sanitizer, re
     results.insert("commit_p99_us", percentile(&samples, 0.99));
 }
 
-/// Looks traces up while others are stored, then deletes some.
-fn by_id(runtime: &Runtime, database: &Database<'_>, sanitizer: &Sanitizer, count: usize, results: &mut Results) {
-    let stores = open(database);
-    runtime.block_on(stores.opened());
-    let store = stores.of(&scope());
-    let mut ids: Vec<ExecutionId> = Vec::with_capacity(count);
-    while ids.len() < count {
-        let batch = traces(sanitizer, ids.len(), BATCH.min(count - ids.len()));
-        ids.extend(batch.iter().map(|trace| trace.trace().trace_id));
-        runtime.block_on(ingest(&*store, batch));
-    }
+/// How large a trace is on the disk.
+fn size(runtime: &Runtime, database: &Database<'_>, store: &dyn Store, count: usize, results: &mut Results) {
     let bytes = database.execute("SELECT pg_total_relation_size('pml.trace') + pg_total_relation_size('pml.code')");
     let bytes: f64 = bytes[0][0].as_ref().and_then(|bytes| bytes.parse().ok()).expect("a size");
     results.insert("kb_per_trace", bytes / 1000.0 / count as f64);
     let estimate = runtime.block_on(store.stats(pml::trace::store::Filter::default())).expect("a store").stored_bytes;
     results.insert("kb_per_trace_estimated", estimate as f64 / 1000.0 / count as f64);
+}
+
+/// Looks traces up while others are stored.
+fn by_id(runtime: &Runtime, stores: &PostgresStores, ids: &[ExecutionId], results: &mut Results) {
+    let store = stores.of(&scope());
     let is_over = Arc::new(AtomicBool::new(false));
     let writer = {
         let (store, is_over) = (stores.of(&scope()), Arc::clone(&is_over));
@@ -317,22 +234,24 @@ fn by_id(runtime: &Runtime, database: &Database<'_>, sanitizer: &Sanitizer, coun
             written as f64 / started.elapsed().as_secs_f64()
         })
     };
-    let mut random = 1u64;
-    let samples: Vec<_> = (0..LOOKUPS)
-        .map(|_| {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let id = ids[(random >> 33) as usize % ids.len()];
+    let samples: Vec<_> = draws(ids.len())
+        .take(LOOKUPS)
+        .map(|at| {
             let started = Instant::now();
-            assert!(runtime.block_on(store.by_id(id)).expect("a store").is_some());
+            assert!(runtime.block_on(store.by_id(ids[at])).expect("a store").is_some());
             started.elapsed().as_secs_f64() * 1e3
         })
         .collect();
     is_over.store(true, Ordering::Relaxed);
-    results.insert("by_id_among", count as f64);
+    results.insert("by_id_among", ids.len() as f64);
     results.insert("by_id_p50_ms", percentile(&samples, 0.5));
     results.insert("by_id_p99_ms", percentile(&samples, 0.99));
     results.insert("by_id_worst_ms", percentile(&samples, 1.0));
     results.insert("written_per_second", writer.join().expect("the writing thread"));
+}
+
+/// Deletes the first of the traces.
+fn delete(runtime: &Runtime, store: &dyn Store, count: usize, results: &mut Results) {
     let until = pml_wire::trace::Timestamp(1_790_000_000_000 + DELETED.min(count) as u64);
     let started = Instant::now();
     let deleted = runtime.block_on(store.delete(Deletion::Before(until))).expect("a store");

@@ -4,7 +4,7 @@
 //!
 //! Traces in the store are made up, with 3 KB of JSON on average, as executions of a few calls have. The raw store is measured, which is
 //! the same database without the type that only the sanitizer can make. Budgets are in SPECIFICATION.md; `--check` fails if
-//! one is broken. Run: `scripts/bench traces [--json] [--check] [--traces N]`.
+//! one is broken. Run: `scripts/bench traces [--json] [--check] [--only lookup] [--traces N] [--keep FOLDER [--fill]]`.
 
 #![expect(clippy::disallowed_types, reason = "measures real time")]
 #![expect(clippy::disallowed_methods, reason = "what benches share starts programs")]
@@ -12,6 +12,8 @@
 #[path = "gateway/client.rs"]
 #[expect(dead_code, reason = "shared with the bench of the gateway, which uses all of it")]
 mod client;
+#[path = "support/filled.rs"]
+mod filled;
 #[path = "support/made_up.rs"]
 mod made_up;
 #[path = "support/mod.rs"]
@@ -31,6 +33,7 @@ use std::{
 };
 
 use client::Pipe;
+use filled::{Filled, draws};
 use made_up::trace;
 use pml::trace::store::{Commit, Options, RawStore};
 use pml_testkit::promises::{Promise, Results, report};
@@ -68,16 +71,44 @@ const PROMISES: [Promise; 6] = [
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
-    let count = args.iter().position(|arg| arg == "--traces").and_then(|at| args.get(at + 1)?.parse().ok());
+    let only_lookups = args.windows(2).any(|pair| pair[0] == "--only" && pair[1] == "lookup");
     let folder = tempfile::tempdir().expect("a folder");
+    let filled = Filled::of(&args, STORED, folder.path());
     let mut results = Results::new();
-    let sizes: Vec<_> = (0..1000).map(|n| serde_json::to_string(&trace(n)).expect("JSON").len() as f64).collect();
-    results.insert("json_mean_bytes", sizes.iter().sum::<f64>() / sizes.len() as f64);
-    results.insert("us_per_trace_batched", batched(folder.path()));
-    commits(folder.path(), &mut results);
-    executions(folder.path(), &mut results);
-    by_id(folder.path(), count.unwrap_or(STORED), &mut results);
-    report(&results, &PROMISES, &args)
+    let mut promises = &PROMISES[4..];
+    if !only_lookups && !filled.fills_only {
+        promises = &PROMISES;
+        let sizes: Vec<_> = (0..1000).map(|n| serde_json::to_string(&trace(n)).expect("JSON").len() as f64).collect();
+        results.insert("json_mean_bytes", sizes.iter().sum::<f64>() / sizes.len() as f64);
+        results.insert("us_per_trace_batched", batched(folder.path()));
+        commits(folder.path(), &mut results);
+        executions(folder.path(), &mut results);
+    }
+    let store = Arc::new(RawStore::open(&filled.folder, Options { max_bytes: 1 << 40, ..Options::default() }));
+    let ids = fill(&store, &filled);
+    if filled.fills_only {
+        return filled.end();
+    }
+    let bytes = fs::metadata(filled.folder.join("traces/raw.db")).map_or(0, |data| data.len());
+    results.insert("kb_per_trace", bytes as f64 / 1000.0 / ids.len() as f64);
+    by_id(&store, &ids, &mut results);
+    report(&results, promises, &args)
+}
+
+/// Stores traces until there are as many as there are to be.
+fn fill(store: &RawStore, filled: &Filled) -> Vec<ExecutionId> {
+    filled.ids(|from, missing| {
+        let mut ids = Vec::new();
+        for at in (0..missing.min(20_000)).step_by(BATCH) {
+            let batch: Vec<_> = (at..(at + BATCH).min(missing)).map(|n| trace(from + n)).collect();
+            ids.extend(batch.iter().map(|trace| trace.trace_id));
+            let receipts: Vec<_> = batch.into_iter().map(|trace| store.submit(trace)).collect();
+            for receipt in receipts {
+                assert_eq!(receipt.blocking_outcome(), Some(Commit::Stored));
+            }
+        }
+        ids
+    })
 }
 
 /// Microseconds for each trace, in batches that are waited for.
@@ -148,23 +179,10 @@ fn executions(folder: &Path, results: &mut Results) {
 }
 
 /// Looks traces up while others are stored.
-fn by_id(folder: &Path, count: usize, results: &mut Results) {
-    let folder = folder.join("by_id");
-    let store = Arc::new(RawStore::open(&folder, Options { max_bytes: 1 << 40, ..Options::default() }));
-    let mut ids: Vec<ExecutionId> = Vec::with_capacity(count);
-    while ids.len() < count {
-        let batch: Vec<_> = (0..BATCH.min(count - ids.len())).map(|n| trace(ids.len() + n)).collect();
-        ids.extend(batch.iter().map(|trace| trace.trace_id));
-        let receipts: Vec<_> = batch.into_iter().map(|trace| store.submit(trace)).collect();
-        for receipt in receipts {
-            assert_eq!(receipt.blocking_outcome(), Some(Commit::Stored));
-        }
-    }
-    let bytes = fs::metadata(folder.join("traces/raw.db")).map_or(0, |data| data.len());
-    results.insert("kb_per_trace", bytes as f64 / 1000.0 / count as f64);
+fn by_id(store: &Arc<RawStore>, ids: &[ExecutionId], results: &mut Results) {
     let is_over = Arc::new(AtomicBool::new(false));
     let writer = {
-        let (store, is_over) = (Arc::clone(&store), Arc::clone(&is_over));
+        let (store, is_over) = (Arc::clone(store), Arc::clone(&is_over));
         thread::spawn(move || {
             let started = Instant::now();
             let mut written = 0;
@@ -180,11 +198,10 @@ fn by_id(folder: &Path, count: usize, results: &mut Results) {
         })
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let mut random = 1u64;
-    let samples: Vec<_> = (0..LOOKUPS)
-        .map(|_| {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let id = ids[(random >> 33) as usize % ids.len()];
+    let samples: Vec<_> = draws(ids.len())
+        .take(LOOKUPS)
+        .map(|at| {
+            let id = ids[at];
             let started = Instant::now();
             let found = runtime.block_on(store.by_id(id)).expect("a store");
             assert!(found.is_some());
@@ -192,7 +209,7 @@ fn by_id(folder: &Path, count: usize, results: &mut Results) {
         })
         .collect();
     is_over.store(true, Ordering::Relaxed);
-    results.insert("by_id_among", count as f64);
+    results.insert("by_id_among", ids.len() as f64);
     results.insert("by_id_p50_ms", percentile(&samples, 0.5));
     results.insert("by_id_p99_ms", percentile(&samples, 0.99));
     results.insert("by_id_worst_ms", percentile(&samples, 1.0));

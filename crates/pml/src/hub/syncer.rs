@@ -307,7 +307,154 @@ fn backoff(failures: u32, longest: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::{Value, json};
+    use tokio::{
+        io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+        net::{TcpListener, TcpStream},
+        sync::mpsc,
+    };
+
     use super::*;
+    use crate::trace::{
+        SanitizedTrace,
+        store::{Options, SqliteStore},
+    };
+
+    const HOUR: Duration = Duration::from_secs(60 * 60);
+    const LONGEST: Duration = Duration::from_secs(300);
+
+    /// A request that reached the hub, and the traces that the hub has acknowledged.
+    struct Arrival {
+        at: Instant,
+        ids: Vec<String>,
+        is_taken: bool,
+    }
+
+    /// Reads one request, and refuses it until the hub is back.
+    async fn answer(socket: TcpStream, back: Instant) -> Arrival {
+        let mut socket = BufReader::new(socket);
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            socket.read_line(&mut line).await.unwrap();
+            match line.to_ascii_lowercase().trim().split_once(':') {
+                Some(("content-length", size)) => length = size.trim().parse().unwrap(),
+                None if line.trim().is_empty() => break,
+                _ => {}
+            }
+        }
+        let mut body = vec![0; length];
+        socket.read_exact(&mut body).await.unwrap();
+        let request: Value = serde_json::from_slice(&zstd::decode_all(&body[..]).unwrap()).unwrap();
+        let id = |trace: &Value| trace["traceId"].as_str().unwrap().to_owned();
+        let ids: Vec<_> = request["traces"].as_array().unwrap().iter().map(id).collect();
+        let is_taken = Instant::now() >= back;
+        let (status, reply) = match is_taken {
+            true => (
+                200,
+                json!({"received": ids.len(), "stored": ids.len(), "duplicates": 0, "acknowledged": ids, "errors": []}),
+            ),
+            false => (503, json!({"code": "UNAVAILABLE", "message": "away"})),
+        };
+        let reply = reply.to_string();
+        let reply =
+            format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{reply}", reply.len());
+        socket.get_mut().write_all(reply.as_bytes()).await.unwrap();
+        Arrival { at: Instant::now(), ids, is_taken }
+    }
+
+    /// A trace that compressing makes little smaller.
+    fn trace(number: u64, success: bool) -> SanitizedTrace {
+        let noise: String =
+            (0..60).map(|at| format!("{:x}", (number * 7919 + at).wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
+        let trace = json!({
+            "traceId": ExecutionId::mint(), "entry": "execute_code", "caller": "agent", "success": success,
+            "durationMs": 1.5, "timestamp": 1_790_000_000_000 + number, "args": {"noise": noise},
+            "metadata": {"pmlVersion": "0.1.0", "schemaVersion": 1},
+        });
+        SanitizedTrace::of_hub(serde_json::from_value(trace).unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_hub_that_is_away_for_an_hour_gets_what_is_left_once_and_nothing_grows_meanwhile() {
+        let folder = tempfile::tempdir().unwrap();
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(folder.path(), Options::default()));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = Url::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+        let back = Instant::now() + HOUR;
+        let (told, mut arrivals) = mpsc::unbounded_channel();
+        let hub = tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let _ = told.send(answer(socket, back).await);
+            }
+        });
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let client = HubClient::new(http, url.clone(), "pmlhub_x").unwrap();
+        let settings = SyncSettings {
+            url,
+            key: "pmlhub_x".to_owned(),
+            batch: 10,
+            interval: Duration::from_secs(5),
+            outbox_bytes: 50_000,
+            longest_pause: LONGEST,
+        };
+        let stop = CancellationToken::new();
+        let (nudge, run) = Syncer::new(settings, Arc::clone(&store), client).start(stop.clone());
+        let syncer = tokio::spawn(run);
+
+        let (mut all, mut failed, mut taken) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let mut refused = Vec::new();
+        let mut largest = 0;
+        let mut number = 0;
+        // Executions go on: some after each request that the hub refuses.
+        while taken.is_empty() || store.outbox().await.unwrap().unsent > 0 {
+            if taken.is_empty() {
+                for _ in 0..10 {
+                    number += 1;
+                    let trace = trace(number, number % 20 != 0);
+                    let id = trace.trace().trace_id.to_string();
+                    if !trace.trace().success {
+                        failed.insert(id.clone());
+                    }
+                    all.insert(id);
+                    assert!(store.submit(trace).outcome().await.is_some());
+                    nudge.stored();
+                }
+                largest = largest.max(store.outbox().await.unwrap().unsent_bytes);
+            }
+            let arrival = arrivals.recv().await.unwrap();
+            assert!(arrival.ids.len() <= 10, "a request has no more than a batch");
+            match arrival.is_taken {
+                true => assert!(arrival.ids.into_iter().all(|id| taken.insert(id)), "each is sent once"),
+                false => refused.push(arrival.at),
+            }
+        }
+        // What was sent before its acknowledgement is noted.
+        while let Ok(arrival) = arrivals.try_recv() {
+            taken.extend(arrival.ids);
+        }
+        stop.cancel();
+        syncer.await.unwrap();
+        hub.abort();
+
+        let pauses: Vec<_> = refused.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        for (at, pause) in pauses.iter().enumerate() {
+            let longest = Duration::from_secs(1 << at.min(20)).min(LONGEST);
+            assert!(*pause >= longest / 2, "{at}: {pauses:?}");
+            assert!(*pause <= longest + Duration::from_secs(1), "{at}: {pauses:?}");
+        }
+        assert!((14..40).contains(&pauses.len()), "{pauses:?}");
+        let outbox = store.outbox().await.unwrap();
+        let lost = all.len() - taken.len();
+        assert!(lost > 0 && outbox.dropped == lost as u64, "what was given up is counted: {outbox:?}");
+        assert_eq!((outbox.unsent, outbox.dead), (0, 0));
+        // The outbox is trimmed before each request, so one batch more may be in it.
+        assert!(largest <= 50_000 + 10 * 1_200, "{largest}");
+        assert!(taken.is_subset(&all) && failed.is_subset(&taken), "failures are kept longest");
+    }
 
     #[test]
     fn pauses_grow_to_the_longest_and_differ() {

@@ -35,7 +35,7 @@ const QUEUE: usize = 256;
 /// The sink of everything that pml runs. Dropping it waits until what was submitted is with the store.
 #[derive(Debug)]
 pub struct Keeper {
-    desk: Arc<Desk>,
+    pipeline: Arc<Pipeline>,
     queue: Option<SyncSender<Job>>,
     thread: Option<JoinHandle<()>>,
     /// Traces that the queue had no place for.
@@ -48,7 +48,7 @@ pub struct Keeper {
 
 /// What is done to a trace.
 #[derive(Debug)]
-struct Desk {
+struct Pipeline {
     sanitizer: OnceLock<Sanitizer>,
     store: Option<Arc<dyn Store>>,
     raw: Option<RawStore>,
@@ -78,13 +78,13 @@ impl Keeper {
         outlet: Option<Arc<dyn Outlet>>,
     ) -> std::io::Result<Keeper> {
         let (queue, jobs) = sync_channel(QUEUE);
-        let desk = Arc::new(Desk { sanitizer: OnceLock::new(), store, raw, exporter, outlet });
+        let pipeline = Arc::new(Pipeline { sanitizer: OnceLock::new(), store, raw, exporter, outlet });
         let made = CancellationToken::new();
-        let (working, is_made) = (Arc::clone(&desk), made.clone());
+        let (working, is_made) = (Arc::clone(&pipeline), made.clone());
         let work = move || working.run(rules, &is_made, &jobs);
         let thread = std::thread::Builder::new().name("traces".to_owned()).spawn(work)?;
         Ok(Keeper {
-            desk,
+            pipeline,
             queue: Some(queue),
             thread: Some(thread),
             dropped: AtomicU64::new(0),
@@ -103,8 +103,8 @@ impl Keeper {
 
 impl Sink for Keeper {
     fn begin(&self, head: TraceHead) -> Receipt {
-        match self.desk.sanitizer.get() {
-            Some(sanitizer) => self.desk.begin(sanitizer, head).map_or_else(Receipt::none, Receipt::of),
+        match self.pipeline.sanitizer.get() {
+            Some(sanitizer) => self.pipeline.begin(sanitizer, head).map_or_else(Receipt::none, Receipt::of),
             None => {
                 self.queue(Job::Begin(head));
                 Receipt::none()
@@ -113,8 +113,8 @@ impl Sink for Keeper {
     }
 
     fn submit(&self, trace: Trace) -> Receipt {
-        match self.desk.sanitizer.get().filter(|_| text_bytes(&trace) <= AT_ONCE_BYTES) {
-            Some(sanitizer) => self.desk.keep(sanitizer, trace).map_or_else(Receipt::none, Receipt::of),
+        match self.pipeline.sanitizer.get().filter(|_| text_bytes(&trace) <= AT_ONCE_BYTES) {
+            Some(sanitizer) => self.pipeline.keep(sanitizer, trace).map_or_else(Receipt::none, Receipt::of),
             None => {
                 let (stored, receipt) = oneshot::channel();
                 self.queue(Job::Submit(Box::new(trace), stored));
@@ -124,7 +124,7 @@ impl Sink for Keeper {
     }
 
     fn health(&self) -> Option<store::Health> {
-        let mut health = self.desk.store.as_ref()?.health();
+        let mut health = self.pipeline.store.as_ref()?.health();
         health.counts.queue_full += self.dropped.load(Ordering::Relaxed);
         health.counts.late += self.late.load(Ordering::Relaxed);
         Some(health)
@@ -148,7 +148,7 @@ impl Drop for Keeper {
     }
 }
 
-impl Desk {
+impl Pipeline {
     fn run(&self, rules: Arc<Rules>, made: &CancellationToken, jobs: &Receiver<Job>) {
         let sanitizer = self.sanitizer.get_or_init(|| {
             let sanitizer = Sanitizer::new(rules);

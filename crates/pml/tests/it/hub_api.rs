@@ -150,8 +150,12 @@ async fn bad_requests_get_the_right_status_and_disturb_nobody() {
         }
         encoder.finish().unwrap()
     };
-    assert!(bomb.len() < 1 << 20, "{}", bomb.len());
-    let whole = zstd::bulk::compress(json!({"traces": [trace("whole")]}).to_string().as_bytes(), 3).unwrap();
+    let spaces = vec![b' '; 1 << 20];
+    let gzip_bomb = gzip((0..512).map(|_| &spaces[..]));
+    assert!(bomb.len() < 1 << 20 && gzip_bomb.len() < 1 << 20, "{} {}", bomb.len(), gzip_bomb.len());
+    let body = |intent: &str| json!({"traces": [trace(intent)]}).to_string();
+    let whole = zstd::bulk::compress(body("whole").as_bytes(), 3).unwrap();
+    let gzipped = gzip([body("gzipped").as_bytes()].into_iter());
     let table = [
         ("malformed", post().with_body("{"), 400, "INVALID_REQUEST"),
         ("no list", post().with_body("{\"traces\": 5}"), 400, "INVALID_REQUEST"),
@@ -161,6 +165,13 @@ async fn bad_requests_get_the_right_status_and_disturb_nobody() {
         ("too many", post().with_body(json!({"traces": many}).to_string()), 413, "TOO_MANY_TRACES"),
         ("too large", post().with_body(vec![b' '; 17 << 20]), 413, "TOO_LARGE"),
         ("a bomb", post().header("Content-Encoding", "zstd").with_body(bomb), 413, "TOO_LARGE"),
+        ("a bomb of gzip", post().header("Content-Encoding", "gzip").with_body(gzip_bomb), 413, "TOO_LARGE"),
+        (
+            "half of gzip",
+            post().header("Content-Encoding", "gzip").with_body(&gzipped[..gzipped.len() / 2]),
+            400,
+            "INVALID_REQUEST",
+        ),
         (
             "half of it",
             post().header("Content-Encoding", "zstd").with_body(&whole[..whole.len() / 2]),
@@ -189,8 +200,46 @@ async fn bad_requests_get_the_right_status_and_disturb_nobody() {
     slow.write_all(b"{").await.unwrap();
     assert_eq!(hub.ingest(&all, &[trace("beside a slow one")]).await["stored"], 1);
     drop(slow);
-    let compressed = post().header("Content-Encoding", "zstd").with_body(whole).send().await;
-    assert_eq!(compressed.json().await["stored"], 1);
+    for (encoding, compressed) in [("zstd", whole), ("gzip", gzipped)] {
+        let stored = post().header("Content-Encoding", encoding).with_body(compressed).send().await;
+        assert_eq!(stored.json().await["stored"], 1, "{encoding}");
+    }
+    let capability = json!({"namespace": "fs", "action": "read", "code": "return 1"}).to_string();
+    let put = hub.http(&all, "POST", "/api/capabilities").header("Content-Encoding", "gzip");
+    assert_eq!(put.with_body(gzip([capability.as_bytes()].into_iter())).send().await.status, 201);
+    let unknown = post().header("Content-Encoding", "br").with_body("{}").send().await;
+    assert_eq!(unknown.header("accept-encoding"), Some("zstd, gzip"));
+    hub.end().await;
+}
+
+fn gzip<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    parts.for_each(|part| std::io::Write::write_all(&mut encoder, part).unwrap());
+    encoder.finish().unwrap()
+}
+
+#[tokio::test]
+async fn no_trace_becomes_its_own_ancestor_over_several_requests() {
+    let home = Home::new("");
+    let hub = Hub::start(&home).await;
+    let all = key(&home, "all", "acme.web", "ingest,read");
+    let mut traces: Vec<_> = (0..4).map(|number| trace(&format!("number {number}"))).collect();
+    for at in 0..4 {
+        traces[at]["parentTraceId"] = traces[(at + 1) % 4]["traceId"].clone();
+    }
+    for child in &traces[..3] {
+        assert_eq!(hub.ingest(&all, std::slice::from_ref(child)).await["stored"], 1);
+    }
+    let reply = hub.ingest(&all, &[trace("before"), traces[3].clone(), trace("after")]).await;
+    assert_eq!(reply["stored"], 2, "{reply}");
+    let error = &reply["errors"][0];
+    assert_eq!((&error["index"], &error["code"]), (&json!(1), &json!("INVALID_TRACE")), "{reply}");
+    assert_eq!(error["traceId"], traces[3]["traceId"]);
+    assert!(!reply["acknowledged"].as_array().unwrap().contains(&traces[3]["traceId"]), "{reply}");
+    // What is stored already is no part of the problem, and the same trace of somebody else is another.
+    assert_eq!(hub.ingest(&all, &traces[..3]).await["duplicates"], 3);
+    let other = key(&home, "other", "acme.app", "ingest,read");
+    assert_eq!(hub.ingest(&other, &traces[3..]).await["stored"], 1);
     hub.end().await;
 }
 

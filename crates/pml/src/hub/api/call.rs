@@ -5,7 +5,7 @@ use std::{collections::HashMap, str::FromStr, sync::Arc};
 use axum::{body::Body, http::HeaderMap};
 use pml_wire::hub::Code;
 
-use super::{super::service::Hub, access::Caller, problem::Problem};
+use super::{super::service::Hub, access::Caller, encoding::Encoding, problem::Problem};
 use crate::web::Received;
 
 /// A request that was let in.
@@ -53,10 +53,23 @@ impl Call {
 
     /// Reads the body as JSON.
     pub(super) async fn json<T: serde::de::DeserializeOwned>(self) -> Result<(Call, T), Problem> {
+        let encoding = Encoding::of(&self.headers)?;
         let (call, received) = self.read().await?;
-        match serde_json::from_slice(&received.bytes) {
+        let plain = match encoding {
+            Encoding::Identity => received.bytes,
+            compressed => blocking(move || compressed.decode(received.bytes)).await??,
+        };
+        match serde_json::from_slice(&plain) {
             Ok(value) => Ok((call, value)),
             Err(err) => Err(Problem::invalid(format!("the body is not as it should be: {err}"))),
         }
     }
+}
+
+/// Does what takes a while on a thread of its own.
+pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
+    tokio::task::spawn_blocking(work).await.map_err(|err| {
+        tracing::error!(error = %err, "a request was not served as it should be");
+        Problem::new(Code::Internal, "the hub made a mistake")
+    })
 }

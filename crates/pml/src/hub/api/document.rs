@@ -48,7 +48,7 @@ fn document() -> Value {
         "info": {
             "title": "pml hub",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Bodies may be compressed: `Content-Encoding: zstd`. What a key sees and changes is of its own project.",
+            "description": "Bodies may be compressed: `Content-Encoding: zstd` or `gzip`. What a key sees and changes is of its own project.",
         },
         "paths": paths,
         "components": {

@@ -5,15 +5,11 @@
 
 use std::{
     collections::HashMap,
-    io::Read as _,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use axum::{
-    http::{HeaderMap, StatusCode, header},
-    response::Response,
-};
+use axum::{http::StatusCode, response::Response};
 use pml_wire::{
     CapabilityId, ExecutionId,
     hub::{Code, IngestError, IngestReply, IngestRequest, MAX_TRACES},
@@ -23,7 +19,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
-use super::{super::service::Hub, call::Call, problem, problem::Problem};
+use super::{
+    super::service::Hub,
+    call::{Call, blocking},
+    encoding::Encoding,
+    problem,
+    problem::Problem,
+};
 use crate::{
     clock::now_millis,
     trace::{
@@ -32,8 +34,6 @@ use crate::{
     },
 };
 
-/// Most bytes of a body when it is decompressed.
-const MAX_PLAIN_BYTES: usize = 32 * 1024 * 1024;
 /// How long a request waits for its commit. What is committed later is a duplicate when it is sent again.
 const COMMIT: Duration = Duration::from_secs(20);
 /// How far ahead of this clock a trace may claim to be from.
@@ -66,44 +66,6 @@ pub(super) async fn post(call: Call) -> Result<Response, Problem> {
     // Held until here, so that whoever sends much waits for the disk.
     drop(received.room);
     Ok(problem::json(StatusCode::OK, &reply))
-}
-
-/// Does what takes a while on a thread of its own.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
-    tokio::task::spawn_blocking(work).await.map_err(|err| {
-        tracing::error!(error = %err, "a request was not served as it should be");
-        Problem::new(Code::Internal, "the hub made a mistake")
-    })
-}
-
-/// How a body is compressed.
-#[derive(Clone, Copy, Debug)]
-enum Encoding {
-    Identity,
-    Zstd,
-}
-
-impl Encoding {
-    fn of(headers: &HeaderMap) -> Result<Encoding, Problem> {
-        match headers.get(header::CONTENT_ENCODING).map(|value| value.as_bytes()) {
-            None | Some(b"identity") => Ok(Encoding::Identity),
-            Some(b"zstd") => Ok(Encoding::Zstd),
-            Some(_) => Err(Problem::new(Code::UnsupportedEncoding, "a body is sent as it is, or compressed with zstd")),
-        }
-    }
-
-    /// The body as it was before, no larger than it may be: what is more is never decompressed.
-    fn decode(self, bytes: Vec<u8>) -> Result<Vec<u8>, Problem> {
-        let Encoding::Zstd = self else { return Ok(bytes) };
-        let broken = |err: std::io::Error| Problem::invalid(format!("the body is not compressed with zstd: {err}"));
-        let mut plain = Vec::new();
-        let decoder = zstd::stream::read::Decoder::new(&bytes[..]).map_err(broken)?;
-        decoder.take(MAX_PLAIN_BYTES as u64 + 1).read_to_end(&mut plain).map_err(broken)?;
-        match plain.len() > MAX_PLAIN_BYTES {
-            true => Err(Problem::new(Code::TooLarge, "a body may have 32 MiB when it is decompressed")),
-            false => Ok(plain),
-        }
-    }
 }
 
 /// Traces that can be stored, and the batch that they are of.
@@ -164,6 +126,11 @@ impl Hub {
                     if let Some(stored) = store.by_id(*id).await? {
                         conflicts.push((*index, *id, stored));
                     }
+                    continue;
+                }
+                Ingested::Committed(Commit::Endless) => {
+                    let why = "it is its own ancestor, or has more than 128".to_owned();
+                    batch.errors.push(error(*index, Some(id.to_string()), Code::InvalidTrace, why));
                     continue;
                 }
                 Ingested::Refused(why) => {

@@ -7,6 +7,7 @@ mod access;
 mod call;
 mod capabilities;
 mod document;
+mod encoding;
 mod health;
 mod ingest;
 mod model;

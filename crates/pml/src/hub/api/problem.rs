@@ -13,6 +13,8 @@ use crate::{
     web::{NoBody, typed},
 };
 
+/// How a body may be compressed, for `Accept-Encoding`.
+const ACCEPTED: &str = "zstd, gzip";
 /// How long a client is asked to wait when the store does not answer.
 const STORE_PAUSE: Duration = Duration::from_secs(5);
 
@@ -49,6 +51,9 @@ impl Problem {
             && let Ok(value) = HeaderValue::from_str(&pause.as_secs_f64().ceil().max(1.0).to_string())
         {
             response.headers_mut().insert(header::RETRY_AFTER, value);
+        }
+        if self.code == Code::UnsupportedEncoding {
+            response.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED));
         }
         if self.code == Code::Unauthorized {
             response

@@ -67,18 +67,22 @@ impl Sanitizer {
         Some((clean, report))
     }
 
-    /// A JSON text at a place of a larger one.
+    /// A JSON text at a place of a larger one; `None` if it is no JSON.
     pub(super) fn document<'a>(&self, text: &'a str, path: &str, report: &mut Report) -> Option<Cow<'a, str>> {
-        document::is_json(text).then_some(())?;
+        document::is_json(text).then(|| self.checked_document(text, path, report))
+    }
+
+    /// The same for a text that is known to be JSON.
+    pub(super) fn checked_document<'a>(&self, text: &'a str, path: &str, report: &mut Report) -> Cow<'a, str> {
         // What was removed may change what its neighbours say about each other.
         let mut clean = Cow::Borrowed(text);
         for _ in 0..MAX_ROUNDS {
             match document::sanitize(self, &clean, path, 0, None, report) {
-                None => return Some(clean),
+                None => return clean,
                 Some(next) => clean = Cow::Owned(next),
             }
         }
-        Some(Cow::Owned(format!("\"{}\"", Kind::secret("text").marker())))
+        Cow::Owned(format!("\"{}\"", Kind::secret("text").marker()))
     }
 
     /// A string at a place; `None` if it may stay as it is.

@@ -1,5 +1,7 @@
 //! Traces that may be stored, shown and sent.
 
+use std::borrow::Cow;
+
 use pml_wire::{
     message::Decision,
     trace::{Client, LogLine, Metadata, TaskError, TaskResult, Trace, Truncated},
@@ -106,7 +108,7 @@ impl Cleaner<'_> {
             decisions_cut,
             task_results: self.numbered("/taskResults", task_results, Self::task),
             metadata: Metadata {
-                truncated,
+                truncated: truncated.into_iter().map(|cut| self.cut(cut)).collect(),
                 code_redacted: code_redacted || code_report.is_redacted(),
                 interrupted,
                 pml_version: self.text("/metadata/pmlVersion", pml_version),
@@ -115,6 +117,11 @@ impl Cleaner<'_> {
                 traceparent: traceparent.map(|id| self.text("/metadata/traceparent", id)),
             },
         }
+    }
+
+    /// What was cut says where, in the names of members, which may be anything in what others send.
+    fn cut(&mut self, Truncated { path, original_bytes }: Truncated) -> Truncated {
+        Truncated { path: self.text("/metadata/truncated", path), original_bytes }
     }
 
     fn client(&mut self, Client { name, version }: Client) -> Client {
@@ -196,12 +203,13 @@ impl Cleaner<'_> {
 
     fn json(&mut self, path: &str, json: Box<RawValue>) -> Box<RawValue> {
         let mut report = Report::default();
-        let clean = self.sanitizer.document(json.get(), path, &mut report);
+        // It is JSON: nothing else becomes a `RawValue`.
+        let clean = self.sanitizer.checked_document(json.get(), path, &mut report);
         self.truncated.append(&mut report.truncated);
         match clean {
-            Some(std::borrow::Cow::Borrowed(_)) => json,
+            Cow::Borrowed(_) => json,
             // What cannot be read cannot be vouched for.
-            clean => clean.and_then(|text| RawValue::from_string(text.into_owned()).ok()).unwrap_or_else(truncated),
+            Cow::Owned(text) => RawValue::from_string(text).unwrap_or_else(|_| truncated()),
         }
     }
 }
@@ -231,6 +239,10 @@ const MIN_CUT_BYTES: usize = 200;
 /// Cuts values, the largest first, and then the ends of lists, until the trace is no larger than it may be.
 fn fit(trace: &mut Trace) {
     shorten_metadata(trace);
+    // Most traces are small, and need not be written to know that.
+    if most_bytes(trace) <= MAX_TRACE_BYTES {
+        return;
+    }
     let mut bytes = size(trace);
     if bytes <= MAX_TRACE_BYTES {
         return;
@@ -255,6 +267,39 @@ fn fit(trace: &mut Trace) {
             shorten(trace, list, bytes - MAX_TRACE_BYTES + 256);
         }
     }
+}
+
+/// A bound on the size of a trace as JSON, which takes no writing to know.
+fn most_bytes(trace: &Trace) -> usize {
+    /// What a field takes besides its texts: its name, and a number of any length.
+    const FIELD: usize = 64;
+    // A byte is written as `\u001f` at worst, which is six.
+    let text = |text: &str| 6 * text.len() + FIELD;
+    let option = |option: &Option<String>| option.as_deref().map_or(0, text);
+    let raw = |json: &Option<Box<RawValue>>| json.as_ref().map_or(0, |json| json.get().len() + FIELD);
+    let client = |Client { name, version }: &Client| text(name) + option(version) + FIELD;
+    let log = |LogLine { level, text: line }: &LogLine| text(level) + text(line) + FIELD;
+    let decision =
+        |Decision { node_id, outcome, condition }: &Decision| text(node_id) + text(outcome) + text(condition) + FIELD;
+    let error = |TaskError { code, message }: &TaskError| text(code) + text(message) + FIELD;
+    let task = |task: &TaskResult| {
+        let texts = text(&task.task_id) + text(&task.tool) + task.error.as_ref().map_or(0, error);
+        texts + raw(&task.args) + raw(&task.result) + 10 * FIELD
+    };
+    let metadata = &trace.metadata;
+    let truncated = metadata.truncated.iter().map(|cut| text(&cut.path) + FIELD).sum::<usize>();
+    let parts = [
+        option(&trace.capability_id) + option(&trace.intent) + text(&trace.caller) + option(&trace.code),
+        option(&trace.error_message) + option(&trace.error_code) + option(&trace.code_hash),
+        trace.client.as_ref().map_or(0, client) + raw(&trace.args) + raw(&trace.result),
+        trace.logs.iter().map(log).sum(),
+        trace.warnings.iter().map(|warning| text(warning)).sum(),
+        trace.decisions.iter().map(decision).sum(),
+        trace.task_results.iter().map(task).sum(),
+        truncated + text(&metadata.pml_version) + option(&metadata.era) + option(&metadata.traceparent),
+        20 * FIELD,
+    ];
+    parts.iter().sum()
 }
 
 fn size(trace: &Trace) -> usize {
@@ -365,5 +410,54 @@ fn shorten_metadata(trace: &mut Trace) {
     if all.len() > MAX_TRUNCATED {
         let rest: u64 = all.drain(MAX_TRUNCATED - 1..).map(|entry| entry.original_bytes).sum();
         all.push(Truncated { path: String::new(), original_bytes: rest });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pml_wire::ExecutionId;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_bound_on_the_size_of_a_trace_is_one() {
+        let worst = "\u{1f}\u{7f}\"\\é\u{10ffff}".repeat(50);
+        let long = u64::MAX;
+        let task = json!({
+            "taskId": worst, "callId": u32::MAX, "kind": "resource", "tool": worst, "args": {"a": worst}, "result": [worst],
+            "success": false, "acceptedAt": long, "timestamp": long, "durationMs": -1.797_693_134_862_315_7e308,
+            "layerIndex": u32::MAX, "line": u32::MAX, "error": {"code": worst, "message": worst},
+        });
+        let full = json!({
+            "traceId": ExecutionId::mint(), "parentTraceId": ExecutionId::mint(), "capabilityId": worst, "entry": "execute_code",
+            "intent": worst, "caller": worst, "client": {"name": worst, "version": worst}, "success": false,
+            "errorMessage": worst, "errorCode": worst, "durationMs": -2.225_073_858_507_201_4e-308, "timestamp": long,
+            "code": worst, "codeHash": worst, "args": [worst], "result": {"b": worst},
+            "logs": [{"level": worst, "text": worst}], "warnings": [worst, ""],
+            "decisions": [{"nodeId": worst, "outcome": worst, "condition": worst}], "decisionsCut": long,
+            "taskResults": [task, task],
+            "metadata": {
+                "truncated": [{"path": worst, "originalBytes": long}], "codeRedacted": true, "interrupted": true,
+                "pmlVersion": worst, "schemaVersion": u32::MAX, "era": worst, "traceparent": worst,
+            },
+        });
+        let bare = json!({"traceId": ExecutionId::mint(), "success": true, "durationMs": 1.5, "timestamp": 0});
+        for trace in [full, bare] {
+            let trace: Trace = serde_json::from_value(trace).unwrap();
+            assert!(most_bytes(&trace) >= size(&trace), "{} {}", most_bytes(&trace), size(&trace));
+        }
+    }
+
+    #[test]
+    fn a_secret_in_what_says_where_something_was_cut_is_removed() {
+        let secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
+        let trace = json!({
+            "traceId": ExecutionId::mint(), "success": true, "durationMs": 1.5, "timestamp": 0,
+            "metadata": {"truncated": [{"path": format!("/args/{secret}"), "originalBytes": 20_000}]},
+        });
+        let clean = Sanitizer::default().trace(serde_json::from_value(trace).unwrap());
+        let clean = serde_json::to_string(clean.trace()).unwrap();
+        assert!(!clean.contains(secret) && clean.contains("\"originalBytes\":20000"), "{clean}");
     }
 }

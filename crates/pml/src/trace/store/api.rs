@@ -8,7 +8,7 @@ use pml_wire::{
     trace::{Entry, Timestamp},
 };
 
-use super::{Health, Receipt, Scope, State};
+use super::{Health, Receipt, Scope, State, WayIn, change::Change};
 use crate::{
     error::Error,
     trace::{SanitizedHead, SanitizedTrace, TraceHead},
@@ -53,53 +53,78 @@ const LOOK: Duration = Duration::from_millis(300);
 /// [`begin`](Store::begin) and [`submit`](Store::submit) return at once. Everything else may take as long as the disk or
 /// the network does.
 pub trait Store: Archive {
+    /// The way to what writes.
+    fn way_in(&self) -> WayIn<'_>;
+
     /// Stores that an execution has begun. If its process dies before [`submit`](Store::submit), the head becomes an
     /// interrupted trace.
-    fn begin(&self, head: SanitizedHead) -> Receipt;
+    fn begin(&self, head: SanitizedHead) -> Receipt {
+        self.way_in().begin(head.into_inner())
+    }
 
     /// Stores the trace of an execution that has ended. The same trace twice is stored once.
-    fn submit(&self, trace: SanitizedTrace) -> Receipt;
+    fn submit(&self, trace: SanitizedTrace) -> Receipt {
+        self.way_in().submit(trace.into_inner())
+    }
 
     /// Stores traces that came from elsewhere, and answers for each, in their order, when all of them are committed: on the
     /// disk if the store [survives power cuts](super::Options::survives_power_cuts). They are not [unsent](Store::unsent).
     ///
     /// Encodes the traces before it returns the future, so it is called on a thread that may be busy for a while. Dropping
     /// the future takes nothing back.
-    fn ingest(&self, traces: Vec<SanitizedTrace>) -> Answer<'static, Vec<Ingested>>;
+    fn ingest(&self, traces: Vec<SanitizedTrace>) -> Answer<'static, Vec<Ingested>> {
+        Box::pin(self.way_in().ingest(traces.into_iter().map(SanitizedTrace::into_inner).collect()))
+    }
 
     /// Deletes traces, and says how many.
-    fn delete(&self, what: Deletion) -> Answer<'_, u64>;
+    fn delete(&self, what: Deletion) -> Answer<'_, u64> {
+        self.way_in().change(Change::Delete(what))
+    }
 
     /// Deletes what is older, or more, than is to be kept; says how many. The store also does this by itself.
-    fn retain(&self) -> Answer<'_, u64>;
+    fn retain(&self) -> Answer<'_, u64> {
+        self.way_in().change(Change::Retain)
+    }
 
     /// Traces that no hub has acknowledged, those of earlier executions first, so that a parent comes before its children.
     fn unsent(&self, limit: usize) -> Answer<'_, Vec<Outgoing>>;
 
     /// A hub has these.
-    fn acknowledge(&self, ids: Vec<ExecutionId>) -> Answer<'_, u64>;
+    fn acknowledge(&self, ids: Vec<ExecutionId>) -> Answer<'_, u64> {
+        self.way_in().change(Change::Acknowledge(ids))
+    }
 
     /// Sending these has failed for now.
-    fn note_failure(&self, ids: Vec<ExecutionId>, reason: &str) -> Answer<'_, u64>;
+    fn note_failure(&self, ids: Vec<ExecutionId>, reason: &str) -> Answer<'_, u64> {
+        self.way_in().change(Change::NoteFailure(ids, reason.to_owned()))
+    }
 
     /// No hub will ever take these.
-    fn bury(&self, ids: Vec<ExecutionId>, reason: &str) -> Answer<'_, u64>;
+    fn bury(&self, ids: Vec<ExecutionId>, reason: &str) -> Answer<'_, u64> {
+        self.way_in().change(Change::Bury(ids, reason.to_owned()))
+    }
 
     /// What was buried is unsent again.
-    fn requeue(&self) -> Answer<'_, u64>;
+    fn requeue(&self) -> Answer<'_, u64> {
+        self.way_in().change(Change::Requeue)
+    }
 
     /// What waits to be sent to a hub.
     fn outbox(&self) -> Answer<'_, Outbox>;
 
     /// If what waits to be sent is larger, the oldest traces of executions that succeeded are given up, then the oldest of
     /// the others, and counted. They stay in the store. Says how many.
-    fn trim_outbox(&self, max_bytes: u64) -> Answer<'_, u64>;
+    fn trim_outbox(&self, max_bytes: u64) -> Answer<'_, u64> {
+        self.way_in().change(Change::TrimOutbox { max_bytes })
+    }
 
     /// The turn to send what is unsent, if no other process has it. It lasts until it is dropped or the process ends.
     fn take_turn(&self) -> Answer<'_, Option<Turn>>;
 
     /// How much there is to learn from each, from 0 to 1.
-    fn set_priorities(&self, priorities: Vec<(ExecutionId, f64)>) -> Answer<'_, u64>;
+    fn set_priorities(&self, priorities: Vec<(ExecutionId, f64)>) -> Answer<'_, u64> {
+        self.way_in().change(Change::SetPriorities(priorities))
+    }
 
     /// Draws up to `count` different traces, each with a chance in proportion to its priority to the power of `exponent`.
     /// The same `seed` draws the same of the same traces.
@@ -180,6 +205,8 @@ pub enum Commit {
     Duplicate,
     /// Another trace of the same id was there already, and stays.
     Conflict,
+    /// It is from elsewhere and would be its own ancestor, or has more ancestors than are followed. It is not stored.
+    Endless,
 }
 
 /// Which traces. The default lets all through.

@@ -12,7 +12,7 @@ use pml_wire::trace::Trace;
 use tokio::sync::oneshot;
 
 use super::{
-    Commit, Health, Ingested, Options, Receipt, Scope, State, StoreError,
+    Answer, Commit, Health, Ingested, Options, Receipt, Scope, State, StoreError,
     body::{Encoder, MAX_BYTES},
     change::{Change, Job},
     desk::Desk,
@@ -36,7 +36,39 @@ pub(super) struct Intake {
     thread: Option<JoinHandle<()>>,
 }
 
+/// The way to the writer for what is of one scope.
+#[derive(Clone, Copy, Debug)]
+pub struct WayIn<'a> {
+    intake: &'a Intake,
+    scope: &'a Scope,
+}
+
+impl<'a> WayIn<'a> {
+    pub(super) fn begin(self, head: TraceHead) -> Receipt {
+        self.intake.begin(self.scope, head)
+    }
+
+    pub(super) fn submit(self, trace: Trace) -> Receipt {
+        self.intake.submit(self.scope, trace)
+    }
+
+    pub(super) fn ingest(
+        self,
+        traces: Vec<Trace>,
+    ) -> impl Future<Output = Result<Vec<Ingested>, StoreError>> + Send + use<> {
+        self.intake.ingest(self.scope, traces)
+    }
+
+    pub(super) fn change(self, change: Change) -> Answer<'a, u64> {
+        Box::pin(self.intake.change(self.scope, change))
+    }
+}
+
 impl Intake {
+    pub(super) fn of<'a>(&'a self, scope: &'a Scope) -> WayIn<'a> {
+        WayIn { intake: self, scope }
+    }
+
     /// Starts the thread, which opens the database: whatever is wrong with it is in its [`State`].
     pub(super) fn start<E: Engine>(options: &Options, engine: impl FnOnce(Arc<Shared>) -> io::Result<E>) -> Intake {
         let shared = Arc::new(Shared::default());

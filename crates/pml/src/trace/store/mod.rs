@@ -9,6 +9,7 @@
 //! **Invariant:** nothing that goes wrong here fails an execution. A database that is locked, full, read-only, damaged or of
 //! a newer pml is a [`State`], not an error of whoever submits.
 
+mod ancestry;
 mod api;
 mod body;
 mod capability;
@@ -46,6 +47,7 @@ pub use self::api::{
 pub use self::database::Options;
 pub use self::fqdn::{Fqdn, FqdnError, MIN_HASH};
 pub use self::health::{Counts, Health, State};
+pub use self::intake::WayIn;
 pub use self::place::{FOLDER, is_there, problem};
 pub use self::raw::RawStore;
 pub use self::receipt::{Receipt, Waited};

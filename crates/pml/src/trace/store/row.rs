@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use super::{
-    Commit, Scope,
+    Commit, Scope, ancestry,
     body::{self, Compressed, Encoder, MAX_BYTES},
     capability, query,
 };
@@ -184,6 +184,9 @@ impl Row {
         if let Some(commit) = self.settle(db, tenant)? {
             return Ok(commit);
         }
+        if self.is_endless(db, tenant)? {
+            return Ok(Commit::Endless);
+        }
         let code = self.code.as_ref().map(|code| code.insert(db)).transpose()?;
         db.prepare_cached(
             "INSERT INTO trace (tenant, id, parent, ts, stored_at, success, interrupted, error_code, duration_ms, entry,
@@ -243,6 +246,16 @@ impl Row {
             ])?;
         }
         Ok(Commit::Stored)
+    }
+
+    /// Would this trace be its own ancestor? Executions of this pml are not: their ids are new.
+    fn is_endless(&self, db: &Connection, tenant: i64) -> rusqlite::Result<bool> {
+        let Some(parent) = self.parent.filter(|_| self.origin == Origin::Elsewhere) else { return Ok(false) };
+        let mut statement = db.prepare_cached("SELECT parent FROM trace WHERE tenant = ?1 AND id = ?2")?;
+        ancestry::is_endless(self.id, parent, |id| {
+            let parent = statement.query_row(params![tenant, id.as_bytes()], |row| row.get::<_, Option<[u8; 16]>>(0));
+            Ok(parent.optional()?.flatten().map(ExecutionId::from_bytes))
+        })
     }
 
     /// What becomes of this trace if there is one of its id; `None` if there is none now.

@@ -6,15 +6,14 @@ use pml_wire::ExecutionId;
 use rusqlite::Connection;
 
 use super::{
-    Answer, Archive, Deletion, Filter, Found, Health, Ingested, Options, Outbox, Outgoing, Page, Reading, Receipt,
-    Record, Sampled, Scope, Stats, Store, StoreError, Stores, Turn,
-    change::Change,
+    Answer, Archive, Filter, Found, Health, Options, Outbox, Outgoing, Page, Reading, Record, Sampled, Scope, Stats,
+    Store, StoreError, Stores, Turn, WayIn,
     database::Database,
     place::TRACES,
     query::{self, View},
     sample,
 };
-use crate::trace::{SanitizedHead, SanitizedTrace, TraceHead};
+use crate::trace::{SanitizedTrace, TraceHead};
 
 /// The database `traces/traces.db` of a data folder, with the traces of every scope. Several processes may share it.
 #[derive(Clone, Debug)]
@@ -90,10 +89,6 @@ impl SqliteStore {
     pub async fn opened(&self) {
         self.database.intake.opened().await;
     }
-
-    fn change(&self, change: Change) -> Answer<'_, u64> {
-        Box::pin(self.database.change(&self.scope, change))
-    }
 }
 
 impl Archive for SqliteStore {
@@ -132,25 +127,8 @@ impl Archive for SqliteStore {
 }
 
 impl Store for SqliteStore {
-    fn begin(&self, head: SanitizedHead) -> Receipt {
-        self.database.intake.begin(&self.scope, head.into_inner())
-    }
-
-    fn submit(&self, trace: SanitizedTrace) -> Receipt {
-        self.database.intake.submit(&self.scope, trace.into_inner())
-    }
-
-    fn ingest(&self, traces: Vec<SanitizedTrace>) -> Answer<'static, Vec<Ingested>> {
-        let traces = traces.into_iter().map(SanitizedTrace::into_inner).collect();
-        Box::pin(self.database.intake.ingest(&self.scope, traces))
-    }
-
-    fn delete(&self, what: Deletion) -> Answer<'_, u64> {
-        self.change(Change::Delete(what))
-    }
-
-    fn retain(&self) -> Answer<'_, u64> {
-        self.change(Change::Retain)
+    fn way_in(&self) -> WayIn<'_> {
+        self.database.intake.of(&self.scope)
     }
 
     fn unsent(&self, limit: usize) -> Answer<'_, Vec<Outgoing>> {
@@ -162,37 +140,13 @@ impl Store for SqliteStore {
         })
     }
 
-    fn acknowledge(&self, ids: Vec<ExecutionId>) -> Answer<'_, u64> {
-        self.change(Change::Acknowledge(ids))
-    }
-
-    fn note_failure(&self, ids: Vec<ExecutionId>, reason: &str) -> Answer<'_, u64> {
-        self.change(Change::NoteFailure(ids, reason.to_owned()))
-    }
-
-    fn bury(&self, ids: Vec<ExecutionId>, reason: &str) -> Answer<'_, u64> {
-        self.change(Change::Bury(ids, reason.to_owned()))
-    }
-
-    fn requeue(&self) -> Answer<'_, u64> {
-        self.change(Change::Requeue)
-    }
-
     fn outbox(&self) -> Answer<'_, Outbox> {
         Box::pin(self.database.read(&self.scope, |view| query::outbox(view).map_err(StoreError::reading)))
-    }
-
-    fn trim_outbox(&self, max_bytes: u64) -> Answer<'_, u64> {
-        self.change(Change::TrimOutbox { max_bytes })
     }
 
     fn take_turn(&self) -> Answer<'_, Option<Turn>> {
         let turn = self.database.take_turn().map(|turn| turn.map(Turn::holding)).map_err(StoreError::writing);
         Box::pin(async move { turn })
-    }
-
-    fn set_priorities(&self, priorities: Vec<(ExecutionId, f64)>) -> Answer<'_, u64> {
-        self.change(Change::SetPriorities(priorities))
     }
 
     fn sample(&self, count: usize, exponent: f64, seed: u64) -> Answer<'_, Vec<Sampled>> {

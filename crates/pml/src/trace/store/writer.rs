@@ -254,6 +254,7 @@ impl Writer {
                     Commit::Stored => &self.shared.stored,
                     Commit::Duplicate => &self.shared.duplicates,
                     Commit::Conflict => &self.shared.conflicts,
+                    Commit::Endless => &self.shared.refused,
                 };
                 count.fetch_add(1, Ordering::Relaxed);
             }

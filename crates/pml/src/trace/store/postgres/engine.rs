@@ -22,6 +22,7 @@ use super::{
         writer::STOP_PATIENCE,
     },
     address::Address,
+    ancestry,
     batch::{self, Head, Numbered},
     capability, change,
     notices::Notices,
@@ -166,19 +167,31 @@ impl Work<'_> {
         for (_, row) in rows {
             traces.push(Numbered { tenant: tenant::number(self.session, &row.scope).await?, row, capability: None });
         }
-        if traces.iter().all(|trace| trace.row.capability.is_none()) {
+        let has_suspects = traces.iter().any(ancestry::is_suspect);
+        if !has_suspects && traces.iter().all(|trace| trace.row.capability.is_none()) {
             return batch::store(self.session, heads, &traces).await;
         }
-        // A capability that arrives meanwhile is either seen here, or sees these traces.
         self.session
             .transaction(async |session| {
+                let endless = match has_suspects {
+                    true => ancestry::endless(session, &traces).await?,
+                    false => vec![false; traces.len()],
+                };
+                let mut is_endless = endless.iter();
+                traces.retain(|_| is_endless.next() == Some(&false));
+                // A capability that arrives meanwhile is either seen here, or sees these traces.
                 session.execute("SELECT pg_advisory_xact_lock_shared(8100849829732679682)", &[]).await?;
                 for trace in &mut traces {
                     if let Some(name) = &trace.row.capability {
                         trace.capability = capability::resolve(session, trace.tenant, name).await?;
                     }
                 }
-                batch::store_within(session, heads, &traces).await
+                let mut commits = batch::store_within(session, heads, &traces).await?.into_iter();
+                let commit = |is_endless| match is_endless {
+                    true => Commit::Endless,
+                    false => commits.next().unwrap_or(Commit::Stored),
+                };
+                Ok(endless.into_iter().map(commit).collect())
             })
             .await
     }

@@ -17,6 +17,9 @@ pub(super) const OWNER: i64 = 0x706e << 48;
 /// With the number of a tenant: held by the process that sends what is unsent.
 pub(super) const TURN: i64 = 0x706f << 48;
 
+/// With the number of a tenant: held by whoever stores traces with parents, so that no two close a cycle together.
+pub(super) const PARENTS: i64 = 0x7070 << 48;
+
 #[cfg(test)]
 mod tests {
     use super::*;

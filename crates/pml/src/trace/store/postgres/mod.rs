@@ -7,6 +7,7 @@
 //! parameter. What is told to be committed is on the server's disk. The password of the database is in no message.
 
 mod address;
+mod ancestry;
 mod batch;
 pub(crate) mod capability;
 mod change;

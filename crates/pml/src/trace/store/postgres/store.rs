@@ -7,9 +7,9 @@ use pml_wire::ExecutionId;
 
 use super::{
     super::{
-        Answer, Archive, Deletion, Filter, Found, Health, Ingested, Options, Outbox, Outgoing, Page, Reading, Receipt,
-        Record, Sampled, Scope, Stats, Store, StoreError, Stores, Turn, change::Change, connection::Trouble,
-        health::Shared, intake::Intake, query::Stored,
+        Answer, Archive, Filter, Found, Health, Options, Outbox, Outgoing, Page, Reading, Record, Sampled, Scope,
+        Stats, Store, StoreError, Stores, Turn, WayIn, connection::Trouble, health::Shared, intake::Intake,
+        query::Stored,
     },
     address::Address,
     engine::PostgresEngine,
@@ -20,7 +20,7 @@ use super::{
     session::Session,
     tenant,
 };
-use crate::trace::{SanitizedHead, SanitizedTrace, TraceHead};
+use crate::trace::{SanitizedTrace, TraceHead};
 
 /// A PostgreSQL database with the traces of every scope. Several processes may share it.
 #[derive(Clone, Debug)]
@@ -116,10 +116,6 @@ impl PostgresStore {
         });
         Ok(read.await?)
     }
-
-    fn change(&self, change: Change) -> Answer<'_, u64> {
-        Box::pin(self.database.intake.change(&self.scope, change))
-    }
 }
 
 impl Archive for PostgresStore {
@@ -169,25 +165,8 @@ impl Archive for PostgresStore {
 }
 
 impl Store for PostgresStore {
-    fn begin(&self, head: SanitizedHead) -> Receipt {
-        self.database.intake.begin(&self.scope, head.into_inner())
-    }
-
-    fn submit(&self, trace: SanitizedTrace) -> Receipt {
-        self.database.intake.submit(&self.scope, trace.into_inner())
-    }
-
-    fn ingest(&self, traces: Vec<SanitizedTrace>) -> Answer<'static, Vec<Ingested>> {
-        let traces = traces.into_iter().map(SanitizedTrace::into_inner).collect();
-        Box::pin(self.database.intake.ingest(&self.scope, traces))
-    }
-
-    fn delete(&self, what: Deletion) -> Answer<'_, u64> {
-        self.change(Change::Delete(what))
-    }
-
-    fn retain(&self) -> Answer<'_, u64> {
-        self.change(Change::Retain)
+    fn way_in(&self) -> WayIn<'_> {
+        self.database.intake.of(&self.scope)
     }
 
     fn unsent(&self, limit: usize) -> Answer<'_, Vec<Outgoing>> {
@@ -201,28 +180,8 @@ impl Store for PostgresStore {
         })
     }
 
-    fn acknowledge(&self, ids: Vec<ExecutionId>) -> Answer<'_, u64> {
-        self.change(Change::Acknowledge(ids))
-    }
-
-    fn note_failure(&self, ids: Vec<ExecutionId>, reason: &str) -> Answer<'_, u64> {
-        self.change(Change::NoteFailure(ids, reason.to_owned()))
-    }
-
-    fn bury(&self, ids: Vec<ExecutionId>, reason: &str) -> Answer<'_, u64> {
-        self.change(Change::Bury(ids, reason.to_owned()))
-    }
-
-    fn requeue(&self) -> Answer<'_, u64> {
-        self.change(Change::Requeue)
-    }
-
     fn outbox(&self) -> Answer<'_, Outbox> {
         Box::pin(self.read(|session, tenant| Box::pin(query::outbox(session, tenant))))
-    }
-
-    fn trim_outbox(&self, max_bytes: u64) -> Answer<'_, u64> {
-        self.change(Change::TrimOutbox { max_bytes })
     }
 
     /// Held by a connection of its own. If the server ends that, another process may take the turn as well; the hub stores
@@ -236,10 +195,6 @@ impl Store for PostgresStore {
             let row = session.query_opt(sql, &[&(keys::TURN | i64::from(tenant))]).await?;
             Ok(row.is_some_and(|row| row.get(0)).then(|| Turn::holding(session)))
         })
-    }
-
-    fn set_priorities(&self, priorities: Vec<(ExecutionId, f64)>) -> Answer<'_, u64> {
-        self.change(Change::SetPriorities(priorities))
     }
 
     fn sample(&self, count: usize, exponent: f64, seed: u64) -> Answer<'_, Vec<Sampled>> {

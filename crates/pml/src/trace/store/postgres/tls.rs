@@ -35,9 +35,10 @@ impl Tls {
     /// Reads the certificates of the authorities that are trusted, if any are asked for.
     pub(super) fn of(address: &Address) -> io::Result<Tls> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let of_any_host = |authority| OfAnyHost { provider: Arc::clone(&provider), authority };
         let verifier: Arc<dyn ServerCertVerifier> = match &address.verify {
-            Verify::Nothing => Arc::new(Unverified(Arc::clone(&provider))),
-            Verify::Authority(roots) => Arc::new(OfAnyHost(verifier(roots, &provider)?)),
+            Verify::Nothing => Arc::new(of_any_host(None)),
+            Verify::Authority(roots) => Arc::new(of_any_host(Some(verifier(roots, &provider)?))),
             Verify::Host(roots) => verifier(roots, &provider)?,
         };
         let config = ClientConfig::builder_with_provider(provider)
@@ -73,57 +74,12 @@ fn verifier(roots: &Roots, provider: &Arc<CryptoProvider>) -> io::Result<Arc<Web
     WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(provider)).build().map_err(io::Error::other)
 }
 
-/// Takes any certificate, as `sslmode=require` says.
+/// Takes a certificate for any host.
 #[derive(Debug)]
-struct Unverified(Arc<CryptoProvider>);
-
-/// Takes a certificate of a trusted authority for any host, as `sslmode=verify-ca` says.
-#[derive(Debug)]
-struct OfAnyHost(Arc<WebPkiServerVerifier>);
-
-impl ServerCertVerifier for Unverified {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        rustls::crypto::verify_tls12_signature(
-            message,
-            certificate,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        rustls::crypto::verify_tls13_signature(
-            message,
-            certificate,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+struct OfAnyHost {
+    provider: Arc<CryptoProvider>,
+    /// Says which authorities are trusted, as `sslmode=verify-ca` wants it; without it, as with `sslmode=require`, anybody is.
+    authority: Option<Arc<WebPkiServerVerifier>>,
 }
 
 impl ServerCertVerifier for OfAnyHost {
@@ -136,8 +92,9 @@ impl ServerCertVerifier for OfAnyHost {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         use rustls::CertificateError::{NotValidForName, NotValidForNameContext};
+        let Some(authority) = &self.authority else { return Ok(ServerCertVerified::assertion()) };
         // The name is looked at last.
-        match self.0.verify_server_cert(end, between, name, ocsp, now) {
+        match authority.verify_server_cert(end, between, name, ocsp, now) {
             Err(Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. })) => {
                 Ok(ServerCertVerified::assertion())
             }
@@ -151,7 +108,8 @@ impl ServerCertVerifier for OfAnyHost {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls12_signature(message, certificate, signature)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
     }
 
     fn verify_tls13_signature(
@@ -160,11 +118,12 @@ impl ServerCertVerifier for OfAnyHost {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls13_signature(message, certificate, signature)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use pml_wire::{
-    CapabilityId,
+    CapabilityId, ExecutionId,
     trace::{Timestamp, Truncated},
 };
 use serde_json::{json, value::RawValue};
@@ -34,6 +34,7 @@ macro_rules! contract_tests {
             hostile_traces_are_stored_or_counted_and_break_nothing,
             nothing_of_one_scope_is_seen_or_changed_from_another,
             traces_from_elsewhere_are_answered_one_by_one,
+            no_trace_from_elsewhere_becomes_its_own_ancestor,
             the_oldest_successes_leave_a_full_outbox_first,
             the_outbox_says_why,
             only_one_has_the_turn_to_send,
@@ -334,6 +335,60 @@ pub(crate) async fn traces_from_elsewhere_are_answered_one_by_one(stores: Arc<dy
     assert_eq!(count(&Ingested::Committed(Commit::Stored)), 100);
     assert_eq!(count(&Ingested::Committed(Commit::Duplicate)), 700);
     assert_eq!(ids(store, Filter::default()).await.len(), 151);
+}
+
+pub(crate) async fn no_trace_from_elsewhere_becomes_its_own_ancestor(stores: Arc<dyn Stores>) {
+    let store = &*stores.of(&Scope::new("acme", "web").unwrap());
+    let (stored, endless) = (Ingested::Committed(Commit::Stored), Ingested::Committed(Commit::Endless));
+    // Each is the child of the next, and the last has no parent yet.
+    let chain = |count: u64| {
+        let mut traces: Vec<_> = (0..count).map(trace).collect();
+        for at in 1..traces.len() {
+            traces[at - 1].parent_trace_id = Some(traces[at].trace_id);
+        }
+        traces
+    };
+    // The first ones come alone, in both directions; the last one closes the circle and comes with others.
+    let mut three = chain(3);
+    three[2].parent_trace_id = Some(three[0].trace_id);
+    let other = trace(9);
+    assert_eq!(ingest(store, &three[1..2]).await, vec![stored.clone()]);
+    assert_eq!(ingest(store, &three[..1]).await, vec![stored.clone()]);
+    let mixed = [other.clone(), three[2].clone(), trace(10)];
+    assert_eq!(ingest(store, &mixed).await, [stored.clone(), endless.clone(), stored.clone()]);
+    assert!(store.by_id(three[2].trace_id).await.unwrap().is_none());
+    assert_eq!(store.health().counts.refused, 1);
+    // Those that are stored are duplicates and no culprits, and the refused one is taken without its parent.
+    assert_eq!(ingest(store, &three[..2]).await, vec![Ingested::Committed(Commit::Duplicate); 2]);
+    three[2].parent_trace_id = Some(ExecutionId::mint());
+    assert_eq!(ingest(store, &three[2..]).await, vec![stored.clone()]);
+    // All in one batch.
+    let mut three = chain(3);
+    three[2].parent_trace_id = Some(three[0].trace_id);
+    assert_eq!(ingest(store, &three).await, [stored.clone(), stored.clone(), endless.clone()]);
+    let mut own = trace(20);
+    own.parent_trace_id = Some(own.trace_id);
+    assert_eq!(ingest(store, &[own]).await, vec![endless.clone()]);
+    // One that was taken for dead is replaced by one that has another parent.
+    let mut pair = chain(2);
+    let mut dead = pair[1].clone();
+    dead.metadata.interrupted = true;
+    assert_eq!(ingest(store, &[dead, pair[0].clone()]).await, vec![stored.clone(); 2]);
+    pair[1].parent_trace_id = Some(pair[0].trace_id);
+    assert_eq!(ingest(store, &pair[1..]).await, vec![endless.clone()]);
+    // Many ancestors are well, too many are not, whether they are stored or come along.
+    let deep = chain(129);
+    let answers = ingest(store, &deep).await;
+    assert_eq!(answers, vec![stored.clone(); 129]);
+    let mut deeper = chain(2);
+    deeper[1].parent_trace_id = Some(deep[0].trace_id);
+    assert_eq!(ingest(store, &deeper).await, [stored.clone(), endless]);
+    // The same ids of another scope have nothing to do with it.
+    let stranger = &*stores.of(&Scope::new("evil", "web").unwrap());
+    let mut theirs = trace(30);
+    theirs.trace_id = deep[128].trace_id;
+    theirs.parent_trace_id = Some(deep[0].trace_id);
+    assert_eq!(ingest(stranger, &[theirs]).await, [stored]);
 }
 
 pub(crate) async fn the_oldest_successes_leave_a_full_outbox_first(stores: Arc<dyn Stores>) {

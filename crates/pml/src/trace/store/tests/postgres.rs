@@ -48,6 +48,24 @@ fn number(database: &Database<'_>, sql: &str) -> u64 {
 }
 
 #[tokio::test]
+async fn two_processes_do_not_close_a_cycle_together() {
+    let database = Postgres::shared().database();
+    let (one, two) = (stores(&database), stores(&database));
+    let scope = Scope::new("acme", "web").unwrap();
+    let (one, two) = (one.of(&scope), two.of(&scope));
+    for number in 0..50 {
+        let (mut left, mut right) = (trace(number), trace(number));
+        left.parent_trace_id = Some(right.trace_id);
+        right.parent_trace_id = Some(left.trace_id);
+        let (left, right) = ([left], [right]);
+        let (left, right) = tokio::join!(ingest(&*one, &left), ingest(&*two, &right));
+        let (stored, endless) = (Ingested::Committed(Commit::Stored), Ingested::Committed(Commit::Endless));
+        let answers = [left, right].concat();
+        assert!(answers.contains(&stored) && answers.contains(&endless), "{number}: {answers:?}");
+    }
+}
+
+#[tokio::test]
 async fn two_processes_share_a_database_and_follow_each_other() {
     let database = Postgres::shared().database();
     // Both make the tables.
