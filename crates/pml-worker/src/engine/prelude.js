@@ -702,6 +702,7 @@ export default function prelude(native) {
     if (typeof value === "symbol") refuseClone("a symbol");
     if (typeof value !== "object" || value === null) return value;
     if (weakGet(tokens, value) !== undefined) return value; // frozen, so that no copy is needed
+    if (native.temporalShown?.(value) !== undefined) refuseClone("a value of Temporal");
     const before = mapGet(seen, value);
     if (before !== undefined) return before;
     const keep = (copy) => { mapSet(seen, value, copy); return copy; };
@@ -807,6 +808,8 @@ export default function prelude(native) {
       for (let i = 0; i < 4; i++) try { return unboxers[i](value); } catch {}
     },
     /// The text of a date, regular expression or symbol, for printing.
+    /// The text of a value of `Temporal`, undefined for others.
+    temporal: (value) => native.temporalShown?.(value),
     describe: (value) => {
       if (typeof value === "symbol") return symbolText(value);
       if (isRegex(value)) return `/${regexSource(value)}/${regexFlags(value)}`;

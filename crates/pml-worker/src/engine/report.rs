@@ -27,7 +27,7 @@ const MAX_CLASSES: usize = 5;
 const MAX_CAUSES: usize = 3;
 
 /// Names that programs expect from other places, and what to do here instead.
-const ABSENT: [(&[&str], &str); 7] = [
+const ABSENT: [(&[&str], &str); 6] = [
     (&MODULE_EXPORTS, "is in the module \"pml\": import it from there, or write `pml.` in front"),
     (
         &["fetch", "XMLHttpRequest", "WebSocket", "EventSource", "Request", "Response", "FormData"],
@@ -69,7 +69,6 @@ const ABSENT: [(&[&str], &str); 7] = [
         "is not available here; a Blob or a Uint8Array holds bytes",
     ),
     (&["WebAssembly"], "is not available in this engine"),
-    (&["Temporal"], "is not available here; Date counts in milliseconds, and Intl.DateTimeFormat shows any time zone"),
 ];
 
 /// Makes reports about one program.
