@@ -1,5 +1,5 @@
 // Has Node answer the questions that crates/pml-worker/tests/intl.rs asks the worker, and writes both down.
-// Run by scripts/intl-data with the Node that package.json pins.
+// Run by scripts/intl-data with the Node that package.json pins, and, for what that lacks, with a later one.
 //
 // A group is a function of a locale, options and a value, and lists of these: every locale is asked with all options and
 // all values, unless `some` says that value i goes with options i.
@@ -36,6 +36,8 @@ const GROUPS = [
   { name: "all units", code: number, locales: ["en-US", "de-DE", "ja-JP"], options: "acre bit byte celsius centimeter day degree fahrenheit fluid-ounce foot gallon gigabit gigabyte gram hectare hour inch kilobit kilobyte kilogram kilometer liter megabit megabyte meter microsecond mile mile-scandinavian milliliter millimeter millisecond minute month nanosecond ounce percent petabyte pound second stone terabit terabyte week yard year mile-per-gallon gram-per-liter kilometer-per-second".split(" ").flatMap((unit) => [{ style: "unit", unit }, { style: "unit", unit, unitDisplay: "long" }]), values: [2] },
   { name: "compact", code: number, locales: LOCALES, options: [{ notation: "compact" }, { notation: "compact", compactDisplay: "long" }, { notation: "compact", style: "currency", currency: "USD" }], values: [999, 1234, 15300, 999999, 1500000, 2.5e9, -1e12] },
   { name: "numbering systems", code: "(locale, options, value) => new Intl.NumberFormat(locale + '-u-nu-' + value).format(-1234567.89)", locales: ["en-US", "ar-EG", "hi-IN", "th-TH"], options: [{}], values: ["latn", "arab", "arabext", "deva", "beng", "thai", "fullwide", "hanidec", "mathsanb"] },
+  { name: "number ranges", code: "(locale, options, value) => new Intl.NumberFormat(locale, options).formatRange(...value)", locales: LOCALES, options: [{}, { style: "currency", currency: "EUR" }, { style: "currency", currency: "USD", maximumFractionDigits: 0 }, { style: "percent" }, { style: "unit", unit: "kilometer" }, { style: "unit", unit: "day", unitDisplay: "long" }, { notation: "compact" }, { style: "currency", currency: "GBP", currencyDisplay: "name" }], values: [[3, 5], [1, 2], [-3, 5], [3, 3], [1500, 2500000]] },
+  { name: "number range parts", code: "(locale, options, value) => new Intl.NumberFormat(locale, options).formatRangeToParts(...value).map((part) => part.type + '=' + part.value + ' ' + part.source).join('|')", locales: FEW, options: [{}, { style: "currency", currency: "EUR" }, { style: "unit", unit: "liter" }, { notation: "compact", compactDisplay: "long" }], values: [[3, 5], [2, 2]] },
   { name: "texts and bigints", code: "(locale, options, value) => [new Intl.NumberFormat(locale, options).format(value), BigInt(value).toLocaleString(locale)]", locales: FEW, options: [{}], values: ["12345678901234567890", "-1000", "0x1f"] },
 
   { name: "date styles", code: date, locales: LOCALES, options: [{ dateStyle: "full" }, { dateStyle: "long" }, { dateStyle: "medium" }, { dateStyle: "short" }, { timeStyle: "full" }, { timeStyle: "medium" }, { timeStyle: "short" }, { dateStyle: "full", timeStyle: "short" }, { dateStyle: "long", timeStyle: "long" }, { dateStyle: "medium", timeStyle: "medium" }, { dateStyle: "short", timeStyle: "short" }], values: [SUMMER] },
@@ -52,6 +54,8 @@ const GROUPS = [
     { hourCycle: "h24", hour: "numeric" }, { hour: "numeric", dayPeriod: "short" }, { dayPeriod: "long" }, { hour: "numeric", minute: "numeric", dayPeriod: "long", hour12: true }, { weekday: "long", hour: "numeric", minute: "2-digit", hour12: false },
     { year: "numeric", month: "long", day: "numeric", weekday: "short", hour: "numeric", minute: "2-digit", second: "2-digit", timeZoneName: "long" }, { timeZoneName: "short" }, { year: "numeric", day: "numeric" },
   ], values: [SUMMER, WINTER] },
+  { name: "calendars", code: "(locale, options, value) => new Intl.DateTimeFormat(locale + '-u-ca-' + value[0], { timeZone: 'UTC', ...options }).format(value[1])", locales: FEW.concat("he-IL", "zh-TW", "nl-NL"), options: [{}, { dateStyle: "long" }, { dateStyle: "short" }, { month: "long", day: "numeric" }, { year: "numeric", month: "short" }],
+    values: ["hebrew", "roc"].flatMap((calendar) => [Date.UTC(2024, 2, 15), Date.UTC(2025, 2, 15), Date.UTC(2024, 1, 15), Date.UTC(2025, 8, 23), Date.UTC(1900, 0, 1)].map((time) => [calendar, time])) },
   { name: "date parts", code: parts("DateTimeFormat"), locales: LOCALES, options: [{ dateStyle: "full", timeStyle: "long" }], values: [WINTER] },
   { name: "old dates", code: date, locales: ["en-US", "de-DE", "ja-JP"], options: [{}, { dateStyle: "full" }, { era: "short", year: "numeric" }], values: [OLD, -62167219200001, -210000000000000, 253402300800000, 8.64e15] },
   { name: "date methods", code: "(locale, options, value) => { const d = new Date(value); return [d.toLocaleString(locale, options), d.toLocaleDateString(locale, options), d.toLocaleTimeString(locale, options)] }", locales: LOCALES, options: [{ timeZone: "UTC" }], values: [SUMMER] },
@@ -84,10 +88,33 @@ const GROUPS = [
   ] },
 ];
 
+// What the pinned Node does not have.
+const LENGTHS = [{ years: 1, months: 2, weeks: 3, days: 4, hours: 5, minutes: 6, seconds: 7, milliseconds: 8, microseconds: 9, nanoseconds: 10 }, { hours: 1, minutes: 30 }, { days: 1 }, { hours: -1, minutes: -5 }, { seconds: 0 }, { seconds: 61, milliseconds: 5 }, "PT1H2M3.5S"];
+const shown = (expression) => `(locale, options, value) => Temporal.${expression}.toLocaleString(locale, options)`;
+const LATER = [
+  { name: "durations", code: "(locale, options, value) => new Intl.DurationFormat(locale, options).format(value)", locales: LOCALES, options: ["long", "short", "narrow", "digital"].map((style) => ({ style })), values: LENGTHS },
+  { name: "duration options", code: "(locale, options, value) => new Intl.DurationFormat(locale, options).format(value)", locales: ["en-US", "de-DE"], options: [{ hours: "numeric" }, { hours: "2-digit" }, { minutes: "numeric" }, { seconds: "numeric" }, { milliseconds: "numeric" }, { microseconds: "numeric", style: "long" }, { fractionalDigits: 2, style: "digital" }, { fractionalDigits: 0, seconds: "numeric" }, { hoursDisplay: "always" }, { style: "digital", hoursDisplay: "auto", minutesDisplay: "auto" }, { years: "long", style: "narrow" }, { secondsDisplay: "always", style: "long" }, { numberingSystem: "arab" }], values: LENGTHS },
+  { name: "duration parts", code: "(locale, options, value) => new Intl.DurationFormat(locale, options).formatToParts(value)", locales: FEW, options: [{ style: "long" }, { style: "digital" }], values: LENGTHS.slice(0, 2) },
+  { name: "duration errors", code: "(locale, options, value) => { try { return String(eval(value)) } catch (e) { return e.name } }", locales: [""], options: [{}], values: [
+    "Intl.DurationFormat('en')", "new Intl.DurationFormat('en', { style: 'x' })", "new Intl.DurationFormat('en', { hours: 'numeric', minutes: 'long' })", "new Intl.DurationFormat('en', { milliseconds: 'numeric', millisecondsDisplay: 'always' })", "new Intl.DurationFormat('en').format({})", "new Intl.DurationFormat('en').format({ hours: 1.5 })",
+    "new Intl.DurationFormat('en').format({ hours: 1, minutes: -1 })", "new Intl.DurationFormat('en').format(5)", "new Intl.DurationFormat('en').format('x')", "new Intl.DurationFormat('en').format()", "JSON.stringify(new Intl.DurationFormat('de', { style: 'digital' }).resolvedOptions())", "new Intl.DurationFormat('en', { fractionalDigits: 10 })", "new Intl.DurationFormat('en').format({ years: 2 ** 32 })", "Intl.DurationFormat.supportedLocalesOf(['de', 'xx'])" ] },
+  { name: "temporal dates", code: shown("PlainDate.from(value)"), locales: LOCALES, options: [{}, { dateStyle: "full" }, { month: "long", day: "numeric" }], values: ["2026-03-01"] },
+  { name: "temporal times", code: shown("PlainTime.from(value)"), locales: FEW, options: [{}, { timeStyle: "short" }, { hour: "numeric" }], values: ["15:04:05.678"] },
+  { name: "temporal dates and times", code: shown("PlainDateTime.from(value)"), locales: FEW, options: [{}, { dateStyle: "medium", timeStyle: "short" }, { timeStyle: "short" }, { weekday: "long" }], values: ["2026-03-01T15:04:05"] },
+  { name: "temporal months", code: "(locale, options, value) => [Temporal.PlainYearMonth.from({ year: 2026, month: 3, calendar: 'gregory' }), Temporal.PlainMonthDay.from({ monthCode: 'M03', day: 9, calendar: 'gregory' })].map((value) => value.toLocaleString(locale, options))", locales: FEW.filter((locale) => locale !== "ar-SA"), options: [{}, { dateStyle: "long" }, { month: "long" }], values: [0] },
+  { name: "temporal zones", code: shown("ZonedDateTime.from(value)"), locales: FEW, options: [{}, { dateStyle: "full", timeStyle: "full" }, { hour: "numeric", minute: "2-digit" }, { timeZoneName: "long" }], values: ["2026-07-01T15:04:05[Europe/Berlin]", "2026-01-01T00:00-05:00[America/New_York]"] },
+  { name: "temporal instants", code: "(locale, options, value) => [Temporal.Instant.from(value).toLocaleString(locale, { timeZone: 'Asia/Tokyo', ...options }), new Intl.DateTimeFormat(locale, { timeZone: 'UTC', ...options }).format(Temporal.Instant.from(value))]", locales: FEW, options: [{}, { dateStyle: "short" }], values: ["2026-07-01T15:04:05Z"] },
+  { name: "temporal formats", code: "(locale, options, value) => { try { return String(eval(value)) } catch (e) { return e.name } }", locales: [""], options: [{}], values: [
+    "new Intl.DateTimeFormat('en').format(Temporal.PlainDate.from('2026-03-01'))", "new Intl.DateTimeFormat('en').format(Temporal.PlainTime.from('10:00'))", "new Intl.DateTimeFormat('en', { year: 'numeric' }).format(Temporal.PlainTime.from('10:00'))", "new Intl.DateTimeFormat('en', { timeStyle: 'short' }).format(Temporal.PlainDate.from('2026-03-01'))",
+    "new Intl.DateTimeFormat('en', { hour: 'numeric', year: 'numeric' }).format(Temporal.PlainDate.from('2026-03-01'))", "new Intl.DateTimeFormat('en').format(Temporal.PlainYearMonth.from('2026-03'))", "new Intl.DateTimeFormat('en').format(Temporal.ZonedDateTime.from('2026-03-01T00:00[UTC]'))", "new Intl.DateTimeFormat('en').format(Temporal.PlainDate.from('2026-03-01[u-ca=hebrew]'))",
+    "new Intl.DateTimeFormat('en').formatRange(Temporal.PlainDate.from('2026-03-01'), Temporal.PlainDate.from('2026-03-05'))", "new Intl.DateTimeFormat('en').formatRange(Temporal.PlainDate.from('2026-03-01'), new Date(0))", "new Intl.DateTimeFormat('en').formatRange(Temporal.PlainDate.from('2026-03-01'), Temporal.PlainTime.from('10:00'))", "JSON.stringify(new Intl.DateTimeFormat('en').formatToParts(Temporal.PlainDate.from('2026-03-01')))",
+    "Temporal.PlainDate.from('2026-03-01').toLocaleString('en', { timeStyle: 'short' })", "Temporal.PlainDate.from('2026-03-01').toLocaleString('en', { hour: 'numeric' })", "Temporal.ZonedDateTime.from('2026-03-01T00:00[UTC]').toLocaleString('en', { timeZone: 'UTC' })", "Temporal.PlainDate.from('2026-03-01').toLocaleString('en', { timeZone: 'Asia/Tokyo' })", "Temporal.Duration.from('PT1H30M').toLocaleString('en', { style: 'long' })", "Temporal.PlainYearMonth.from('2026-03').toLocaleString('en')", "new Date(0).toTemporalInstant()", "new Date(NaN).toTemporalInstant()" ] },
+];
+
 const special = (value) => (typeof value !== "number" || (Number.isFinite(value) && !Object.is(value, -0)) ? value : { number: Object.is(value, -0) ? "-0" : String(value) });
 const number_ = (value) => (value?.number === undefined ? value : Number(value.number));
 let count = 0;
-const groups = GROUPS.map(({ name, code, locales, options, values }) => {
+const groups = (Intl.DurationFormat === undefined ? GROUPS : LATER).map(({ name, code, locales, options, values }) => {
   const ask = (0, eval)(code);
   const answers = locales.flatMap((locale) => options.flatMap((option) => values.map((value) => ask(locale, option, number_(special(value))))));
   count += answers.length;

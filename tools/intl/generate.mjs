@@ -71,8 +71,9 @@ function numbers(put, locale) {
   const { currencies } = read(`cldr-numbers-full/main/${locale}/currencies.json`).main[locale].numbers;
   for (const [code, names] of Object.entries(currencies)) {
     // Name, symbol and narrow symbol, then the plural forms.
-    const name = names.displayName ?? "", symbol = names.symbol ?? "";
-    put(`c.${code}`, list([name === code ? "" : name, symbol === code ? "" : symbol, names["symbol-alt-narrow"] ?? ""]) + UNIT + plurals(names, "displayName"));
+    // A single form that is the name is left out.
+    const name = names.displayName ?? "", symbol = names.symbol ?? "", forms = plurals(names, "displayName");
+    put(`c.${code}`, list([name === code ? "" : name, symbol === code ? "" : symbol, names["symbol-alt-narrow"] ?? "", forms === name ? "" : forms]));
   }
   const { units } = read(`cldr-units-full/main/${locale}/units.json`).main[locale];
   for (const width of ["long", "short", "narrow"]) {
@@ -86,10 +87,16 @@ function numbers(put, locale) {
 
 // The names and patterns of one calendar, under a prefix.
 function calendar(put, prefix, data, months) {
+  calendarNames(put, prefix, data, months);
+  calendarPatterns(put, prefix, data);
+}
+
+function calendarNames(put, prefix, data, months) {
   for (const [form, short] of [["format", "f"], ["stand-alone", "s"]]) {
     for (const width of ["abbreviated", "narrow", "wide"]) {
       const names = data.months?.[form][width];
-      if (names !== undefined) put(`${prefix}.months.${short}.${width}`, list(Array.from({ length: months }, (_, i) => names[i + 1])));
+      // The seventh month of the Hebrew calendar has another name in leap years, which comes last.
+      if (names !== undefined) put(`${prefix}.months.${short}.${width}`, list([...Array.from({ length: months }, (_, i) => names[i + 1]), ...(months === 13 ? [names["7-yeartype-leap"]] : [])]));
     }
   }
   if (data.eras !== undefined) {
@@ -98,6 +105,9 @@ function calendar(put, prefix, data, months) {
       put(`${prefix}.eras.${width}`, list(Object.keys(eras).filter((era) => /^\d+$/.test(era) && (prefix !== "j" || era >= 232)).sort((a, b) => a - b).map((era) => eras[era])));
     }
   }
+}
+
+function calendarPatterns(put, prefix, data) {
   put(`${prefix}.date`, list(STYLES.map((style) => text(data.dateFormats[style]))));
   put(`${prefix}.glue`, list(STYLES.map((style) => text(data.dateTimeFormats[style]))));
   const at = data["dateTimeFormats-atTime"]?.standard ?? data.dateTimeFormats;
@@ -137,6 +147,15 @@ function dates(put, locale) {
     if (directory === undefined || directory === "") continue;
     const own = read(`cldr-cal-${name}-full/main/${directory}/ca-${name}.json`).main[directory].dates.calendars[name];
     calendar(put, prefix, own, 12);
+  }
+  // Calendars that mostly have the generic patterns. That of Taiwan has the months of the Gregorian one, and its package is an
+  // old one: only the patterns of Chinese and Japanese are still as they were.
+  for (const [name, prefix] of [["hebrew", "h"], ["roc", "r"]]) {
+    const directory = [locale, locale === "und" ? "root" : ""].find((at) => existsSync(`${packages}/cldr-cal-${name}-full/main/${at}/ca-${name}.json`));
+    if (directory === undefined || directory === "") continue;
+    const own = read(`cldr-cal-${name}-full/main/${directory}/ca-${name}.json`).main[directory].dates.calendars[name];
+    calendarNames(put, prefix, { ...own, months: name === "roc" ? undefined : own.months }, 13);
+    if ((name === "hebrew" || /^(zh|ja)/.test(locale)) && STYLES.some((style) => text(own.dateFormats[style]) !== text(generic.dateFormats[style]))) calendarPatterns(put, prefix, own);
   }
 
   const fields = read(`cldr-dates-full/main/${locale}/dateFields.json`).main[locale].dates.fields;
@@ -264,7 +283,8 @@ const parentOf = (locale) => {
 const whole = new Map();
 for (const locale of chosen) {
   const entries = new Map();
-  const put = (key, value) => entries.set(key, value ?? "");
+  // An item that is not there is empty, also at the end of a list.
+  const put = (key, value) => entries.set(key, (value ?? "").replace(/\u001f+$/, ""));
   numbers(put, locale);
   dates(put, locale);
   words(put, locale);

@@ -2,10 +2,10 @@
 //
 // A locale is a map from keys to texts. Only what differs from the locale's parent is written. All numbers are little-endian:
 //
-//   "PMLCLDR1", u32 number of keys, u32 number of locales, u32 offset of the pool
+//   "PMLCLDR2", u32 number of keys, u32 number of locales, u32 offset of the pool
 //   keys, sorted:    u32 offset into the pool each
 //   locales, sorted: u32 name in the pool, u32 parent (its index, or 0xffffffff), u32 number of entries, u32 offset of the entries
-//   entries of a locale: u16 key each, sorted, padded to four bytes; then u32 offset into the pool each
+//   entries of a locale: u16 key each, sorted; then an offset into the pool of three bytes each
 //   pool: texts, each with its length in front: one byte, or 0xff and u32
 import { Buffer } from "node:buffer";
 
@@ -27,11 +27,11 @@ export function write(locales) {
   names.forEach((name, i) => {
     const { parent, entries: own } = locales.get(name);
     const sorted = [...own].map(([key, text]) => [keyIndex.get(key), pool.add(text)]).sort((a, b) => a[0] - b[0]);
-    const keyBytes = 4 * Math.ceil(sorted.length / 2);
-    const block = Buffer.alloc(keyBytes + 4 * sorted.length);
+    const keyBytes = 2 * sorted.length;
+    const block = Buffer.alloc(keyBytes + 3 * sorted.length);
     sorted.forEach(([key, text], at) => {
       block.writeUInt16LE(key, 2 * at);
-      block.writeUInt32LE(text, keyBytes + 4 * at);
+      block.writeUIntLE(text, keyBytes + 3 * at, 3); // throws if it does not fit
     });
     localeTable.writeUInt32LE(pool.add(name), 16 * i);
     localeTable.writeUInt32LE(parent === undefined ? NONE : names.indexOf(parent), 16 * i + 4);
@@ -41,7 +41,7 @@ export function write(locales) {
     offset += block.length;
   });
   const header = Buffer.alloc(20);
-  header.write("PMLCLDR1");
+  header.write("PMLCLDR2");
   header.writeUInt32LE(keys.length, 8);
   header.writeUInt32LE(names.length, 12);
   header.writeUInt32LE(offset, 16);

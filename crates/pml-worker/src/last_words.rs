@@ -23,6 +23,8 @@ use pml_wire::{
 use crate::{channel::SOCKET, memory};
 
 static COMPILING: AtomicBool = AtomicBool::new(false);
+/// Is a panic the caller's affair?
+static UNSAID: AtomicBool = AtomicBool::new(false);
 static PREPARED: OnceLock<Prepared> = OnceLock::new();
 
 struct Prepared {
@@ -67,9 +69,20 @@ pub(crate) fn fail(reason: &str) -> ! {
     }
 }
 
+/// Runs a function whose panics the caller catches: they do not end the process.
+pub(crate) fn unsaid<T>(run: impl FnOnce() -> T) -> T {
+    UNSAID.store(true, Relaxed);
+    let answer = run();
+    UNSAID.store(false, Relaxed);
+    answer
+}
+
 /// Prepares the frames, installs the handlers on a stack of their own, and has signals ignored that are not for a worker.
 pub(crate) fn install() {
     std::panic::set_hook(Box::new(|panic| {
+        if UNSAID.load(Relaxed) {
+            return;
+        }
         // Without the folders: they are those of the machine that pml was built on.
         let place = panic.location().map_or_else(String::new, |place| {
             let file = place.file().rsplit(['/', '\\']).next().unwrap_or_default();

@@ -16,6 +16,7 @@ mod heap;
 mod intl;
 mod last_words;
 mod memory;
+mod temporal;
 mod time_zone;
 mod transpile;
 mod worker;

@@ -26,6 +26,8 @@ pub(crate) struct Helpers<'js> {
     pub(crate) entries: Function<'js>,
     /// The text of a date or regular expression.
     pub(crate) describe: Function<'js>,
+    /// The text of a value of `Temporal`, undefined for others.
+    pub(crate) temporal: Function<'js>,
     /// The engine's class number of the exceptions of the web's interfaces.
     pub(crate) dom_exception: rquickjs::qjs::JSClassID,
     /// Where an error was made, as the engine noted it.
@@ -134,6 +136,11 @@ impl<'js> Printer<'_, 'js> {
         text.map_or_else(|_| "[Object]".to_owned(), |text| self.primitive(&text))
     }
 
+    fn temporal(&mut self, object: &Object<'js>) -> Option<String> {
+        let text = self.helpers.temporal.call::<_, Value<'js>>((object.clone(),)).ok()?;
+        text.is_string().then(|| self.primitive(&text))
+    }
+
     fn object(&mut self, object: &Object<'js>, depth: usize) -> String {
         if object.is_proxy() {
             return "[Proxy]".to_owned();
@@ -150,6 +157,9 @@ impl<'js> Printer<'_, 'js> {
         }
         if object.is_promise() {
             return "Promise {}".to_owned();
+        }
+        if let Some(text) = self.temporal(object) {
+            return text;
         }
         if self.open.iter().any(|outer| raw::is_same(outer, object)) {
             return "[Circular]".to_owned();

@@ -2,10 +2,10 @@
 //
 // Called once, when a program first uses something of it. A formatter holds its resolved options as JSON: `format` takes that
 // text each time, and the native side keeps the last few that it has understood.
-export default function intl(native, zone) {
+export default function intl(native, zone, shared) {
   "use strict";
 
-  const { Array, Date, JSON, Math, Number, Object, RangeError, Reflect, String, Symbol, TypeError, WeakMap } = globalThis;
+  const { Array, BigInt, Date, JSON, Math, Number, Object, RangeError, Reflect, String, Symbol, TypeError, WeakMap } = globalThis;
   const { apply, defineProperty } = Reflect;
   const uncurry = (method) => (self, ...args) => apply(method, self, args);
   const hide = (target, name, value) =>
@@ -268,15 +268,19 @@ export default function intl(native, zone) {
     if (typeof value === "string" || typeof value === "bigint") return value;
     return +value;
   };
-  const numberRange = () => { throw new RangeError("formatRange of Intl.NumberFormat is not supported here: format both numbers and join them"); };
+  const numberRange = (self, operation, from, to) => {
+    const { spec } = slotsOf(numberSlots, self, "NumberFormat");
+    if (from === undefined || to === undefined) throw new TypeError("a range has two numbers");
+    return native(operation, spec, numeric(from), numeric(to));
+  };
   function NumberFormat(locales, options) {
     if (new.target === undefined) return new NumberFormat(locales, options);
     slotsSet(numberSlots, this, numberOptions(locales, options));
   }
   define(NumberFormat, "NumberFormat", {
     formatToParts(value) { return partObjects(native("numberParts", slotsOf(numberSlots, this, "NumberFormat").spec, numeric(value), undefined)); },
-    formatRange() { numberRange(); },
-    formatRangeToParts() { numberRange(); },
+    formatRange(from, to) { return numberRange(this, "numberRange", from, to); },
+    formatRangeToParts(from, to) { return partObjects(numberRange(this, "numberRangeParts", from, to), "source"); },
     resolvedOptions() {
       const s = slotsOf(numberSlots, this, "NumberFormat");
       const isCurrency = s.style === "currency", isUnitStyle = s.style === "unit";
@@ -333,7 +337,8 @@ export default function intl(native, zone) {
   ];
   const ZONE_NAMES = ["short", "long", "shortOffset", "longOffset", "shortGeneric", "longGeneric"];
   const STYLES = ["full", "long", "medium", "short"];
-  const dateOptions = (locales, given, required, defaults) => {
+  /// `ownZone` is that of a value that is shown.
+  const dateOptions = (locales, given, required, defaults, ownZone) => {
     const tags = localeList(locales), options = coercedOptions(given);
     matcher(options);
     const keywords = {};
@@ -345,7 +350,8 @@ export default function intl(native, zone) {
     if (hourCycle !== undefined && hour12 === undefined) keywords.hc = hourCycle;
     const found = resolve("date", tags, keywords);
     let timeZone = options.timeZone;
-    timeZone = timeZone === undefined ? zone : native("zone", "", "" + timeZone, undefined);
+    if (timeZone !== undefined && ownZone !== undefined) throw new TypeError("the value has a time zone: use withTimeZone() for another");
+    timeZone = timeZone === undefined ? ownZone ?? zone : native("zone", "", "" + timeZone, undefined);
     const spec = { __proto__: null };
     let hasField = false;
     for (const [name, values] of FIELDS) {
@@ -358,6 +364,7 @@ export default function intl(native, zone) {
     if (timeZoneName !== undefined) { spec.timeZoneName = timeZoneName; hasField = true; }
     option(options, "formatMatcher", ["basic", "best fit"], "best fit");
     const dateStyle = option(options, "dateStyle", STYLES, undefined), timeStyle = option(options, "timeStyle", STYLES, undefined);
+    const fields = { __proto__: null, ...spec };
     if (dateStyle !== undefined || timeStyle !== undefined) {
       if (hasField) throw new TypeError("Can't set option " + Object.keys(spec)[0] + " when " + (dateStyle !== undefined ? "dateStyle" : "timeStyle") + " is used");
       if (required === "date" && timeStyle !== undefined) throw new TypeError("Invalid option : timeStyle");
@@ -369,6 +376,7 @@ export default function intl(native, zone) {
       if (required !== "date" && has(["dayPeriod", "hour", "minute", "second", "fractionalSecondDigits"])) needsDefaults = false;
       if (needsDefaults && defaults !== "time") spec.year = spec.month = spec.day = "numeric";
       if (needsDefaults && defaults !== "date") spec.hour = spec.minute = spec.second = "numeric";
+      if (needsDefaults && ownZone !== undefined) spec.timeZoneName ??= "short";
     }
     let cycle = hourCycle ?? found.hc ?? found.hours;
     const isJapan = found.region === "JP";
@@ -383,20 +391,99 @@ export default function intl(native, zone) {
     spec.calendar = found.ca;
     spec.numberingSystem = found.nu;
     spec.timeZone = timeZone;
-    return { spec: stringify(spec), found, timeZone, hourCycle: hasHour ? cycle : undefined, dateStyle, timeStyle };
+    return { spec: stringify(spec), found, timeZone, hourCycle: hasHour ? cycle : undefined, cycle, dateStyle, timeStyle, fields, kinds: { __proto__: null } };
   };
   const timeOf = (value) => (value === undefined ? Date.now() : +value);
+
+  // What is shown of a value of `Temporal`: the fields that it has, of those that are asked for.
+  const ALL_FIELDS = ["weekday", "year", "month", "day", "era", "dayPeriod", "hour", "minute", "second", "fractionalSecondDigits"];
+  const DAY_FIELDS = ["weekday", "year", "month", "day"], CLOCK_FIELDS = ["dayPeriod", "hour", "minute", "second", "fractionalSecondDigits"];
+  const KINDS = {
+    __proto__: null,
+    PlainDate: { wanted: DAY_FIELDS, defaults: ["year", "month", "day"], styles: ["dateStyle"], hasEra: true },
+    PlainTime: { wanted: CLOCK_FIELDS, defaults: ["hour", "minute", "second"], styles: ["timeStyle"], hasEra: false },
+    PlainDateTime: { wanted: [...DAY_FIELDS, ...CLOCK_FIELDS], defaults: ["year", "month", "day", "hour", "minute", "second"], styles: ["dateStyle", "timeStyle"], hasEra: true },
+    PlainYearMonth: { wanted: ["year", "month"], defaults: ["year", "month"], styles: ["dateStyle"], hasEra: true },
+    PlainMonthDay: { wanted: ["month", "day"], defaults: ["month", "day"], styles: ["dateStyle"], hasEra: false },
+    Instant: { wanted: [...DAY_FIELDS, ...CLOCK_FIELDS], defaults: ["year", "month", "day", "hour", "minute", "second"], styles: ["dateStyle", "timeStyle"], hasEra: true },
+  };
+  const kindSpec = (slots, kind) => {
+    const { wanted, defaults, styles, hasEra } = KINDS[kind], isPart = kind === "PlainYearMonth" || kind === "PlainMonthDay";
+    const common = { data: slots.found.data, locale: slots.found.base, calendar: slots.found.ca, numberingSystem: slots.found.nu, hourCycle: slots.cycle, timeZone: kind === "Instant" ? slots.timeZone : "UTC" };
+    const none = () => new TypeError("the options of the format show nothing that a Temporal." + kind + " has");
+    const spec = bare(common);
+    let { fields } = slots;
+    if (slots.dateStyle !== undefined || slots.timeStyle !== undefined) {
+      const own = styles.filter((style) => slots[style] !== undefined);
+      if (own.length === 0) throw none();
+      if (!isPart) { for (const style of own) spec[style] = slots[style]; return stringify(spec); }
+      fields = native("dateFields", stringify(bare({ ...common, dateStyle: slots.dateStyle })), undefined, undefined);
+    }
+    let needsDefaults = true;
+    for (const name of wanted) if (fields[name] !== undefined) { spec[name] = fields[name]; needsDefaults = false; }
+    if (hasEra && fields.era !== undefined) spec.era = fields.era;
+    if (kind === "Instant" && fields.timeZoneName !== undefined) spec.timeZoneName = fields.timeZoneName;
+    if (needsDefaults) {
+      if (kind !== "Instant" && ALL_FIELDS.some((name) => fields[name] !== undefined)) throw none();
+      for (const name of defaults) spec[name] = "numeric";
+    }
+    return stringify(spec);
+  };
+  const setYear = uncurry(Date.prototype.setUTCFullYear), setHours = uncurry(Date.prototype.setUTCHours);
+  const utc = (year, month, day, hour, minute, second, millisecond) => { const date = new Date(0); setYear(date, year, month - 1, day); return setHours(date, hour, minute, second, millisecond); };
+  const millisecondsOf = (nanoseconds) => {
+    const whole = BigInt(nanoseconds), quotient = whole / 1000000n;
+    return Number(whole % 1000000n < 0n ? quotient - 1n : quotient);
+  };
+  const temporalTime = ({ kind, value }) => {
+    if (kind === "Instant") return millisecondsOf(value);
+    if (kind === "ZonedDateTime") return millisecondsOf(value[0]);
+    if (kind === "PlainTime") return utc(1970, 1, 1, value[0], value[1], value[2], value[3]);
+    if (kind === "PlainDateTime") return utc(value[0], value[1], value[2], value[3], value[4], value[5], value[6]);
+    return utc(value[0], value[1], value[2], 12, 0, 0, 0);
+  };
+  const checkCalendar = (slots, { kind, value }) => {
+    if (kind === "PlainTime" || kind === "Instant") return;
+    const own = value[value.length - 1], isPart = kind === "PlainYearMonth" || kind === "PlainMonthDay";
+    if (own !== slots.found.ca && (isPart || own !== "iso8601")) {
+      throw new RangeError("the calendar of the value is " + own + ", that of the format " + slots.found.ca + (isPart ? ": pass { calendar: \"" + own + "\" }" : ""));
+    }
+  };
+  /// The options and the time with which the native side shows a date, a number or a value of `Temporal`.
+  const shownAs = (slots, date) => {
+    const held = isObject(date) ? shared.temporalOf(date) : undefined;
+    if (held === undefined) return [slots.spec, timeOf(date), "Date"];
+    if (KINDS[held.kind] === undefined) throw new TypeError("Intl.DateTimeFormat does not show a Temporal." + held.kind + ": use its toLocaleString()");
+    checkCalendar(slots, held);
+    return [(slots.kinds[held.kind] ??= kindSpec(slots, held.kind)), temporalTime(held), held.kind];
+  };
+  const showDate = (slots, operation, date) => { const [spec, time] = shownAs(slots, date); return native(operation, spec, time, undefined); };
+  /// What toLocaleString of a value of `Temporal` gives.
+  const temporalText = (held, locales, options) => {
+    const { kind } = held;
+    if (kind === "ZonedDateTime") {
+      const slots = dateOptions(locales, options, "any", "all", held.value[1]);
+      checkCalendar(slots, held);
+      return native("date", slots.spec, temporalTime(held), undefined);
+    }
+    const required = kind === "Instant" || kind === "PlainDateTime" ? "any" : kind === "PlainTime" ? "time" : "date";
+    const slots = dateOptions(locales, options, required, required === "any" ? "all" : required);
+    checkCalendar(slots, held);
+    return native("date", kindSpec(slots, kind), temporalTime(held), undefined);
+  };
   function DateTimeFormat(locales, options) {
     if (new.target === undefined) return new DateTimeFormat(locales, options);
     slotsSet(dateSlots, this, dateOptions(locales, options, "any", "date"));
   }
   const dateRange = (self, operation, from, to) => {
-    const { spec } = slotsOf(dateSlots, self, "DateTimeFormat");
+    const slots = slotsOf(dateSlots, self, "DateTimeFormat");
     if (from === undefined || to === undefined) throw new TypeError("startDate or endDate cannot be undefined");
-    return native(operation, spec, +from, +to);
+    const [spec, start, kind] = shownAs(slots, from), [, end, otherKind] = shownAs(slots, to);
+    if (kind !== otherKind) throw new TypeError("a range is between two values of one kind, and not a " + kind + " and a " + otherKind);
+    return native(operation, spec, start, end);
   };
   define(DateTimeFormat, "DateTimeFormat", {
-    formatToParts(date) { return partObjects(native("dateParts", slotsOf(dateSlots, this, "DateTimeFormat").spec, timeOf(date), undefined)); },
+    formatToParts(date) { return partObjects(showDate(slotsOf(dateSlots, this, "DateTimeFormat"), "dateParts", date)); },
     formatRange(from, to) { return dateRange(this, "dateRange", from, to); },
     formatRangeToParts(from, to) { return partObjects(dateRange(this, "dateRangeParts", from, to), "source"); },
     resolvedOptions() {
@@ -409,7 +496,7 @@ export default function intl(native, zone) {
   }, {
     get format() {
       const slots = slotsOf(dateSlots, this, "DateTimeFormat");
-      return bound(slots, () => (date) => native("date", slots.spec, timeOf(date), undefined));
+      return bound(slots, () => (date) => showDate(slots, "date", date));
     },
   });
   const dateSpec = (required, defaults) => remembered(["localeMatcher", "calendar", "numberingSystem", "hour12", "hourCycle", "timeZone",
@@ -520,6 +607,122 @@ export default function intl(native, zone) {
       return { locale: s.found.locale, style: s.style, numeric: s.numeric, numberingSystem: s.found.nu };
     },
   });
+
+  // ── Durations ──────────────────────────────────────────────────────────────────────────────
+
+  const durationSlots = new WeakMap();
+  const LENGTHS = ["years", "months", "weeks", "days", "hours", "minutes", "seconds", "milliseconds", "microseconds", "nanoseconds"];
+  const WORDS = ["long", "short", "narrow"], NUMERIC = ["numeric", "2-digit"];
+  const isNumeric = (style) => style === "numeric" || style === "2-digit";
+  /// How a unit is shown, which depends on the one before.
+  const lengthOptions = (options, unit, index, base, before) => {
+    const styles = index < 4 ? WORDS : index < 7 ? [...WORDS, ...NUMERIC] : [...WORDS, "numeric"];
+    let style = option(options, unit, styles, undefined), otherwise = "always";
+    if (style === undefined) {
+      if (base === "digital") { style = index < 4 ? "short" : "numeric"; if (index < 4 || index > 6) otherwise = "auto"; }
+      else if (before === "fractional" || isNumeric(before)) { style = "numeric"; if (unit !== "minutes" && unit !== "seconds") otherwise = "auto"; }
+      else { style = base; otherwise = "auto"; }
+    }
+    if (style === "numeric" && index > 6) { style = "fractional"; otherwise = "auto"; }
+    const display = option(options, unit + "Display", ["auto", "always"], otherwise);
+    const fits = !(style === "fractional" && display === "always") && !(before === "fractional" && style !== "fractional")
+      && !(isNumeric(before) && style !== "fractional" && !isNumeric(style));
+    if (!fits) throw new RangeError("Value " + style + " out of range for Intl.DurationFormat options property " + unit);
+    if ((unit === "minutes" || unit === "seconds") && isNumeric(before)) style = "2-digit";
+    return { style, display };
+  };
+  const durationOptions = (locales, given) => {
+    const tags = localeList(locales), options = optionsObject(given);
+    matcher(options);
+    const nu = typeOption(options, "numberingSystem");
+    const found = resolve("number", tags, nu === undefined ? {} : { nu });
+    const style = option(options, "style", ["long", "short", "narrow", "digital"], "short");
+    const lengths = [];
+    let before = "";
+    for (let i = 0; i < LENGTHS.length; i++) {
+      push(lengths, lengthOptions(options, LENGTHS[i], i, style, before));
+      if (i >= 4 && i <= 8) before = lengths[i].style;
+    }
+    return { found, style, lengths, fractionalDigits: wholeOption(options, "fractionalDigits", 0, 9, undefined) };
+  };
+  const durationNumber = (slots, options) => numberOptions(slots.found.locale, { __proto__: null, ...options, numberingSystem: slots.found.nu }).spec;
+  const DIGITS = { __proto__: null, seconds: 1000000000n, milliseconds: 1000000n, microseconds: 1000n };
+  /// The length of a unit together with all that are smaller, as decimal digits.
+  const fractional = (values, unit) => {
+    const scale = DIGITS[unit], from = LENGTHS.indexOf(unit);
+    let whole = 0n;
+    for (let i = from; i < 10; i++) whole = whole * (i === from ? 1n : 1000n) + BigInt(values[i]);
+    const size = whole < 0n ? -whole : whole, digits = "" + (size % scale);
+    const width = ("" + scale).length - 1;
+    return (whole < 0n ? "-" : "") + size / scale + "." + "0".repeat(width - digits.length) + digits;
+  };
+  const isZero = (value) => +value === 0;
+  /// The parts of each unit: lists of kind, text and unit.
+  const durationElements = (slots, values) => {
+    const { lengths, fractionalDigits } = slots, elements = [];
+    const isNegative = values.some((value) => value < 0);
+    let showsSign = true;
+    const shownNumber = (value, unit, options) => {
+      const sign = showsSign ? {} : { signDisplay: "never" };
+      if (showsSign) { showsSign = false; if (isZero(value) && isNegative) value = -0; }
+      const single = unit.slice(0, -1), parts = partObjects(native("numberParts", durationNumber(slots, { ...options, ...sign }), value, undefined));
+      for (const part of parts) part.unit = single;
+      return parts;
+    };
+    const digits = { maximumFractionDigits: fractionalDigits ?? 9, minimumFractionDigits: fractionalDigits ?? 0, roundingMode: "trunc" };
+    for (let i = 0; i < LENGTHS.length; i++) {
+      const unit = LENGTHS[i], { style, display } = lengths[i];
+      if (isNumeric(style)) { const parts = clockParts(slots, values, i, shownNumber, digits); if (parts.length > 0) push(elements, parts); break; }
+      let value = values[i], options = {}, isLast = false;
+      if (i >= 6 && i <= 8 && lengths[i + 1].style === "fractional") { value = fractional(values, unit); options = digits; isLast = true; }
+      if (display === "always" || !isZero(value)) push(elements, shownNumber(value, unit, { ...options, style: "unit", unit: unit.slice(0, -1), unitDisplay: style }));
+      if (isLast) break;
+    }
+    return elements;
+  };
+  /// Hours, minutes and seconds with separators between them.
+  const clockParts = (slots, values, first, shownNumber, digits) => {
+    const { lengths } = slots, parts = [], seconds = fractional(values, "seconds");
+    const isShown = (value, index) => !isZero(value) || lengths[index].display !== "auto";
+    const hasHours = first === 4 && isShown(values[4], 4), hasSeconds = isShown(seconds, 6);
+    const hasMinutes = first <= 5 && ((hasHours && hasSeconds) || isShown(values[5], 5));
+    const add = (isWanted, value, index, isBehind, options) => {
+      if (!isWanted) return;
+      if (isBehind) push(parts, { type: "literal", value: native("timeSeparator", durationNumber(slots, {}), undefined, undefined) });
+      const least = lengths[index].style === "2-digit" ? { minimumIntegerDigits: 2 } : {};
+      for (const part of shownNumber(value, LENGTHS[index], { useGrouping: false, ...least, ...options })) push(parts, part);
+    };
+    add(hasHours, values[4], 4, false, {});
+    add(hasMinutes, values[5], 5, hasHours, {});
+    add(hasSeconds, seconds, 6, hasMinutes, digits);
+    return parts;
+  };
+  const durationParts = (slots, values) => {
+    const elements = durationElements(slots, values), parts = [];
+    const spec = stringify(bare({ data: slots.found.data, type: "unit", style: slots.style === "digital" ? "short" : slots.style }));
+    const flat = native("listParts", spec, elements.map((element) => element.map((part) => part.value).join("")), undefined);
+    for (let i = 0, at = 0; i < flat.length; i += 3) {
+      if (flat[i] === "element") for (const part of elements[at++]) push(parts, part);
+      else push(parts, { type: flat[i], value: flat[i + 1] });
+    }
+    return parts;
+  };
+  const durationOf = (value) => { shared.temporal(); return shared.toDuration(value); };
+  const partsText = (parts) => { let text = ""; for (let i = 0; i < parts.length; i++) text += parts[i].value; return text; };
+  function DurationFormat(locales, options) {
+    needNew(new.target, "DurationFormat");
+    slotsSet(durationSlots, this, durationOptions(locales, options));
+  }
+  define(DurationFormat, "DurationFormat", {
+    format(duration) { return partsText(durationParts(slotsOf(durationSlots, this, "DurationFormat"), durationOf(duration))); },
+    formatToParts(duration) { return durationParts(slotsOf(durationSlots, this, "DurationFormat"), durationOf(duration)); },
+    resolvedOptions() {
+      const s = slotsOf(durationSlots, this, "DurationFormat"), pairs = [];
+      LENGTHS.forEach((unit, i) => push(pairs, unit, s.lengths[i].style === "fractional" ? "numeric" : s.lengths[i].style, unit + "Display", s.lengths[i].display));
+      return resolvedOf(["locale", s.found.locale, "numberingSystem", s.found.nu, "style", s.style, ...pairs, "fractionalDigits", s.fractionalDigits]);
+    },
+  });
+  const durationText = (values, locales, options) => partsText(durationParts(durationOptions(locales, options), values));
 
   const nameSlots = new WeakMap();
   function DisplayNames(locales, given) {
@@ -655,6 +858,7 @@ export default function intl(native, zone) {
     get textInfo() { return { direction: customs(this).direction }; },
     get weekInfo() { return weekInfo(this); },
     get calendars() { return customs(this).calendars; },
+    get collations() { return customs(this).collations ?? []; },
     get hourCycles() { return customs(this).hourCycles; },
     get numberingSystems() { return customs(this).numberingSystems; },
     get timeZones() { return customs(this).timeZones ?? undefined; },
@@ -667,5 +871,5 @@ export default function intl(native, zone) {
   };
   for (const name of ["getCanonicalLocales", "supportedValuesOf"]) hide(Intl, name, values[name]);
 
-  return { Intl, numberText, dateText, compare, changeCase, zoneName: (time) => native("zoneName", "", time, zone) };
+  return { Intl, numberText, dateText, temporalText, durationText, compare, changeCase, zoneName: (time) => native("zoneName", "", time, zone) };
 }

@@ -8,7 +8,7 @@ use rquickjs::{Array, Ctx, Exception, Function, Object, Result, Value};
 
 use super::{natives, raw};
 use crate::{
-    intl::{self, Answer, Argument, FailureKind, Part},
+    intl::{self, Answer, Argument, Failure, FailureKind, Part},
     time_zone,
 };
 
@@ -19,9 +19,9 @@ const MAX_ITEMS: usize = 1_000_000;
 
 /// Adds the function to `native`.
 pub(super) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> Result<()> {
-    let load = |ctx: Ctx<'js>| -> Result<Value<'js>> {
+    let load = |ctx: Ctx<'js>, shared: Value<'js>| -> Result<Value<'js>> {
         let format = Function::new(ctx.clone(), call)?;
-        natives::script(&ctx, INTL)?.call((format, time_zone::name()))
+        natives::script(&ctx, INTL)?.call((format, time_zone::name(), shared))
     };
     native.set("intl", Function::new(ctx.clone(), load)?)?;
     native.set("isUtc", time_zone::name() == "UTC")
@@ -42,8 +42,15 @@ fn call<'js>(
         Ok(Answer::Text(text)) => Ok(rquickjs::String::from_str(ctx, &text)?.into_value()),
         Ok(Answer::Json(json)) => ctx.json_parse(json),
         Ok(Answer::Parts(parts)) => flat(&ctx, parts),
-        Err(failure) if failure.kind == FailureKind::Range => Err(Exception::throw_range(&ctx, &failure.message)),
-        Err(failure) => Err(Exception::throw_type(&ctx, &failure.message)),
+        Err(failure) => Err(thrown(&ctx, &failure)),
+    }
+}
+
+/// The JavaScript error of a failure.
+pub(super) fn thrown(ctx: &Ctx<'_>, failure: &Failure) -> rquickjs::Error {
+    match failure.kind {
+        FailureKind::Range => Exception::throw_range(ctx, &failure.message),
+        FailureKind::Type => Exception::throw_type(ctx, &failure.message),
     }
 }
 

@@ -15,15 +15,24 @@ export default function locale(native) {
   const lower = uncurry(String.prototype.toLowerCase);
   const upper = uncurry(String.prototype.toUpperCase);
 
-  let made;
-  const intl = () => (made ??= native.intl());
-  defineProperty(globalThis, "Intl", {
+  // What the scripts of `Intl` and `Temporal` know of each other: `temporalOf` gives what a value of `Temporal` holds.
+  const shared = { __proto__: null, temporalOf: () => undefined, intl: () => intl(), temporal: () => temporal() };
+  let made, madeTemporal;
+  const intl = () => (made ??= native.intl(shared));
+  const temporal = () => {
+    if (madeTemporal === undefined) { madeTemporal = native.temporal(shared); native.temporalShown = madeTemporal.shown; }
+    return madeTemporal;
+  };
+  const onFirstUse = (name, make) => defineProperty(globalThis, name, {
     __proto__: null,
-    get() { const { Intl } = intl(); hide(globalThis, "Intl", Intl); return Intl; },
-    set(value) { hide(globalThis, "Intl", value); },
+    get() { const value = make()[name]; hide(globalThis, name, value); return value; },
+    set(value) { hide(globalThis, name, value); },
     enumerable: false,
     configurable: true,
   });
+  onFirstUse("Intl", intl);
+  onFirstUse("Temporal", temporal);
+  hide(Date.prototype, "toTemporalInstant", { toTemporalInstant() { return temporal().instantOf(time(this)); } }.toTemporalInstant);
 
   // ── Numbers and dates ──────────────────────────────────────────────────────────────────────
 

@@ -22,6 +22,7 @@ mod raw;
 mod report;
 mod results;
 mod session;
+mod temporal;
 mod timers;
 mod to_json;
 mod web;

@@ -21,7 +21,7 @@ use rquickjs::{
 use super::{
     Form, Manner, PendingCall, Prelude, State, explained, handles, hashing,
     inspect::{self, Helpers},
-    intl, json_texts, language, questions, raw,
+    intl, json_texts, language, questions, raw, temporal,
     to_json::{self, Failure, Intrinsics, Texts},
     web,
 };
@@ -80,6 +80,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     language::install(ctx, &native, state, &late)?;
     hashing::install(ctx, &native)?;
     intl::install(ctx, &native)?;
+    temporal::install(ctx, &native)?;
 
     let object: Object<'js> = script(ctx, PRELUDE)?.call((native.clone(),))?;
     script(ctx, LANGUAGE)?.call::<_, ()>((native.clone(), object.clone()))?;
@@ -103,6 +104,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     let helpers = Helpers {
         entries: object.get("entries")?,
         describe: object.get("describe")?,
+        temporal: object.get("temporal")?,
         dom_exception,
         stack_of: object.get("stackOf")?,
     };

@@ -402,6 +402,9 @@ export default function prelude(native) {
   hide(console, "assert", (condition, ...args) => { if (!condition) log(4, ["Assertion failed:", ...args]); });
   hide(console, "group", (...args) => { if (args.length) log(2, args); indent++; });
   hide(console, "groupCollapsed", console.group);
+  hide(console, "dirxml", console.log);
+  // There is no screen to clear.
+  hide(console, "clear", () => {});
   hide(console, "groupEnd", () => { if (indent > 0) indent--; });
   hide(console, "count", (label = "default") => {
     const count = (mapGet(counts, text(label)) ?? 0) + 1;
@@ -425,6 +428,7 @@ export default function prelude(native) {
     return native.setTimer(args.length ? () => apply(callback, undefined, args) : callback, +delay || 0, repeat);
   };
   const setTimeout = timer("setTimeout", false);
+  const setImmediate = (callback, ...args) => setTimeout(callback, 0, ...args);
   const setInterval = timer("setInterval", true);
   const clearTimer = (id) => { if (typeof id === "number") native.clearTimer(id); };
 
@@ -491,7 +495,9 @@ export default function prelude(native) {
   let isStopped;
   class Event {
     #type; #prevented = false;
-    constructor(type, options = {}) { this.#type = text(type); this.cancelable = !!options.cancelable; this.target = null; }
+    constructor(type, options = {}) {
+      this.#type = text(type); this.bubbles = !!options?.bubbles; this.cancelable = !!options?.cancelable; this.target = null; this.currentTarget = null;
+    }
     get type() { return this.#type; }
     get defaultPrevented() { return this.#prevented; }
     preventDefault() { if (this.cancelable) this.#prevented = true; }
@@ -501,6 +507,12 @@ export default function prelude(native) {
     static { isStopped = (event) => event.#stopped; }
   }
   tag(Event, "Event");
+  class CustomEvent extends Event {
+    #detail;
+    constructor(type, options = {}) { super(type, options); this.#detail = options?.detail ?? null; }
+    get detail() { return this.#detail; }
+  }
+  tag(CustomEvent, "CustomEvent");
   class EventTarget {
     #listeners = [];
     addEventListener(type, callback, options) {
@@ -520,7 +532,7 @@ export default function prelude(native) {
       }
     }
     dispatchEvent(event) {
-      event.target = this;
+      event.target = event.currentTarget = this;
       const handler = this[`on${event.type}`];
       if (typeof handler === "function") this.#deliver(handler, event);
       for (const entry of slice(this.#listeners)) {
@@ -690,6 +702,7 @@ export default function prelude(native) {
     if (typeof value === "symbol") refuseClone("a symbol");
     if (typeof value !== "object" || value === null) return value;
     if (weakGet(tokens, value) !== undefined) return value; // frozen, so that no copy is needed
+    if (native.temporalShown?.(value) !== undefined) refuseClone("a value of Temporal");
     const before = mapGet(seen, value);
     if (before !== undefined) return before;
     const keep = (copy) => { mapSet(seen, value, copy); return copy; };
@@ -766,8 +779,8 @@ export default function prelude(native) {
 
   // ── What a program sees ────────────────────────────────────────────────────────────────────
 
-  const globals = { mcp, pml, console, setTimeout, setInterval, clearTimeout: clearTimer, clearInterval: clearTimer,
-    TextEncoder, TextDecoder, Event, EventTarget, AbortSignal, AbortController, URL, URLSearchParams, structuredClone, crypto, performance };
+  const globals = { mcp, pml, console, setTimeout, setInterval, setImmediate, clearTimeout: clearTimer, clearInterval: clearTimer, clearImmediate: clearTimer,
+    TextEncoder, TextDecoder, Event, CustomEvent, EventTarget, AbortSignal, AbortController, URL, URLSearchParams, structuredClone, crypto, performance };
   for (const name of ownKeys(globals)) hide(globalThis, name, globals[name]);
   // The engine's own is seeded before workers are forked, so all of them would draw the same.
   hide(Math, "random", { random: () => native.random() }.random);
@@ -795,6 +808,8 @@ export default function prelude(native) {
       for (let i = 0; i < 4; i++) try { return unboxers[i](value); } catch {}
     },
     /// The text of a date, regular expression or symbol, for printing.
+    /// The text of a value of `Temporal`, undefined for others.
+    temporal: (value) => native.temporalShown?.(value),
     describe: (value) => {
       if (typeof value === "symbol") return symbolText(value);
       if (isRegex(value)) return `/${regexSource(value)}/${regexFlags(value)}`;

@@ -27,7 +27,7 @@ const MAX_CLASSES: usize = 5;
 const MAX_CAUSES: usize = 3;
 
 /// Names that programs expect from other places, and what to do here instead.
-const ABSENT: [(&[&str], &str); 7] = [
+const ABSENT: [(&[&str], &str); 6] = [
     (&MODULE_EXPORTS, "is in the module \"pml\": import it from there, or write `pml.` in front"),
     (
         &["fetch", "XMLHttpRequest", "WebSocket", "EventSource", "Request", "Response", "FormData"],
@@ -38,15 +38,37 @@ const ABSENT: [(&[&str], &str); 7] = [
         "is not available here; there are no packages: call an MCP tool, or write the function yourself",
     ),
     (
-        &["process", "Deno", "Bun", "global", "window", "self", "document", "navigator", "localStorage", "Worker"],
+        &[
+            "process",
+            "Deno",
+            "Bun",
+            "global",
+            "window",
+            "self",
+            "document",
+            "navigator",
+            "localStorage",
+            "sessionStorage",
+            "Worker",
+            "MessageChannel",
+            "BroadcastChannel",
+        ],
         "is not available here; programs see `mcp`, `pml`, `args` and standard JavaScript, and reach files, network and processes through MCP tools",
     ),
     (
-        &["ReadableStream", "WritableStream", "TransformStream", "File"],
+        &[
+            "ReadableStream",
+            "WritableStream",
+            "TransformStream",
+            "TextDecoderStream",
+            "TextEncoderStream",
+            "CompressionStream",
+            "DecompressionStream",
+            "File",
+        ],
         "is not available here; a Blob or a Uint8Array holds bytes",
     ),
     (&["WebAssembly"], "is not available in this engine"),
-    (&["Temporal"], "is not available here; Date counts in milliseconds, and Intl.DateTimeFormat shows any time zone"),
 ];
 
 /// Makes reports about one program.

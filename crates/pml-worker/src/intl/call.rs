@@ -58,6 +58,9 @@ pub(crate) fn call(operation: &str, options: &str, first: Argument, second: Argu
     match operation {
         "number" => Ok(Answer::Text(joined(&number(options)?.format(&amount(first)?)))),
         "numberParts" => Ok(Answer::Parts(number(options)?.format(&amount(first)?))),
+        "numberRange" => Ok(Answer::Text(joined(&number(options)?.format_range(&amount(first)?, &amount(second)?)?))),
+        "numberRangeParts" => Ok(Answer::Parts(number(options)?.format_range(&amount(first)?, &amount(second)?)?)),
+        "timeSeparator" => Ok(Answer::Text(number(options)?.time_separator().to_owned())),
         "currencyDigits" => Ok(Answer::Number(currency_digits(&text(first)?).into())),
         "date" => Ok(Answer::Text(joined(&date(options)?.format(time(&first)?)))),
         "dateParts" => Ok(Answer::Parts(date(options)?.format(time(&first)?))),
@@ -108,8 +111,18 @@ pub(crate) fn call(operation: &str, options: &str, first: Argument, second: Argu
 
 /// What `Intl.supportedValuesOf` gives.
 fn values(key: &str) -> Result<Vec<&'static str>, Failure> {
-    let calendars =
-        ["buddhist", "gregory", "islamic-civil", "islamic-tbla", "islamic-umalqura", "iso8601", "japanese", "persian"];
+    let calendars = [
+        "buddhist",
+        "gregory",
+        "hebrew",
+        "islamic-civil",
+        "islamic-tbla",
+        "islamic-umalqura",
+        "iso8601",
+        "japanese",
+        "persian",
+        "roc",
+    ];
     Ok(match key {
         "calendar" => calendars.into_iter().filter(|name| Calendar::find(name).is_some()).collect(),
         "collation" => vec!["compat", "dict", "emoji", "eor", "phonebk", "pinyin", "stroke", "trad", "zhuyin"],

@@ -38,8 +38,8 @@ enum Service {
 }
 
 /// Calendars of the standard that dates cannot be shown in here.
-const OTHER_CALENDARS: [&str; 10] =
-    ["chinese", "coptic", "dangi", "ethioaa", "ethiopic", "hebrew", "indian", "islamic", "islamic-rgsa", "roc"];
+const OTHER_CALENDARS: [&str; 8] =
+    ["chinese", "coptic", "dangi", "ethioaa", "ethiopic", "indian", "islamic", "islamic-rgsa"];
 
 /// Resolves a request: the tag, the locale of the table, and what each keyword is.
 pub(crate) fn resolve(request: &Request) -> Result<Json, Failure> {
@@ -94,8 +94,8 @@ pub(crate) fn resolve(request: &Request) -> Result<Json, Failure> {
 fn check_calendar(name: &str) -> Result<(), Failure> {
     match OTHER_CALENDARS.contains(&name) {
         true => Err(Failure::range(format!(
-            "the calendar `{name}` is not supported here: use gregory, buddhist, japanese, persian, islamic-umalqura, islamic-civil or \
-             islamic-tbla"
+            "the calendar `{name}` is not supported here: use gregory, buddhist, hebrew, japanese, persian, roc, \
+             islamic-umalqura, islamic-civil or islamic-tbla, or read the fields of a Temporal.PlainDate in it"
         ))),
         false => Ok(()),
     }

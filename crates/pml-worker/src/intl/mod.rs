@@ -32,5 +32,5 @@ pub(crate) use self::{
     failure::{Failure, FailureKind},
     part::Part,
     table::NOTICE,
-    zone::{Zone, file as zone_file},
+    zone::{Zone, file as zone_file, names as zone_names},
 };

@@ -48,23 +48,27 @@ impl Plurals {
     }
 
     pub(crate) fn select_range(&self, from: &Amount, to: &Amount) -> PluralCategory {
-        let (from, to) = (self.select(from), self.select(to));
-        let wanted = format!("{} {} ", name(from), name(to));
-        let mut language = Some(self.locale.name());
-        while let Some(tag) = language {
-            let ranges = Locale::everywhere().list(&format!("ranges.{tag}"));
-            if let Some(found) = ranges.iter().find_map(|range| range.strip_prefix(&wanted)) {
-                return PluralCategory::get_for_cldr_string(found).unwrap_or(to);
-            }
-            language = tag.rsplit_once('-').map(|(shorter, _)| shorter);
-        }
-        to
+        of_range(self.locale, self.select(from), self.select(to))
     }
 
     /// The categories that the language has.
     pub(crate) fn categories(&self) -> Vec<&'static str> {
         self.rules.categories().map(name).collect()
     }
+}
+
+/// The category of a range, by those of its ends.
+pub(super) fn of_range(locale: Locale, from: PluralCategory, to: PluralCategory) -> PluralCategory {
+    let wanted = format!("{} {} ", name(from), name(to));
+    let mut language = Some(locale.name());
+    while let Some(tag) = language {
+        let ranges = Locale::everywhere().list(&format!("ranges.{tag}"));
+        if let Some(found) = ranges.iter().find_map(|range| range.strip_prefix(&wanted)) {
+            return PluralCategory::get_for_cldr_string(found).unwrap_or(to);
+        }
+        language = tag.rsplit_once('-').map(|(shorter, _)| shorter);
+    }
+    to
 }
 
 pub(super) fn name(category: PluralCategory) -> &'static str {

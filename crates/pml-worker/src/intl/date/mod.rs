@@ -4,6 +4,7 @@ mod calendar;
 mod fields;
 mod format;
 mod interval;
+mod letters;
 mod options;
 mod pattern;
 mod period;

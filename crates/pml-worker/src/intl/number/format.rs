@@ -1,6 +1,6 @@
 //! Formats numbers as `Intl.NumberFormat` does.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::Range};
 
 use fixed_decimal::{Decimal, Sign};
 use icu_plurals::{PluralCategory, PluralOperands, PluralRules};
@@ -30,6 +30,8 @@ mod symbol {
     pub(super) const EXPONENTIAL: usize = 5;
     pub(super) const INFINITY: usize = 7;
     pub(super) const NAN: usize = 8;
+    pub(super) const TIME_SEPARATOR: usize = 9;
+    pub(super) const APPROXIMATELY: usize = 10;
     pub(super) const CURRENCY_DECIMAL: usize = 11;
     pub(super) const CURRENCY_GROUP: usize = 12;
 }
@@ -37,11 +39,13 @@ mod symbol {
 /// Formats numbers for one locale with one set of options.
 #[derive(Debug)]
 pub(crate) struct NumberFormat {
-    options: NumberOptions,
-    locale: Locale,
+    pub(super) options: NumberOptions,
+    pub(super) locale: Locale,
     symbols: List,
     digits: [char; 10],
     pattern: Pattern,
+    /// What stands between the numbers of a range.
+    pub(super) range: &'static str,
     compact: Option<Compact>,
     plurals: PluralRules,
     /// How many digits stand before the first group separator at least.
@@ -50,12 +54,19 @@ pub(crate) struct NumberFormat {
     symbol: Cow<'static, str>,
 }
 
+/// Is the number meant as it stands?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Closeness {
+    Exact,
+    Approximate,
+}
+
 /// The number without what stands around it.
-struct Body {
+pub(super) struct Body {
     parts: Vec<Part>,
     is_negative: bool,
     is_zero: bool,
-    category: PluralCategory,
+    pub(super) category: PluralCategory,
     compact: Option<Pattern>,
 }
 
@@ -103,6 +114,7 @@ impl NumberFormat {
             symbols: locale.list(&key("symbols")),
             digits: digits_of(system).ok_or_else(|| Failure::range("there is no such numbering system"))?,
             pattern: Pattern::parse(pattern.unwrap_or("#,##0.###")),
+            range: patterns.get(7).unwrap_or("{0}–{1}"),
             compact,
             plurals: plural::cardinal(locale)?,
             grouping,
@@ -116,7 +128,17 @@ impl NumberFormat {
     pub(crate) fn format(&self, amount: &Amount) -> Vec<Part> {
         let body = self.body(amount);
         let category = body.category;
-        let parts = without_marks(self.with_affixes(body));
+        let (parts, _) = self.with_affixes(body, Closeness::Exact);
+        self.with_name(without_marks(parts), category)
+    }
+
+    /// What stands between hours and minutes.
+    pub(crate) fn time_separator(&self) -> &'static str {
+        self.symbols.get(symbol::TIME_SEPARATOR).unwrap_or(":")
+    }
+
+    /// Puts the name of a unit or currency around a number.
+    pub(super) fn with_name(&self, parts: Vec<Part>, category: PluralCategory) -> Vec<Part> {
         match self.options.style {
             Style::Unit if !self.is_percent_unit() => self.with_unit(parts, category),
             Style::Currency if self.options.currency_display == CurrencyDisplay::Name => {
@@ -151,7 +173,7 @@ impl NumberFormat {
         self.symbols.get(index).unwrap_or_default()
     }
 
-    fn body(&self, amount: &Amount) -> Body {
+    pub(super) fn body(&self, amount: &Amount) -> Body {
         let Amount::Finite(decimal) = amount else {
             let (kind, index) = match amount {
                 Amount::Infinite { .. } => ("infinity", symbol::INFINITY),
@@ -259,8 +281,8 @@ impl NumberFormat {
         parts.push(Part::new("exponentInteger", localized(&digits, &self.digits)));
     }
 
-    /// Puts sign, currency, percent sign and compact words around the digits.
-    fn with_affixes(&self, body: Body) -> Vec<Part> {
+    /// Puts sign, currency, percent sign and compact words around the digits, and says where those are.
+    pub(super) fn with_affixes(&self, body: Body, closeness: Closeness) -> (Vec<Part>, Range<usize>) {
         use SignDisplay::{Always, Auto, ExceptZero, Negative, Never};
         let shows_minus = body.is_negative
             && match self.options.sign_display {
@@ -277,20 +299,27 @@ impl NumberFormat {
         // The words of a compact currency stand in for the pattern; those of other numbers go inside it.
         let is_whole = self.options.style != Style::Percent && body.compact.is_some();
         let pattern = body.compact.as_ref().filter(|_| is_whole).unwrap_or(&self.pattern);
-        let has_own =
-            pattern.negative.as_ref().filter(|negative| shows_minus || (shows_plus && negative.has(&Token::Minus)));
+        let is_close = closeness == Closeness::Approximate;
+        let mut signs = Vec::new();
+        signs.extend(is_close.then_some(Token::Approximately));
+        signs.extend(shows_minus.then_some(Token::Minus));
+        signs.extend(shows_plus.then_some(Token::Plus));
+        let has_own = pattern
+            .negative
+            .as_ref()
+            .filter(|negative| shows_minus || (!signs.is_empty() && negative.has(&Token::Minus)));
         let affixes = has_own.unwrap_or(&pattern.positive);
-        let mut prefix = affixes.prefix.clone();
-        if has_own.is_none() && (shows_minus || shows_plus) {
-            prefix.insert(0, if shows_minus { Token::Minus } else { Token::Plus });
-        } else if shows_plus {
-            prefix.iter_mut().filter(|token| **token == Token::Minus).for_each(|token| *token = Token::Plus);
+        // The signs stand where the pattern of negative numbers has its own, or in front.
+        let signed = |affix: &[Token]| -> Vec<Token> {
+            let of = |token: &Token| if *token == Token::Minus { signs.clone() } else { vec![token.clone()] };
+            affix.iter().flat_map(of).collect()
+        };
+        let (mut prefix, suffix) = (signed(&affixes.prefix), signed(&affixes.suffix));
+        if has_own.is_none() {
+            prefix.splice(0..0, signs.iter().cloned());
+        } else if is_close && !affixes.has(&Token::Minus) {
+            prefix.insert(0, Token::Approximately);
         }
-        let suffix: Vec<Token> = affixes
-            .suffix
-            .iter()
-            .map(|token| if shows_plus && *token == Token::Minus { Token::Plus } else { token.clone() })
-            .collect();
 
         let word = if is_whole { "compact" } else { "literal" };
         let mut parts = Vec::new();
@@ -305,14 +334,16 @@ impl NumberFormat {
         let inner = inner.unwrap_or(&empty);
         self.push_affix(&mut parts, &inner.prefix, "compact");
         let last = body.parts.last().cloned();
+        let start = parts.len();
         body.parts.into_iter().for_each(|part| push(&mut parts, part));
+        let digits = start..parts.len();
         self.push_affix(&mut parts, &inner.suffix, "compact");
         if suffix.first() == Some(&Token::Currency) && self.needs_space(self.symbol.chars().next(), last.as_ref(), true)
         {
             push(&mut parts, Part::literal("\u{a0}"));
         }
         self.push_affix(&mut parts, &suffix, word);
-        parts
+        (parts, digits)
     }
 
     /// Is there a space between a currency and the digits beside it? Between a letter and a digit there is.
@@ -345,6 +376,9 @@ impl NumberFormat {
                 Token::Percent => push(parts, Part::new(percent, self.symbol_of(symbol::PERCENT))),
                 Token::Minus => push(parts, Part::new("minusSign", self.symbol_of(symbol::MINUS))),
                 Token::Plus => push(parts, Part::new("plusSign", self.symbol_of(symbol::PLUS))),
+                Token::Approximately => {
+                    push(parts, Part::new("approximatelySign", self.symbol_of(symbol::APPROXIMATELY)));
+                }
             }
         }
     }
@@ -382,7 +416,7 @@ impl NumberFormat {
 }
 
 /// Marks of writing direction beside a sign are no part of it.
-fn without_marks(parts: Vec<Part>) -> Vec<Part> {
+pub(super) fn without_marks(parts: Vec<Part>) -> Vec<Part> {
     const MARKS: [char; 3] = ['\u{61c}', '\u{200e}', '\u{200f}'];
     if !parts.iter().any(|part| part.kind != "literal" && part.text.contains(MARKS)) {
         return parts;

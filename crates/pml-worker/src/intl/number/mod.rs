@@ -5,6 +5,7 @@ mod digits;
 mod format;
 mod options;
 mod pattern;
+mod range;
 
 pub(crate) use self::{
     digits::Amount,

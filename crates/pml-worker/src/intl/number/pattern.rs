@@ -29,6 +29,7 @@ pub(super) enum Token {
     Percent,
     Minus,
     Plus,
+    Approximately,
 }
 
 impl Pattern {
