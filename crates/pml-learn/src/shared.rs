@@ -25,7 +25,7 @@ use crate::{
 };
 
 const MAGIC: &[u8; 8] = b"PMLSHARE";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Longest document that is read.
 const LARGEST_BYTES: usize = 16 << 20;
 /// Traces whose intents are told, as directions.
@@ -136,7 +136,7 @@ fn anonymous_memory(memory: &Memory, settings: &Settings) -> Memory {
     anonymous.copy_scale(memory);
     for (number, place) in places.into_iter().enumerate() {
         let trace = &memory.traces[place];
-        anonymous.rows.push(&memory.rows.row(place).collect::<Vec<_>>());
+        anonymous.rows.push_row(&memory.rows, place);
         let trace = Remembered { caller: 0, number: number as u64, ..trace.clone() };
         anonymous.restore(trace, &memory.tools(place).collect::<Vec<_>>());
     }

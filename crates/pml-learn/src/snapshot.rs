@@ -25,7 +25,7 @@ use crate::{
 
 const MAGIC: &[u8; 8] = b"PMLLEARN";
 /// Rises with every change of the format, of the features or of the meaning of a count.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const CHECKSUM: usize = 32;
 /// No count gets there: `2^64` half-lives' worth of one, times as many traces as there can be.
 const LARGEST_COUNT: f64 = 1e60;
@@ -255,7 +255,9 @@ pub(crate) fn write_memory(writer: &mut Writer, memory: &Memory) {
         writer.count(tools.len());
         tools.for_each(|tool| writer.u32(tool));
         if trace.has_intent {
-            memory.rows.row(place).for_each(|number| writer.i16(number));
+            let (numbers, step) = memory.rows.row(place);
+            writer.f32(step);
+            numbers.for_each(|number| writer.i8(number));
         }
     }
 }
@@ -266,7 +268,7 @@ pub(crate) fn read_memory(reader: &mut Reader<'_>, settings: &Settings, names: u
     memory.mean = reader.within(-1.01, 1.01)?;
     memory.square = reader.within(0.0, 1.01)?;
     memory.observed = reader.u64()?;
-    let mut row = vec![0; memory.rows.row_len()];
+    let mut row = vec![0_i8; memory.rows.row_len()];
     for _ in 0..reader.count(30, memory.capacity)? {
         let trace = Remembered {
             weight: count(reader)?,
@@ -278,17 +280,19 @@ pub(crate) fn read_memory(reader: &mut Reader<'_>, settings: &Settings, names: u
         let tools = reader.count(4, STEPS)?;
         let tools: Vec<NameId> = (0..tools).map(|_| reader.index(names)).collect::<Result<_, _>>()?;
         row.fill(0);
+        let mut step = 0.0;
         if trace.has_intent {
+            step = reader.f32()?;
             for number in &mut row {
-                *number = reader.i16()?;
+                *number = reader.i8()?;
             }
-            // Anything longer than a direction would overflow where two are multiplied.
-            let length: i64 = row.iter().map(|number| i64::from(*number).pow(2)).sum();
-            if length > 2 * 8192 * 8192 {
+            // A direction has the length 1, but for rounding.
+            let length: f64 = row.iter().map(|number| (f64::from(*number) * f64::from(step)).powi(2)).sum();
+            if !(step >= 0.0 && length < 1.2) {
                 return Err(SnapshotError::Damaged);
             }
         }
-        memory.rows.push(&row);
+        memory.rows.push(&row, step);
         memory.restore(trace, &tools);
     }
     Ok(memory)
