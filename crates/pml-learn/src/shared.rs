@@ -121,8 +121,8 @@ fn anonymous_graph(graph: &Graph) -> Graph {
     graph.contained = Counts::new(graph.contained.capacity);
     graph.retain(&kept);
     graph.nodes.iter_mut().for_each(|node| node.last_ms = day(node.last_ms.max(0)));
-    let counts = graph.sequences.entries.values_mut().chain(graph.co_occurrences.entries.values_mut());
-    counts.chain(graph.pair_sequences.entries.values_mut()).for_each(|count| count.last_ms = day(count.last_ms));
+    let counts = graph.sequences.values_mut().chain(graph.co_occurrences.values_mut());
+    counts.chain(graph.pair_sequences.values_mut()).for_each(|count| count.last_ms = day(count.last_ms));
     graph
 }
 

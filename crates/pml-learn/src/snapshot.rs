@@ -188,8 +188,8 @@ pub(crate) fn read_graph(reader: &mut Reader<'_>) -> Result<Graph, SnapshotError
 }
 
 fn write_counts<const N: usize>(writer: &mut Writer, counts: &Counts<N>) {
-    writer.count(counts.entries.len());
-    for (key, count) in &counts.entries {
+    writer.count(counts.len());
+    for (key, count) in counts.iter() {
         key.iter().for_each(|part| writer.u32(*part));
         writer.f64(count.weight);
         writer.u32(count.count);
@@ -202,12 +202,17 @@ fn read_counts<const N: usize>(
     counts: &mut Counts<N>,
     names: usize,
 ) -> Result<(), SnapshotError> {
+    let mut before: Option<[NameId; N]> = None;
     for _ in 0..reader.count(20 + 4 * N, counts.capacity)? {
         let mut key: [NameId; N] = [0; N];
         for part in &mut key {
             *part = reader.index(names)?;
         }
-        counts.entries.insert(key, Count { weight: count(reader)?, count: reader.u32()?, last_ms: reader.i64()? });
+        // They are written in order. In another order, putting them in place could be made to take seconds.
+        if before.replace(key).is_some_and(|before| before >= key) {
+            return Err(SnapshotError::Damaged);
+        }
+        counts.insert(key, Count { weight: count(reader)?, count: reader.u32()?, last_ms: reader.i64()? });
     }
     Ok(())
 }

@@ -271,9 +271,9 @@ fn follow<'a>(
         BindingPattern::ObjectPattern(it) => it.properties.iter().find_map(|property| {
             follow(&property.value, is_this, known.clone().property(&property.key.static_name()?)?)
         }),
-        BindingPattern::ArrayPattern(it) => it.elements.iter().flatten().find_map(|element| {
-            follow(element, is_this, known.clone().element()?)
-        }),
+        BindingPattern::ArrayPattern(it) => {
+            it.elements.iter().flatten().find_map(|element| follow(element, is_this, known.clone().element()?))
+        }
         BindingPattern::AssignmentPattern(_) => None,
     }
 }
