@@ -29,7 +29,7 @@ macro_rules! numbers {
     };
 }
 
-numbers!(u8: u8, i16: i16, u32: u32, f32: f32, u64: u64, i64: i64, f64: f64, u128: u128);
+numbers!(u8: u8, i8: i8, u32: u32, f32: f32, u64: u64, i64: i64, f64: f64, u128: u128);
 
 impl Writer {
     pub(crate) fn text(&mut self, text: &str) {

@@ -81,8 +81,8 @@ pub(crate) struct Scene {
     /// How far evidence is trusted, from 0 to 1.
     trust: f32,
     prefix: Prefix,
-    /// Tools and the traces that vote and have used them, in that order. Made when it is first needed.
-    voters_of: Vec<(NameId, u32)>,
+    /// Tools, and of each the traces that vote and have used it.
+    voters_of: Vec<(NameId, Vec<u32>)>,
 }
 
 /// The tools so far, and what is known of them.
@@ -93,6 +93,8 @@ struct Prefix {
     distinct: Vec<NameId>,
     /// Of each tool of the scene, the sum of its co-occurrences with these.
     together: Vec<f32>,
+    /// Where that is above 0.
+    places: Vec<u32>,
 }
 
 /// What is known, and how much a count is worth now.
@@ -305,16 +307,36 @@ impl Scene {
         }
     }
 
+    /// Finds which of the traces that vote have used each of these tools, in one pass for all of them.
+    pub(crate) fn find_voters(&mut self, memory: &Memory, tools: &[NameId]) {
+        let mut wanted: Vec<NameId> = tools.to_vec();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let first = self.voters_of.len();
+        // Of each name the place of its list, less one.
+        let mut lists = vec![0_u32; wanted.last().map_or(0, |last| *last as usize + 1)];
+        for (place, tool) in wanted.into_iter().enumerate() {
+            lists[tool as usize] = place as u32 + 1;
+            self.voters_of.push((tool, Vec::new()));
+        }
+        for number in &self.nearness.voters {
+            for tool in memory.distinct_tools(*number as usize) {
+                if let Some(list) = lists.get(tool as usize).filter(|list| **list > 0) {
+                    self.voters_of[first + *list as usize - 1].1.push(*number);
+                }
+            }
+        }
+    }
+
     fn set_similar_sequence(&mut self, memory: &Memory, last: NameId) {
         if self.nearness.cosines.is_empty() {
             return;
         }
-        if self.voters_of.is_empty() {
-            self.voters_of = voters_of(memory, &self.nearness);
+        if !self.voters_of.iter().any(|(tool, _)| *tool == last) {
+            self.find_voters(memory, &[last]);
         }
-        let first = self.voters_of.partition_point(|(tool, _)| *tool < last);
-        let having = self.voters_of[first..].iter().take_while(|(tool, _)| *tool == last);
-        let having = having.map(|(_, number)| *number as usize);
+        let having = self.voters_of.iter().filter(|(tool, _)| *tool == last).flat_map(|(_, numbers)| numbers);
+        let having = having.map(|number| *number as usize);
         let mut nearest: Vec<(f32, usize)> = having.map(|number| (self.nearness.votes[number], number)).collect();
         let by_vote = |a: &(f32, usize), b: &(f32, usize)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
         if nearest.len() > NEAREST {
@@ -355,6 +377,7 @@ impl Scene {
         let Known { graph, factor, .. } = known;
         if !prefix.starts_with(&self.prefix.tools) {
             self.prefix = Prefix::default();
+            self.column_mut(Feature::Together).fill(0.0);
         }
         let added = &prefix[self.prefix.tools.len()..];
         self.prefix.together.resize(self.len(), 0.0);
@@ -368,25 +391,21 @@ impl Scene {
                 let Some(place) = self.place(other) else { continue };
                 // Two roots: the product of two counts that grow with the epoch may overflow.
                 let mean = root * graph.nodes[other as usize].traces.sqrt() * factor;
-                self.prefix.together[place] += (count.weight * factor / (mean + DOUBT)) as f32;
+                let sum = &mut self.prefix.together[place];
+                if *sum == 0.0 {
+                    self.prefix.places.push(place as u32);
+                }
+                *sum += (count.weight * factor / (mean + DOUBT)) as f32;
             }
         }
         self.prefix.tools.extend_from_slice(added);
         let scale = 1.0 / self.prefix.distinct.len().max(1) as f32;
-        let together = std::mem::take(&mut self.prefix.together);
-        for (value, sum) in self.column_mut(Feature::Together).iter_mut().zip(&together) {
-            *value = scaled(sum * scale);
+        let start = Feature::Together.index() * self.len();
+        for place in &self.prefix.places {
+            let place = *place as usize;
+            self.columns[start + place] = scaled(self.prefix.together[place] * scale);
         }
-        self.prefix.together = together;
     }
-}
-
-/// The tools of all traces that vote.
-fn voters_of(memory: &Memory, nearness: &Nearness) -> Vec<(NameId, u32)> {
-    let of = |number: u32| memory.distinct_tools(number as usize).map(move |tool| (tool, number));
-    let mut voters: Vec<(NameId, u32)> = nearness.voters.iter().copied().flat_map(of).collect();
-    voters.sort_unstable();
-    voters
 }
 
 /// A share on the logarithmic scale; 0 stays 0 and 1 stays 1.

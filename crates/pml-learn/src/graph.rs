@@ -80,10 +80,13 @@ pub(crate) struct Count {
     pub(crate) last_ms: i64,
 }
 
-/// Counts by the names that they are about, in order of these, so that a row is a range.
+/// Counts by the names that they are about. All that begin with the same names are a row, in order and in one place: rankings
+/// read whole rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Counts<const N: usize> {
-    pub(crate) entries: BTreeMap<[NameId; N], Count>,
+    /// By the key with a last part of 0.
+    rows: BTreeMap<[NameId; N], Vec<(NameId, Count)>>,
+    len: usize,
     pub(crate) capacity: usize,
 }
 
@@ -102,55 +105,102 @@ pub(crate) struct Graph {
 
 impl<const N: usize> Counts<N> {
     pub(crate) fn new(capacity: usize) -> Counts<N> {
-        Counts { entries: BTreeMap::new(), capacity }
+        Counts { rows: BTreeMap::new(), len: 0, capacity }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// All entries, in the order of their keys.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = ([NameId; N], &Count)> {
+        self.rows.iter().flat_map(|(key, row)| row.iter().map(|(last, count)| (with_last(*key, *last), count)))
+    }
+
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Count> {
+        self.rows.values_mut().flatten().map(|(_, count)| count)
+    }
+
+    /// Sets an entry. Those that come in the order of their keys are appended.
+    pub(crate) fn insert(&mut self, key: [NameId; N], count: Count) {
+        *self.entry(key, count) = count;
+    }
+
+    /// The entry of a key, which is made if there is none.
+    fn entry(&mut self, key: [NameId; N], new: Count) -> &mut Count {
+        let row = self.rows.entry(with_last(key, 0)).or_default();
+        let at = match row.binary_search_by_key(&key[N - 1], |(last, _)| *last) {
+            Ok(at) => at,
+            Err(at) => {
+                row.insert(at, (key[N - 1], new));
+                self.len += 1;
+                at
+            }
+        };
+        &mut row[at].1
     }
 
     pub(crate) fn add(&mut self, key: [NameId; N], weight: f64, time_ms: i64) {
-        let entry = self.entries.entry(key).or_insert(Count { last_ms: time_ms, ..Count::default() });
+        let entry = self.entry(key, Count { last_ms: time_ms, ..Count::default() });
         entry.weight += weight;
         entry.count = entry.count.saturating_add(1);
         entry.last_ms = entry.last_ms.max(time_ms);
-        if self.entries.len() > self.capacity {
+        if self.len > self.capacity {
             self.forget_weakest();
         }
     }
 
     pub(crate) fn get(&self, key: [NameId; N]) -> Option<&Count> {
-        self.entries.get(&key)
+        let row = self.rows.get(&with_last(key, 0))?;
+        let at = row.binary_search_by_key(&key[N - 1], |(last, _)| *last).ok()?;
+        Some(&row[at].1)
     }
 
-    /// All entries whose key begins so, by the last part of their key.
+    /// All entries whose key begins with all of `start`, one name less than a key has, by the last part of their key.
     pub(crate) fn row<'c>(&'c self, start: &[NameId]) -> impl Iterator<Item = (NameId, &'c Count)> + use<'c, N> {
-        let (mut first, mut last) = ([0; N], [NameId::MAX; N]);
-        first[..start.len()].copy_from_slice(start);
-        last[..start.len()].copy_from_slice(start);
-        self.entries.range(first..=last).map(|(key, count)| (key[N - 1], count))
+        let mut key = [0; N];
+        key[..N - 1].copy_from_slice(start);
+        self.rows.get(&key).into_iter().flatten().map(|(last, count)| (*last, count))
     }
 
     fn forget_weakest(&mut self) {
         let mut order: Vec<(f64, i64, [NameId; N])> =
-            self.entries.iter().map(|(key, count)| (count.weight, count.last_ms, *key)).collect();
+            self.iter().map(|(key, count)| (count.weight, count.last_ms, key)).collect();
         order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
-        for (.., key) in &order[..order.len() - self.capacity * 3 / 4] {
-            self.entries.remove(key);
+        let mut gone: Vec<[NameId; N]> =
+            order[..order.len() - self.capacity * 3 / 4].iter().map(|(.., key)| *key).collect();
+        gone.sort_unstable();
+        self.keep(|key, _| gone.binary_search(&key).is_err().then_some(key));
+    }
+
+    /// Keeps the entries that get a key, under that key.
+    fn keep(&mut self, new_key: impl Fn([NameId; N], &Count) -> Option<[NameId; N]>) {
+        let old = std::mem::replace(self, Counts::new(self.capacity));
+        for (key, count) in old.iter() {
+            if let Some(key) = new_key(key, count) {
+                self.insert(key, *count);
+            }
         }
     }
 
     fn rescale(&mut self, factor: f64) {
-        self.entries.values_mut().for_each(|count| count.weight *= factor);
+        self.values_mut().for_each(|count| count.weight *= factor);
     }
 
     /// Gives names their new numbers; what is about a name that is gone goes.
     fn renumber(&mut self, numbers: &[Option<NameId>]) {
-        let old = std::mem::take(&mut self.entries);
-        self.entries.extend(old.into_iter().filter_map(|(key, count)| {
-            let mut renumbered = key;
-            for part in &mut renumbered {
+        self.keep(|mut key, _| {
+            for part in &mut key {
                 *part = numbers[*part as usize]?;
             }
-            Some((renumbered, count))
-        }));
+            Some(key)
+        });
     }
+}
+
+fn with_last<const N: usize>(mut key: [NameId; N], last: NameId) -> [NameId; N] {
+    key[N - 1] = last;
+    key
 }
 
 impl Graph {
@@ -262,7 +312,7 @@ impl Graph {
     }
 
     pub(crate) fn edges(&self, factor: f64) -> impl Iterator<Item = Edge> {
-        let of = move |kind: EdgeKind, key: &[NameId; 2], count: &Count| Edge {
+        let of = move |kind: EdgeKind, key: [NameId; 2], count: &Count| Edge {
             kind,
             from: Arc::clone(self.names.name(key[0])),
             to: Arc::clone(self.names.name(key[1])),
@@ -270,9 +320,9 @@ impl Graph {
             weight: count.weight * factor,
             last_ms: count.last_ms,
         };
-        let contains = self.contained.entries.iter().map(move |(key, count)| of(EdgeKind::Contains, key, count));
-        let sequences = self.sequences.entries.iter().map(move |(key, count)| of(EdgeKind::Sequence, key, count));
-        let pairs = self.co_occurrences.entries.iter().filter(|(key, _)| key[0] < key[1]);
+        let contains = self.contained.iter().map(move |(key, count)| of(EdgeKind::Contains, key, count));
+        let sequences = self.sequences.iter().map(move |(key, count)| of(EdgeKind::Sequence, key, count));
+        let pairs = self.co_occurrences.iter().filter(|(key, _)| key[0] < key[1]);
         contains.chain(sequences).chain(pairs.map(move |(key, count)| of(EdgeKind::CoOccurs, key, count)))
     }
 
@@ -327,7 +377,7 @@ mod tests {
         for round in 0..300 {
             counts.add([7, 8], 1.0, round);
             counts.add([1000, round as NameId], 0.5, round);
-            assert!(counts.entries.len() <= 100);
+            assert!(counts.len() <= 100 && counts.len() == counts.iter().count());
         }
         assert_eq!(counts.get([7, 8]).map(|count| count.count), Some(300));
         assert_eq!(counts.row(&[1000]).last().map(|(last, _)| last), Some(299), "of equally weak ones the oldest go");

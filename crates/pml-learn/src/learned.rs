@@ -23,6 +23,10 @@ use crate::{
 
 /// Reasons that are given for a tool.
 const REASONS: usize = 2;
+/// Scores of a search whose best tool is below the first fit nothing; from the second on it is as good as any.
+const FITS: (f32, f32) = (0.12, 0.3);
+/// Evidence with which a model knows a request as well as any: one in twenty similar traces.
+const KNOWN: f32 = 0.3;
 
 /// A tool at its place in a ranking.
 #[derive(Clone, Debug, PartialEq)]
@@ -142,9 +146,14 @@ impl Learned {
             scores.iter_mut().zip(shares).for_each(|(score, (fit, follows))| *score += fit * follows);
         }
         let theirs = others.map(|(others, share)| {
-            let scene = others.0.scene(query).0;
-            blend(&mut scores, &scene.scores(&others.0.ranker.weights(query.task())), share);
-            (scene, share / LARGEST_SHARE)
+            let their_scene = others.0.scene(query).0;
+            let mut their_weights = others.0.ranker.weights(query.task());
+            their_weights[Feature::Search.index()] = 0.0; // the search is the same, and counts once
+            let their_scores = their_scene.scores(&their_weights);
+            // A search has a best tool even for a request that fits none.
+            let own = (1.0 - share) * fit(query.scores).max(known(&scene, query.task()));
+            blend((&mut scores, own), (&their_scores, share * known(&their_scene, query.task())));
+            (their_scene, share / LARGEST_SHARE)
         });
         let speaks = |scene: &Scene, place: usize| {
             let fit = if query.task() == Task::Next { 1.0 } else { scene.column(Feature::Search)[place] };
@@ -258,10 +267,24 @@ impl Learned {
     }
 }
 
-/// Mixes scores, each taken as a part of its best: so nobody gains by large numbers.
-fn blend(scores: &mut [f32], theirs: &[f32], share: f32) {
+/// How well a search fits at all, from 0 to 1.
+fn fit(scores: &[f32]) -> f32 {
+    let best = (0..scores.len()).map(|place| score_at(scores, place)).fold(0.0, f32::max);
+    ((best - FITS.0) / (FITS.1 - FITS.0)).clamp(0.0, 1.0)
+}
+
+/// How well a request is known from similar ones, from 0 to 1; for the next tool also from what usually follows.
+fn known(scene: &Scene, task: Task) -> f32 {
+    let of = |feature: Feature| scene.column(feature).iter().copied().fold(0.0, f32::max);
+    let similar = of(Feature::Similar).max(of(Feature::Words));
+    let evidence = if task == Task::Next { similar.max(of(Feature::Follows)) } else { similar };
+    (evidence / KNOWN).clamp(0.0, 1.0)
+}
+
+/// Mixes scores, each with a share and taken as a part of its best: so nobody gains by large numbers.
+fn blend((scores, share): (&mut [f32], f32), (theirs, their_share): (&[f32], f32)) {
     let best = |scores: &[f32]| scores.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
-    let (own, other) = ((1.0 - share) / best(scores), share / best(theirs));
+    let (own, other) = (share / best(scores), their_share / best(theirs));
     scores.iter_mut().zip(theirs).for_each(|(score, theirs)| *score = *score * own + theirs.max(0.0) * other);
 }
 

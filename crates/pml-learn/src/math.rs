@@ -69,11 +69,20 @@ pub(crate) fn exp2(power: f64) -> f64 {
     let power = power.min(1023.0);
     let whole = power.round_ties_even();
     let x = (power - whole) * LN_2;
-    let mut fraction = 1.0;
-    for term in (1..=14).rev() {
-        fraction = 1.0 + fraction * x / f64::from(term);
-    }
+    const TERMS: [f64; 14] = inverse_factorials();
+    let fraction = 1.0 + x * TERMS.iter().rev().fold(0.0, |sum, term| sum * x + term);
     fraction * f64::from_bits(((whole as i64 + 1023) << 52) as u64)
+}
+
+/// 1 / 1!, 1 / 2!, and so on.
+const fn inverse_factorials() -> [f64; 14] {
+    let (mut terms, mut factorial, mut place) = ([0.0; 14], 1.0, 0);
+    while place < 14 {
+        factorial *= (place + 1) as f64;
+        terms[place] = 1.0 / factorial;
+        place += 1;
+    }
+    terms
 }
 
 /// e to a power.

@@ -177,20 +177,22 @@ impl Memory {
         let scale = 1.0 / (1.0 - nearness.floor);
         let sharpness = self.sharpness();
         let floor = nearness.floor;
-        nearness.votes = nearness
-            .cosines
-            .iter()
-            .map(|cosine| power_f32(((cosine - floor) * scale).clamp(0.0, 1.0), sharpness))
-            .collect();
-        for (place, (vote, trace)) in nearness.votes.iter_mut().zip(&self.traces).enumerate() {
-            if *vote > 0.0 {
-                *vote = if trace.has_intent { *vote * (trace.weight * factor) as f32 } else { 0.0 };
-                if *vote > 0.0 {
-                    nearness.voters.push(place as u32);
-                    nearness.total += *vote;
-                }
+        // Few traces vote: first who they are, then what with.
+        for (place, cosine) in nearness.cosines.iter().enumerate() {
+            if *cosine > floor && self.traces[place].has_intent {
+                nearness.voters.push(place as u32);
             }
         }
+        nearness.votes = vec![0.0; nearness.cosines.len()];
+        let Nearness { cosines, votes, voters, total, .. } = &mut nearness;
+        voters.retain(|place| {
+            let place = *place as usize;
+            let similarity = ((cosines[place] - floor) * scale).clamp(0.0, 1.0);
+            let vote = power_f32(similarity, sharpness) * (self.traces[place].weight * factor) as f32;
+            votes[place] = vote;
+            *total += vote;
+            vote > 0.0
+        });
         nearness
     }
 

@@ -218,6 +218,9 @@ impl Model {
         let positions = tools.len().saturating_sub(1);
         let learned = positions.min(LEARNED_STEPS);
         let prefix: Vec<Option<NameId>> = tools.iter().map(|tool| Some(*tool)).collect();
+        if learned > 0 {
+            scene.find_voters(&self.learned.memory, &tools[..positions]);
+        }
         for number in 0..learned {
             let position = 1 + number * positions / learned;
             let known = self.learned.known(factor);
@@ -261,25 +264,71 @@ impl Model {
 /// How many tools are before one: by score, then by the search's score, then by place.
 fn rank(scores: &[f32], found: &[f32], place: usize) -> usize {
     let own = scores[place];
-    let better = scores.iter().filter(|score| **score > own).count();
     let is_before = |other: usize| found[other] > found[place] || (found[other] == found[place] && other < place);
+    let better = scores.iter().filter(|score| **score > own).count();
     let equal = scores.iter().enumerate().filter(|(other, score)| **score == own && is_before(*other)).count();
     better + equal
 }
 
 /// The standings of the `limit` best tools, best first. Most tools are ruled out by their score alone.
 fn best(scores: &[f32], found: &[f32], limit: usize) -> Vec<Standing> {
-    let least = match limit < scores.len() {
-        true => {
-            let mut ordered = scores.to_vec();
-            *ordered.select_nth_unstable_by(limit, |a, b| b.total_cmp(a)).1
-        }
-        false => f32::NEG_INFINITY,
-    };
+    let least = least_of_best(scores, limit);
     let fitting = scores.iter().enumerate().filter(|(_, score)| **score >= least);
     let mut best: Vec<Standing> =
         fitting.map(|(place, score)| Standing::new(*score, score_at(found, place), place)).collect();
     best.sort_unstable_by(|a, b| b.cmp(a));
     best.truncate(limit);
     best
+}
+
+/// A score that the `limit` best have, and few others: scores are sorted into bins, which takes one pass where a selection takes
+/// several.
+fn least_of_best(scores: &[f32], limit: usize) -> f32 {
+    const BINS: usize = 512;
+    if limit >= scores.len() {
+        return f32::NEG_INFINITY;
+    }
+    let (low, high) = scores
+        .iter()
+        .fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), score| (low.min(*score), high.max(*score)));
+    let scale = (BINS - 1) as f32 / (high - low);
+    if !scale.is_finite() {
+        return low;
+    }
+    let bin = |score: f32| (((score - low) * scale) as usize).min(BINS - 1);
+    let mut counts = [0_u32; BINS];
+    scores.iter().for_each(|score| counts[bin(*score)] += 1);
+    let mut left = limit;
+    let last = (0..BINS).rev().find(|bin| {
+        left = left.saturating_sub(counts[*bin] as usize);
+        left == 0
+    });
+    // The least score of a bin, not its edge: rounding must not rule out what is in it.
+    let last = last.unwrap_or_default();
+    scores.iter().copied().filter(|score| bin(*score) >= last).fold(high, f32::min)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    #[test]
+    fn the_best_are_those_of_a_full_sort() {
+        let mut random = Random(7);
+        for (count, kinds) in [(1, 1.0), (50, 3.0), (500, 1e9), (3000, 40.0), (3000, 1e9)] {
+            let mut number = |kinds: f64| ((random.unit() * kinds).floor() / kinds * 9.0 - 2.0) as f32;
+            let scores: Vec<f32> = (0..count).map(|_| number(kinds)).collect();
+            let found: Vec<f32> = (0..count).map(|_| number(10.0)).collect();
+            let standing = |place: usize| Standing::new(scores[place], found[place], place);
+            let mut sorted: Vec<Standing> = (0..count).map(standing).collect();
+            sorted.sort_by(|a, b| b.cmp(a));
+            for limit in [1, 2, 95, count] {
+                assert_eq!(best(&scores, &found, limit), sorted[..limit.min(count)], "{limit} of {count}");
+            }
+            for (expected, standing) in sorted.iter().enumerate() {
+                assert_eq!(rank(&scores, &found, standing.place()), expected);
+            }
+        }
+    }
 }

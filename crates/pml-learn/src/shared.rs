@@ -25,7 +25,7 @@ use crate::{
 };
 
 const MAGIC: &[u8; 8] = b"PMLSHARE";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Longest document that is read.
 const LARGEST_BYTES: usize = 16 << 20;
 /// Traces whose intents are told, as directions.
@@ -121,8 +121,8 @@ fn anonymous_graph(graph: &Graph) -> Graph {
     graph.contained = Counts::new(graph.contained.capacity);
     graph.retain(&kept);
     graph.nodes.iter_mut().for_each(|node| node.last_ms = day(node.last_ms.max(0)));
-    let counts = graph.sequences.entries.values_mut().chain(graph.co_occurrences.entries.values_mut());
-    counts.chain(graph.pair_sequences.entries.values_mut()).for_each(|count| count.last_ms = day(count.last_ms));
+    let counts = graph.sequences.values_mut().chain(graph.co_occurrences.values_mut());
+    counts.chain(graph.pair_sequences.values_mut()).for_each(|count| count.last_ms = day(count.last_ms));
     graph
 }
 
@@ -136,7 +136,7 @@ fn anonymous_memory(memory: &Memory, settings: &Settings) -> Memory {
     anonymous.copy_scale(memory);
     for (number, place) in places.into_iter().enumerate() {
         let trace = &memory.traces[place];
-        anonymous.rows.push(&memory.rows.row(place).collect::<Vec<_>>());
+        anonymous.rows.push_row(&memory.rows, place);
         let trace = Remembered { caller: 0, number: number as u64, ..trace.clone() };
         anonymous.restore(trace, &memory.tools(place).collect::<Vec<_>>());
     }

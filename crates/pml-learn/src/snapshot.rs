@@ -25,7 +25,7 @@ use crate::{
 
 const MAGIC: &[u8; 8] = b"PMLLEARN";
 /// Rises with every change of the format, of the features or of the meaning of a count.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const CHECKSUM: usize = 32;
 /// No count gets there: `2^64` half-lives' worth of one, times as many traces as there can be.
 const LARGEST_COUNT: f64 = 1e60;
@@ -188,8 +188,8 @@ pub(crate) fn read_graph(reader: &mut Reader<'_>) -> Result<Graph, SnapshotError
 }
 
 fn write_counts<const N: usize>(writer: &mut Writer, counts: &Counts<N>) {
-    writer.count(counts.entries.len());
-    for (key, count) in &counts.entries {
+    writer.count(counts.len());
+    for (key, count) in counts.iter() {
         key.iter().for_each(|part| writer.u32(*part));
         writer.f64(count.weight);
         writer.u32(count.count);
@@ -202,12 +202,17 @@ fn read_counts<const N: usize>(
     counts: &mut Counts<N>,
     names: usize,
 ) -> Result<(), SnapshotError> {
+    let mut before: Option<[NameId; N]> = None;
     for _ in 0..reader.count(20 + 4 * N, counts.capacity)? {
         let mut key: [NameId; N] = [0; N];
         for part in &mut key {
             *part = reader.index(names)?;
         }
-        counts.entries.insert(key, Count { weight: count(reader)?, count: reader.u32()?, last_ms: reader.i64()? });
+        // They are written in order. In another order, putting them in place could be made to take seconds.
+        if before.replace(key).is_some_and(|before| before >= key) {
+            return Err(SnapshotError::Damaged);
+        }
+        counts.insert(key, Count { weight: count(reader)?, count: reader.u32()?, last_ms: reader.i64()? });
     }
     Ok(())
 }
@@ -255,7 +260,9 @@ pub(crate) fn write_memory(writer: &mut Writer, memory: &Memory) {
         writer.count(tools.len());
         tools.for_each(|tool| writer.u32(tool));
         if trace.has_intent {
-            memory.rows.row(place).for_each(|number| writer.i16(number));
+            let (numbers, step) = memory.rows.row(place);
+            writer.f32(step);
+            numbers.for_each(|number| writer.i8(number));
         }
     }
 }
@@ -266,7 +273,7 @@ pub(crate) fn read_memory(reader: &mut Reader<'_>, settings: &Settings, names: u
     memory.mean = reader.within(-1.01, 1.01)?;
     memory.square = reader.within(0.0, 1.01)?;
     memory.observed = reader.u64()?;
-    let mut row = vec![0; memory.rows.row_len()];
+    let mut row = vec![0_i8; memory.rows.row_len()];
     for _ in 0..reader.count(30, memory.capacity)? {
         let trace = Remembered {
             weight: count(reader)?,
@@ -278,17 +285,19 @@ pub(crate) fn read_memory(reader: &mut Reader<'_>, settings: &Settings, names: u
         let tools = reader.count(4, STEPS)?;
         let tools: Vec<NameId> = (0..tools).map(|_| reader.index(names)).collect::<Result<_, _>>()?;
         row.fill(0);
+        let mut step = 0.0;
         if trace.has_intent {
+            step = reader.f32()?;
             for number in &mut row {
-                *number = reader.i16()?;
+                *number = reader.i8()?;
             }
-            // Anything longer than a direction would overflow where two are multiplied.
-            let length: i64 = row.iter().map(|number| i64::from(*number).pow(2)).sum();
-            if length > 2 * 8192 * 8192 {
+            // A direction has the length 1, but for rounding.
+            let length: f64 = row.iter().map(|number| (f64::from(*number) * f64::from(step)).powi(2)).sum();
+            if !(step >= 0.0 && length < 1.2) {
                 return Err(SnapshotError::Damaged);
             }
         }
-        memory.rows.push(&row);
+        memory.rows.push(&row, step);
         memory.restore(trace, &tools);
     }
     Ok(memory)

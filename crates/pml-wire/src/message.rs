@@ -338,11 +338,26 @@ pub struct ErrorReport {
     /// The tool whose failure was not caught.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolId>,
+    /// The property that the program has read in vain, if that is what failed and the value itself gives no hint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<Box<MissingProperty>>,
+}
+
+/// A property that is not in the result of a tool. The host may know other results of the tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MissingProperty {
+    pub tool: ToolId,
+    /// The way from the result to the object without the property: names of properties, and nothing for an element of an array.
+    pub path: Vec<Option<String>>,
+    pub property: String,
+    /// The object, as the program names it.
+    pub object: String,
 }
 
 impl ErrorReport {
     pub fn new(code: ErrorCode, message: impl Into<String>) -> ErrorReport {
-        ErrorReport { code, message: message.into(), hint: None, stack: None, frame: None, tool: None }
+        ErrorReport { code, message: message.into(), hint: None, stack: None, frame: None, tool: None, missing: None }
     }
 
     /// The one wording of exhausted memory.

@@ -14,9 +14,12 @@ fn hub() -> Model {
 }
 
 fn rank(model: &Model, others: Option<&Shared>, topic: usize) -> Vec<Ranked> {
+    rank_by(model, others, topic, &scores())
+}
+
+fn rank_by(model: &Model, others: Option<&Shared>, topic: usize, scores: &[f32]) -> Vec<Ranked> {
     let intent = intent(topic, 2);
-    let query =
-        Query { purpose: Purpose::Search, intent: &intent, words: &[], prefix: &[], tools: &TOOLS, scores: &scores() };
+    let query = Query { purpose: Purpose::Search, intent: &intent, words: &[], prefix: &[], tools: &TOOLS, scores };
     model.learned().rank_with(others, &query, 8, |_, _| true)
 }
 
@@ -33,6 +36,24 @@ fn others_help_who_has_learned_nothing_and_less_who_has() {
         learn(&mut own, &Told::new(round, 1, &["c"]));
     }
     assert!(order(&rank(&own, Some(&others), 1)).starts_with('c'), "what was learned here comes first");
+}
+
+#[test]
+fn others_lead_where_the_search_fits_nothing_and_only_there() {
+    let others = Shared::from_bytes(&hub().learned().to_shared(), &settings()).unwrap();
+    let fresh = Model::new(settings());
+    // `a` is best by far, well or badly.
+    let scored = |best: f32| [&[best][..], &[best / 10.0; 7]].concat();
+    assert!(order(&rank_by(&fresh, Some(&others), 1, &scored(0.1))).starts_with(['g', 'h']));
+    assert!(order(&rank_by(&fresh, Some(&others), 1, &scored(0.4))).starts_with('a'));
+    // Others have nothing to say about a request that is unlike all of theirs.
+    assert!(order(&rank_by(&fresh, Some(&others), 5, &scored(0.1))).starts_with('a'));
+    // What was learned here fits, whatever the search says.
+    let mut own = Model::new(settings());
+    for round in 0..300 {
+        learn(&mut own, &Told::new(round, 1, &["c"]));
+    }
+    assert!(order(&rank_by(&own, Some(&others), 1, &scored(0.1))).starts_with('c'));
 }
 
 #[test]

@@ -115,8 +115,9 @@ impl<'a, 'js> Reporter<'a, 'js> {
         let full = full + &error.map(|error| self.causes(error)).unwrap_or_default();
         let mut report = self.locate(ErrorReport::new(ErrorCode::Exception, full), &exception);
         report.hint = absent_hint(&message).or_else(|| self.misspelt(&message));
-        if let Some(Blame { hint, position, .. }) = blame {
+        if let Some(Blame { hint, missing, position, .. }) = blame {
             report.hint = report.hint.or(hint);
+            report.missing = missing.filter(|_| report.hint.is_none());
             // What failed is shown, not what the engine did just before.
             report.frame = position.map(|position| self.source.frame(position)).or(report.frame);
         }

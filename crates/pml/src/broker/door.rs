@@ -420,6 +420,17 @@ impl CallHandler for Broker {
         Box::pin(self.check_program(context, calls))
     }
 
+    /// Of a property that one result of a tool does not have, what other results of the tool have.
+    fn explain(&self, report: &mut ErrorReport) {
+        let Some(missing) = report.missing.take().filter(|_| report.hint.is_none()) else { return };
+        let snapshot = self.snapshot();
+        let learned = || {
+            let tool = snapshot.tool(&missing.tool).filter(|tool| self.allows(&tool.id))?;
+            self.learned()?.missing_property(tool, &missing)
+        };
+        report.hint = learned();
+    }
+
     fn refused(&self, context: &Arc<Context>, id: CallId, target: &str, error: &CallError) {
         self.record_refusal(context, id, target, error.code.as_str(), error.clone());
     }

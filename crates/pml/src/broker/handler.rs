@@ -52,6 +52,9 @@ pub trait CallHandler: Send + Sync {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
+    /// Adds to the report of a failed program what the program could not know.
+    fn explain(&self, _report: &mut ErrorReport) {}
+
     /// Where large values of runs find room.
     fn room(&self) -> Room {
         Room::unlimited()

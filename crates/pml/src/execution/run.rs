@@ -187,7 +187,10 @@ pub async fn run(
         warnings: Vec::new(),
         decisions: Vec::new(),
     };
-    let result = run.execute(pool, request, cancel).instrument(span.clone()).await;
+    let mut result = run.execute(pool, request, cancel).instrument(span.clone()).await;
+    if let Err(report) = &mut result {
+        handler.explain(report);
+    }
 
     let duration = started.elapsed();
     span.record("duration_ms", u64::try_from(duration.as_millis()).unwrap_or(u64::MAX));

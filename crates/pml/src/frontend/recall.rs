@@ -77,6 +77,10 @@ impl CallHandler for ClientHandler<'_> {
         self.broker.preflight(context, calls)
     }
 
+    fn explain(&self, report: &mut ErrorReport) {
+        self.broker.explain(report);
+    }
+
     fn room(&self) -> Room {
         self.broker.room()
     }

@@ -1,6 +1,6 @@
 //! The thread that follows the store.
 //!
-//! It reads traces in the order in which they were stored, a page at a time, and publishes what was learned at most once a
+//! It learns traces in the order in which they were stored, a page at a time, and publishes what was learned at most once a
 //! second while there is more to read. It looks for traces when this process has stored one, and now and then for those of
 //! other processes. Only the process that holds the lock writes: the snapshot, and the priorities of traces.
 
@@ -8,7 +8,11 @@ use std::{fs::File, path::PathBuf, sync::Arc, time::Duration};
 
 use pml_learn::{Model, Update};
 use pml_wire::ExecutionId;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    runtime::Handle,
+    task::{JoinHandle, spawn_blocking},
+    time::{Instant, sleep, timeout},
+};
 
 use super::{
     handle::{Options, Progress, Shared},
@@ -17,22 +21,17 @@ use super::{
     ranking::{View, settings},
     saved::Saved,
     shape::Shapes,
-    teacher::Teacher,
+    teacher::{Page, Teacher},
 };
 use crate::{
     catalog::Finder,
     clock::now_millis,
     files,
     hub::client::HubClient,
-    trace::{
-        Lesson,
-        store::{Cursor, Filter, Reading, Store, StoreError},
-    },
+    trace::store::{Cursor, Store, StoreError},
     work,
 };
 
-/// Traces that are read at a time.
-const PAGE: usize = 200;
 /// How often to look for traces of other processes, and for orders.
 const POLL: Duration = Duration::from_secs(10);
 /// How long after a trace was submitted to look for it: it is committed by then, and others may have come.
@@ -182,54 +181,51 @@ impl Follower {
         }
     }
 
-    /// Learns what was stored since.
+    /// Learns what was stored since. While a page of traces is learned, another thread reads the next one and searches for its
+    /// intents: the order of the traces, and so the model, does not depend on how far ahead that thread is.
     async fn catch_up(&mut self) -> Result<(), StoreError> {
         let mut published = Instant::now();
+        let mut reading = self.read_after(self.cursor);
         loop {
-            let index = self.finder.now();
-            if let Some(index) = &index {
-                self.teacher.set_index(index.table(), index.table_tools());
-            }
-            let page = self.store.list(Filter::default(), Reading::StoredAfter(self.cursor), PAGE).await?;
+            let (teacher, page) =
+                reading.await.map_err(|err| StoreError::Failed { doing: "learned", source: err.into() })?;
+            self.teacher = teacher;
+            let page = page?;
+            let next = (!page.is_last).then(|| self.read_after(page.end));
             let mut priorities = Vec::new();
-            for summary in &page.traces {
+            for prepared in &page.lessons {
                 if self.shared.is_over() {
                     return Ok(());
                 }
-                if summary.tasks > 0
-                    && let Some(Update { priority, .. }) = self.learn(summary.id).await?
-                {
-                    priorities.push((summary.id, priority));
+                if let Some(Update { priority, .. }) = prepared.teach(&mut self.model) {
+                    self.unsaved += 1;
+                    self.is_changed = true;
+                    priorities.push((prepared.id, priority));
                 }
             }
             self.write_priorities(priorities).await;
             self.cursor = page.end;
-            if page.next.is_none() {
-                return Ok(());
-            }
+            let Some(next) = next else { return Ok(()) };
+            reading = next;
             self.shared.progress.send_replace(Progress::Behind);
             if published.elapsed() > PUBLISH {
                 self.publish(true);
                 published = Instant::now();
             }
-            tokio::task::yield_now().await;
         }
     }
 
-    async fn learn(&mut self, id: ExecutionId) -> Result<Option<Update>, StoreError> {
-        let trace = match self.store.by_id(id).await {
-            Ok(Some(trace)) => trace,
-            // It was deleted meanwhile, or is damaged; others are not.
-            Ok(None) | Err(StoreError::Damaged { .. }) => return Ok(None),
-            Err(err) => return Err(err),
-        };
-        let Some(lesson) = Lesson::of(trace.trace(), now_millis()) else { return Ok(None) };
-        let update = self.teacher.teach(&mut self.model, &lesson);
-        if update.is_some() {
-            self.unsaved += 1;
-            self.is_changed = true;
+    /// Begins to read the page of traces that were stored after a place, with the tools of this moment.
+    fn read_after(&mut self, after: Cursor) -> JoinHandle<(Teacher, Result<Page, StoreError>)> {
+        let mut teacher = std::mem::take(&mut self.teacher);
+        if let Some(index) = self.finder.now() {
+            teacher.set_index(index.table(), index.table_tools());
         }
-        Ok(update)
+        let (store, runtime) = (Arc::clone(&self.store), Handle::current());
+        spawn_blocking(move || {
+            let page = runtime.block_on(teacher.prepare(&*store, after, now_millis()));
+            (teacher, page)
+        })
     }
 
     async fn write_priorities(&mut self, priorities: Vec<(ExecutionId, f64)>) {

@@ -10,6 +10,7 @@
 
 mod follower;
 mod handle;
+mod missing;
 mod orders;
 mod others;
 mod ranking;

@@ -4,8 +4,12 @@ use std::{borrow::Cow, sync::Arc};
 
 use pml_learn::{EdgeKind, Learned, Purpose, Query, Ranked, Settings, Shared, Task, Tools};
 use pml_search::{Embedder as _, Table, word_hashes};
+use pml_wire::message::MissingProperty;
 
-use super::shape::{LearnedType, Shapes};
+use super::{
+    missing::hint,
+    shape::{LearnedType, Shapes},
+};
 use crate::catalog::Tool;
 
 /// Tools that have to do with another, and how much they must.
@@ -85,6 +89,12 @@ impl View {
             return None;
         }
         self.shapes.learned(tool.id.as_str(), &tool.hash)
+    }
+
+    /// What to read in place of a property that one result of a tool does not have, by the other results.
+    pub fn missing_property(&self, tool: &Tool, missing: &MissingProperty) -> Option<String> {
+        let LearnedType { schema, results } = self.result_type(tool)?;
+        hint(&schema, results, missing)
     }
 
     /// How programs call a tool, with a result type that was learned if the tool does not say what it returns.

@@ -235,18 +235,16 @@ async fn a_gateway_learns_while_it_serves() {
     let program = format!("return (await pml.searchTools({BUDGET:?})).map(it => it.name + ' ' + (it.why ?? ''))");
     let seen = peer.value(&program).await.to_string();
     assert!(seen.contains("fix:object") && seen.contains("for requests like this"), "{seen}");
+    // A result that lacks what others have: the hint comes from those.
+    let code = r#"const found = await mcp.fix.echo({ text: '{"id": 7}' }); return found.titel.length"#;
+    let failed = peer.call("execute_code", json!({ "code": code })).await.to_string();
+    assert!(failed.contains("did you mean `found.title`?"), "{failed}");
     peer.end().await;
     let types = succeeded(&home.pml(&["types"]));
     assert!(types.contains("The result type was learned from "), "{types}");
     // The priority of each trace is written back by the one process that writes.
     let output = home.pml(&["learn", "status", "--json"]);
     assert!(parsed(&output)["traces"].as_u64() >= Some(20), "{output:?}");
-}
-
-/// Where the tool that does what nobody would guess is among all suggestions.
-fn place_of_object(home: &Home) -> usize {
-    let suggested = names(&parsed(&home.pml(&["suggest", "--limit", "50", "--json", BUDGET])));
-    suggested.iter().position(|name| name == "fix:object").unwrap_or(usize::MAX)
 }
 
 #[test]
@@ -266,8 +264,8 @@ fn what_others_have_learned_helps_and_does_not_take_over() {
     assert!(output.status.success(), "{output:?}");
     // Tools that the search finds stay where they were; a search for one of them is led by what it says.
     assert_eq!(names(&parsed(&pupil.pml(&["search", "--json", "add two numbers"])))[0], "fix:add");
-    let (before, after) = (place_of_object(&Home::with_fixture("")), place_of_object(&pupil));
-    assert!(after < before, "{after} {before}");
+    let suggested = names(&parsed(&pupil.pml(&["suggest", "--json", BUDGET])));
+    assert!(suggested.iter().take(4).any(|name| name == "fix:object"), "{suggested:?}");
     assert!(parsed(&pupil.pml(&["learn", "status", "--json"]))["others"].as_f64() > Some(50.0));
     // What is no such document is refused, and what became of it later is not used.
     fs::write(file, "no document").unwrap();
@@ -313,7 +311,7 @@ async fn a_gateway_uses_what_its_hub_has_learned() {
     }
     peer.end().await;
     assert!(parsed(&home.pml(&["learn", "status", "--json"]))["others"].as_f64() > Some(40.0));
-    let (before, after) = (place_of_object(&Home::with_fixture("")), place_of_object(&home));
-    assert!(after < before, "{after} {before}");
+    let suggested = names(&parsed(&home.pml(&["suggest", "--json", BUDGET])));
+    assert!(suggested.iter().take(4).any(|name| name == "fix:object"), "{suggested:?}");
     hub.end().await;
 }

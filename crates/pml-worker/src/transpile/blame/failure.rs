@@ -7,6 +7,7 @@ use oxc::{
     semantic::SemanticBuilder,
     span::{GetSpan, SourceType},
 };
+use pml_wire::message::MissingProperty;
 
 use super::{
     known::{Knowledge, Known},
@@ -23,6 +24,8 @@ const TEXT_CHARS: usize = 60;
 pub(crate) struct Blame {
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
+    /// A property that a result does not have, where nothing can be hinted at here.
+    pub(crate) missing: Option<Box<MissingProperty>>,
     /// Where it stands, if that is not where the engine places it.
     pub(crate) position: Option<Position>,
 }
@@ -174,7 +177,7 @@ impl<'a> Teller<'_, 'a> {
                 Failure::Nothing => "a parameter that is taken apart got undefined or null",
                 _ => "a parameter that is taken apart got something that is not iterable",
             };
-            return Some(Blame { message: message.to_owned(), hint: None, position: None });
+            return Some(Blame { message: message.to_owned(), hint: None, missing: None, position: None });
         };
         let text = self.text(subject);
         let mut hint = None;
@@ -232,7 +235,24 @@ impl<'a> Teller<'_, 'a> {
                 }
             }
         };
-        Some(Blame { message, hint, position: None })
+        let missing = match failure {
+            Failure::Read("undefined", _) if hint.is_none() => self.lacking(subject),
+            _ => None,
+        };
+        Some(Blame { message, hint, missing, position: None })
+    }
+
+    /// The property of a tool's result that `value` would be, and is not there.
+    fn lacking(&self, value: &Expression<'a>) -> Option<Box<MissingProperty>> {
+        let member = value.get_inner_expression().as_member_expression()?;
+        let (known, property) = (self.knowledge.of(member.object())?, member.static_property_name()?);
+        let is_lacking = !known.is_promise
+            && matches!(known.shape, Shape::Object(_))
+            && known.shape.keys().all(|key| key != property)
+            && property.len() <= TEXT_CHARS;
+        let (tool, _) = known.origin.filter(|_| is_lacking)?;
+        let (path, object) = (known.path?, self.text(member.object()));
+        Some(Box::new(MissingProperty { tool: tool.parse().ok()?, path, property: property.to_owned(), object }))
     }
 
     /// The argument of a function of the engine's.
@@ -243,7 +263,7 @@ impl<'a> Teller<'_, 'a> {
                 Failure::NotAFunction => format!("{callee}() needs a function, and got no argument"),
                 _ => format!("{callee}() needs a value, and got no argument"),
             };
-            return Blame { message, hint: None, position: None };
+            return Blame { message, hint: None, missing: None, position: None };
         };
         let text = self.text(argument);
         let what = match failure {
@@ -257,7 +277,7 @@ impl<'a> Teller<'_, 'a> {
             Failure::Nothing => self.missing(argument),
             _ => known.as_ref().and_then(|known| self.advice(known, &text, None)),
         };
-        Blame { message: format!("{callee}({text}): {text} is {what}{is}"), hint, position: None }
+        Blame { message: format!("{callee}({text}): {text} is {what}{is}"), hint, missing: None, position: None }
     }
 
     /// `list.reduce(…)` of a list that is empty.
@@ -268,7 +288,7 @@ impl<'a> Teller<'_, 'a> {
         let is = known.map_or_else(|| "an empty array".to_owned(), |known| self.describe(&known));
         let message = format!("{method} of empty array with no initial value: {list} is {is}");
         let hint = format!("give `{list}.{method}` an initial value as its second argument");
-        Some(Blame { message, hint: Some(hint), position: None })
+        Some(Blame { message, hint: Some(hint), missing: None, position: None })
     }
 
     /// What a value is, and where it came from.

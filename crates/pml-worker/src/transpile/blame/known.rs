@@ -27,13 +27,16 @@ pub(super) struct Known {
     pub(super) origin: Option<(String, Span)>,
     /// Not the result itself, but something in it.
     pub(super) is_part: bool,
+    /// The way from the result to it: names of properties, and nothing for an element of an array. `None` if the result is in an
+    /// envelope.
+    pub(super) path: Option<Vec<Option<String>>>,
     /// A promise of it: it was not awaited.
     pub(super) is_promise: bool,
 }
 
 impl Known {
     fn plain(shape: Shape) -> Known {
-        Known { shape, origin: None, is_part: false, is_promise: false }
+        Known { shape, origin: None, is_part: false, path: None, is_promise: false }
     }
 
     /// What it is once it has been awaited, if that is known.
@@ -41,8 +44,21 @@ impl Known {
         (self.shape != Shape::Unknown).then_some(Known { is_promise: false, ..self })
     }
 
-    fn part(self, shape: Option<Shape>) -> Option<Known> {
-        (!self.is_promise).then_some(Known { shape: shape?, is_part: true, ..self })
+    /// Its property of this name.
+    fn property(self, name: &str) -> Option<Known> {
+        let shape = self.shape.property(name);
+        self.part(Some(name.to_owned()), shape)
+    }
+
+    /// One of its elements.
+    fn element(self) -> Option<Known> {
+        let shape = self.shape.element();
+        self.part(None, shape)
+    }
+
+    fn part(self, step: Option<String>, shape: Option<Shape>) -> Option<Known> {
+        let path = self.path.map(|path| path.into_iter().chain([step]).collect());
+        (!self.is_promise).then_some(Known { shape: shape?, is_part: true, path, ..self })
     }
 }
 
@@ -99,12 +115,11 @@ impl<'a> Knowledge<'_, 'a> {
             value => {
                 let member = value.as_member_expression()?;
                 let object = self.value(member.object(), steps)?;
-                let shape = match member.static_property_name() {
-                    Some(name) if name.parse::<usize>().is_err() => object.shape.property(name),
-                    Some(_) => object.shape.element(),
-                    None => object.shape.element().filter(|_| is_index(member)),
-                };
-                object.part(shape)
+                match member.static_property_name() {
+                    Some(name) if name.parse::<usize>().is_err() => object.property(name),
+                    Some(_) => object.element(),
+                    None => object.element().filter(|_| is_index(member)),
+                }
             }
         }
     }
@@ -141,10 +156,9 @@ impl<'a> Knowledge<'_, 'a> {
         let object = self.value(member.object(), steps).filter(|object| matches!(object.shape, Shape::Array(..)))?;
         if SAME.contains(&method) {
             let same = Shape::Array(None, object.shape.element().map(Box::new));
-            return object.part(Some(same));
+            return (!object.is_promise).then_some(Known { shape: same, is_part: true, ..object });
         }
-        let element = ELEMENT.contains(&method).then(|| object.shape.element()).flatten();
-        object.part(element)
+        object.element().filter(|_| ELEMENT.contains(&method))
     }
 
     /// What a tool gave, or its envelope.
@@ -160,7 +174,8 @@ impl<'a> Knowledge<'_, 'a> {
             ]),
             false => shape,
         };
-        Some(Known { shape, origin: Some((tool.to_owned(), span)), is_part: is_envelope, is_promise: true })
+        let path = (!is_envelope).then(Vec::new);
+        Some(Known { shape, origin: Some((tool.to_owned(), span)), is_part: is_envelope, path, is_promise: true })
     }
 
     /// The target of `mcp.server.tool`.
@@ -214,9 +229,7 @@ impl<'a> Knowledge<'_, 'a> {
                             AstKind::ForOfStatement(it) => Some(&it.right),
                             _ => None,
                         })?;
-                        let list = self.value(list, steps)?;
-                        let element = list.shape.element();
-                        list.part(element)
+                        self.value(list, steps)?.element()
                     }
                 }?;
                 follow(&it.id, &is_this, known)
@@ -239,8 +252,7 @@ impl<'a> Knowledge<'_, 'a> {
                 let is_element = EACH.contains(&method) && (place == 0 || method == "sort")
                     || matches!(method, "reduce" | "reduceRight") && place == 1;
                 let list = self.value(member.object(), steps).filter(|_| is_argument && is_element)?;
-                let element = list.shape.element();
-                follow(&it.pattern, &is_this, list.part(element)?)
+                follow(&it.pattern, &is_this, list.element()?)
             }
             AstKind::Function(_) => Some(Known::plain(Shape::Function)),
             _ => None,
@@ -257,13 +269,11 @@ fn follow<'a>(
     match pattern {
         BindingPattern::BindingIdentifier(id) => is_this(id).then_some(known),
         BindingPattern::ObjectPattern(it) => it.properties.iter().find_map(|property| {
-            let shape = known.shape.property(&property.key.static_name()?);
-            follow(&property.value, is_this, known.clone().part(shape)?)
+            follow(&property.value, is_this, known.clone().property(&property.key.static_name()?)?)
         }),
-        BindingPattern::ArrayPattern(it) => it.elements.iter().flatten().find_map(|element| {
-            let shape = known.shape.element();
-            follow(element, is_this, known.clone().part(shape)?)
-        }),
+        BindingPattern::ArrayPattern(it) => {
+            it.elements.iter().flatten().find_map(|element| follow(element, is_this, known.clone().element()?))
+        }
         BindingPattern::AssignmentPattern(_) => None,
     }
 }

@@ -15,9 +15,12 @@ use serde_json::{Map, Value, json};
 use super::{
     judged::Interval,
     lines::{ToolLine, read_lines, wrong_line},
-    measure::{Checkpoint, METHODS, NEXT_METRICS, Options, SET_METRICS, Table, Trace, measure},
+    measure::{Checkpoint, METHODS, NEXT_METRICS, Options, SET_METRICS, Searches, Table, Trace, measure},
 };
-use crate::{catalog::load_model, error::Error};
+use crate::{
+    catalog::{built_in_model, load_model},
+    error::Error,
+};
 
 const COMMAND: &str = "learn";
 /// Orders of the training traces, at most: each takes as long as the first.
@@ -53,9 +56,13 @@ pub(in crate::cli) struct Args {
     #[arg(long)]
     shuffle_intents: bool,
 
-    /// A directory with all-MiniLM-L6-v2, to be used beside the built-in table
+    /// A directory with all-MiniLM-L6-v2, to be used beside the table in place of the built-in encoder
     #[arg(long, value_name = "DIR")]
     model_dir: Option<PathBuf>,
+
+    /// Search with the table alone, as it answers until the encoder has read the tools
+    #[arg(long, conflicts_with = "model_dir")]
+    table: bool,
 
     /// Print one JSON object instead of text
     #[arg(long)]
@@ -105,17 +112,23 @@ pub(super) fn run(args: &Args) -> Result<io::Result<()>, Error> {
         let message = format!("`{}` has no trace with a successful step: nothing to measure", args.test.display());
         return Err(Error::new(ErrorCode::ConfigInvalid, message));
     }
-    let mut index = match &args.model_dir {
-        Some(folder) => Index::with(load_model(folder)?),
-        None => Index::new(),
-    };
+    let (mut table, mut whole) = (
+        Index::new(),
+        match &args.model_dir {
+            Some(folder) => Index::with(load_model(folder)?),
+            None if args.table => Index::new(),
+            None => Index::with(built_in_model()),
+        },
+    );
+    pml_search::load();
     for (_, tool) in &tools {
         let server = tool.server.as_deref().or(tool.group.as_deref()).unwrap_or_default();
         let description = tool.description.as_deref().unwrap_or_default();
-        index.insert(&tool.id, &ToolText::new(server, &tool.name, description, &tool.input_schema));
+        let text = ToolText::new(server, &tool.name, description, &tool.input_schema);
+        table.insert(&tool.id, &text);
+        whole.insert_beside(&table, &tool.id, &text, None);
     }
-    warn_about(&tools, &train, &test, &index);
-    pml_search::load();
+    warn_about(&tools, &train, &test, &whole);
     let options = Options {
         checkpoints: args.checkpoints.clone(),
         replay: match args.replay {
@@ -126,8 +139,9 @@ pub(super) fn run(args: &Args) -> Result<io::Result<()>, Error> {
         seeds: args.seeds,
         shuffles_intents: args.shuffle_intents,
     };
-    let checkpoints = measure(&index, &train, &test, &options);
-    Ok(print(&checkpoints, args, index.len(), train.len(), test.len()))
+    let searches = Searches { table: table.snapshot(), whole: whole.snapshot() };
+    let checkpoints = measure(&searches, &train, &test, &options);
+    Ok(print(&checkpoints, args, whole.len(), train.len(), test.len()))
 }
 
 fn read_traces(path: &Path) -> Result<Vec<Trace>, Error> {

@@ -2,13 +2,16 @@
 //!
 //! Each trace is learned once, in order. At checkpoints the model ranks all tools for each test trace: for the intent alone, and
 //! for the intent and the tools so far. The search, two simple methods and the model are judged on the same questions.
+//!
+//! As in the host, traces are learned with the scores of the table, which take microseconds, and rankings reorder the scores of
+//! the whole search.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, thread};
 
 use pml_learn::{
     Feature, Features, Model, Observation, Purpose, Query, Replay, Settings, Step, StepOutcome, Tools, TraceId,
 };
-use pml_search::{Index, Mode, Snapshot, word_hashes};
+use pml_search::{Embedder as _, Mode, Snapshot, Table as WordTable, word_hashes};
 
 use super::judged::{Interval, quality};
 
@@ -68,16 +71,25 @@ struct Found {
     scores: Vec<f32>,
 }
 
-struct Searcher<'s> {
-    index: &'s Index,
-    snapshot: &'s Snapshot,
-    tools: Tools,
+/// The same tools twice, in the same order.
+#[derive(Debug)]
+pub(super) struct Searches {
+    /// With the table, which traces are learned with.
+    pub(super) table: Snapshot,
+    /// As searches use it.
+    pub(super) whole: Snapshot,
 }
 
-pub(super) fn measure(index: &Index, train: &[Trace], test: &[Trace], options: &Options) -> Vec<Checkpoint> {
-    let snapshot = index.snapshot();
-    let tools = Tools::new(snapshot.ids().iter().cloned());
-    let searcher = Searcher { index, snapshot: &snapshot, tools };
+struct Judge<'s> {
+    searches: &'s Searches,
+    tools: Tools,
+    test: &'s [Trace],
+    /// What the whole search says about the intent of each test trace.
+    found: Vec<Found>,
+}
+
+pub(super) fn measure(searches: &Searches, train: &[Trace], test: &[Trace], options: &Options) -> Vec<Checkpoint> {
+    let judge = Judge::new(searches, test);
     let mut checkpoints: Vec<usize> = options.checkpoints.iter().copied().filter(|at| *at < train.len()).collect();
     checkpoints.push(train.len());
     checkpoints.sort_unstable();
@@ -87,7 +99,7 @@ pub(super) fn measure(index: &Index, train: &[Trace], test: &[Trace], options: &
         checkpoints.iter().map(|_| (Judgements(Vec::new()), Judgements(Vec::new()), [0; 2])).collect();
     for seed in 0..seeds {
         let mut model = Model::new(Settings {
-            dimensions: index.embedder().dimensions(),
+            dimensions: WordTable.dimensions(),
             replay: options.replay,
             seed,
             ..Settings::default()
@@ -103,10 +115,10 @@ pub(super) fn measure(index: &Index, train: &[Trace], test: &[Trace], options: &
         let mut learned = 0;
         for (at, (set, next, open)) in checkpoints.iter().zip(&mut sums) {
             for number in &order[learned..*at] {
-                searcher.learn(&mut model, &train[*number], &train[intents[*number]].intent, *number);
+                judge.learn(&mut model, &train[*number], &train[intents[*number]].intent, *number);
             }
             learned = *at;
-            searcher.judge(&model, test, set, next);
+            judge.judge(&model, set, next);
             for (sum, is_open) in open.iter_mut().zip(model.learned().status().is_open) {
                 *sum += u64::from(is_open);
             }
@@ -123,17 +135,33 @@ pub(super) fn measure(index: &Index, train: &[Trace], test: &[Trace], options: &
     checkpoints.iter().zip(sums).map(report).collect()
 }
 
-impl Searcher<'_> {
-    fn find(&self, intent: &str) -> Found {
+impl Found {
+    fn new(snapshot: &Snapshot, intent: &str) -> Found {
         Found {
-            intent: self.index.embedder().query(intent),
+            intent: WordTable.query(intent),
             words: word_hashes(intent),
-            scores: self.snapshot.scores(intent, Mode::Hybrid),
+            scores: snapshot.scores(intent, Mode::Hybrid),
         }
+    }
+}
+
+impl<'s> Judge<'s> {
+    fn new(searches: &'s Searches, test: &'s [Trace]) -> Judge<'s> {
+        let find = |trace: &Trace| Found::new(&searches.whole, &trace.intent);
+        // The encoder takes milliseconds for each.
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let found = thread::scope(|scope| {
+            let parts = test.chunks(test.len().div_ceil(threads).max(1));
+            let parts = parts.map(|part| scope.spawn(move || part.iter().map(find).collect::<Vec<_>>()));
+            let parts: Vec<_> = parts.collect();
+            parts.into_iter().flat_map(|part| part.join().expect("a search does not panic")).collect()
+        });
+        let tools = Tools::new(searches.whole.ids().iter().cloned());
+        Judge { searches, tools, test, found }
     }
 
     fn learn(&self, model: &mut Model, trace: &Trace, intent: &str, number: usize) {
-        let found = self.find(intent);
+        let found = Found::new(&self.searches.table, intent);
         let outcome = |succeeded: bool| if succeeded { StepOutcome::Succeeded } else { StepOutcome::Failed };
         let steps: Vec<Step<'_>> =
             trace.steps.iter().map(|(tool, succeeded)| Step { tool, outcome: outcome(*succeeded) }).collect();
@@ -151,14 +179,13 @@ impl Searcher<'_> {
         });
     }
 
-    fn judge(&self, model: &Model, test: &[Trace], set: &mut Judgements<5>, next: &mut Judgements<3>) {
+    fn judge(&self, model: &Model, set: &mut Judgements<5>, next: &mut Judgements<3>) {
         let (mut set_number, mut next_number) = (0, 0);
-        for trace in test {
+        for (trace, found) in self.test.iter().zip(&self.found) {
             let succeeded: Vec<&str> = trace.succeeded().collect();
             if succeeded.is_empty() {
                 continue;
             }
-            let found = self.find(&trace.intent);
             let relevant: HashSet<&str> = succeeded.iter().copied().collect();
             let query = Query {
                 purpose: Purpose::Suggestion,
