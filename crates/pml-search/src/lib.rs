@@ -42,6 +42,7 @@ mod table;
 mod tokenize;
 mod tool;
 mod vector;
+pub mod wishes;
 
 pub use self::{
     both::Both,

@@ -8,6 +8,7 @@ use crate::{
     tokenize::{Run, runs},
     tool::ToolText,
     vector::Vector,
+    wishes::{Leaning, leaning_of_table},
 };
 
 /// The table that is compiled in.
@@ -33,6 +34,10 @@ impl Embedder for Table {
             bag.add_run(run, 1.0);
         }
         bag.unit().to_vec()
+    }
+
+    fn leaning(&self, query: &[f32]) -> Option<Leaning> {
+        leaning_of_table(query)
     }
 
     fn shares(&self, query: &str, tool: &Vector) -> Vec<(String, f32)> {
