@@ -1,18 +1,18 @@
 //! Two embedders side by side: one that is quick, and one that reads more closely.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::{
     embedder::{Embedder, dimensions},
-    encoder::Encoder,
+    encoder::{self, Encoder},
+    leaning::Leaning,
     table::Table,
     tool::ToolText,
     vector::Vector,
-    wishes::{Leaning, leaning_of_both},
+    wishes::Wishes,
 };
 
-/// What the small encoder counts beside the table. From 0.3 to 0.5 as many tools are found.
-const ENCODER_SHARE: f32 = 0.4;
+static WISHES: LazyLock<Wishes> = LazyLock::new(|| Wishes::read(dimensions(&Both::built_in()), 1.0));
 
 /// What is named in place of a word where a sentence was read.
 const WHOLE: &str = "(the whole)";
@@ -40,17 +40,12 @@ impl Both {
 
     /// What pml has with it: the table, and the small encoder.
     pub fn built_in() -> Both {
-        Both { is_built_in: true, ..Both::new(Arc::new(Table), Arc::new(Encoder), ENCODER_SHARE) }
+        Both { is_built_in: true, ..Both::new(Arc::new(Table), Arc::new(Encoder), encoder::SHARE) }
     }
 
     /// A stronger model beside the table.
     pub fn beside_table(model: Arc<dyn Embedder>) -> Both {
         Both::new(Arc::new(Table), model, 0.5)
-    }
-
-    /// How long the first's part of a direction is.
-    pub(crate) fn first_length(&self) -> f32 {
-        self.lengths[0]
     }
 
     fn join(&self, mut first: Vec<f32>, mut second: Vec<f32>, lengths: [f32; 2]) -> Vec<f32> {
@@ -94,7 +89,7 @@ impl Embedder for Both {
     /// Wishes were read by the built-in two; of others the first says.
     fn leaning(&self, query: &[f32]) -> Option<Leaning> {
         if self.is_built_in {
-            return leaning_of_both(query);
+            return WISHES.leaning(query);
         }
         let length = self.lengths[0].max(f32::MIN_POSITIVE);
         let first: Vec<f32> = query.iter().take(dimensions(&*self.first)).map(|value| value / length).collect();

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use crate::{
+    leaning::Leaning,
     tool::ToolText,
     vector::{MAX_DIMENSIONS, Vector},
-    wishes::Leaning,
 };
 
 /// Turns the text of a tool, and of a query, into directions that can be compared.

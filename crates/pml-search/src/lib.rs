@@ -25,6 +25,7 @@ mod foreign;
 mod golden;
 mod index;
 mod kinship;
+mod leaning;
 mod lexical;
 mod math;
 #[cfg(feature = "minilm")]
@@ -49,6 +50,7 @@ pub use self::{
     embedder::Embedder,
     encoder::Encoder,
     index::Index,
+    leaning::Leaning,
     model::{MODEL_VERSION, load, notice, table_bytes},
     query::word_hashes,
     snapshot::{Explanation, Hit, Mode, Snapshot, WordShare},

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 
 use crate::{
     kinship::kin,
+    leaning::Leaning,
     lexical::{Form, Occurrence, occurrence, occurrences},
     model,
     spelling::{mended, other_form, written_out},
     tokenize::{Run, is_unspaced, runs},
     tool::beginning,
-    wishes::Leaning,
 };
 
 /// Of a longer query the beginning is read. It bounds the work, and no wish needs more words.

@@ -36,6 +36,8 @@ const WORDS: f32 = 0.7;
 const CLAUSES: f32 = 0.4;
 /// A word that no tool has: the query is about something else, but it may also be a name or a value.
 const UNKNOWN_WORD: f32 = 0.3;
+/// How much less a query leans towards what similar wishes are for if a tool has all of its words.
+const SAID: f32 = 0.3;
 
 /// What is named in place of a word where similar wishes did something.
 const SIMILAR: &str = "(similar wishes)";
@@ -340,12 +342,25 @@ impl Snapshot {
             (_, Effort::Whole) => self.embedder.query(query.text),
             (_, Effort::Quick) => self.embedder.quick_query(query.text),
         };
+        // Who says it in the words of a tool needs to be understood less.
         let leaning = self.embedder.leaning(&direction);
+        let leaning = leaning.map(|leaning| leaning.weakened(1.0 - SAID * self.best_words(&query).min(1.0)));
         let query = match effort {
             Effort::Whole => query,
             Effort::Quick => Query { clauses: Vec::new(), ..query },
         };
         query.towards(direction, leaning)
+    }
+
+    /// The largest share of the query's words that a tool has.
+    fn best_words(&self, query: &Query<'_>) -> f32 {
+        let mut words = vec![0.0_f32; self.ids.len()];
+        self.score_words(query, |_, is_implied, slot, share| {
+            if !is_implied {
+                words[slot] += share;
+            }
+        });
+        words.into_iter().fold(0.0, f32::max)
     }
 
     /// How many tools have a word, in whatever form.

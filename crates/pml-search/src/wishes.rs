@@ -6,22 +6,17 @@
 //! `model/wishes.tsv` is written by hand, a line for each aim: words that tools have for it, a tab, and wishes. `wishes.bin` holds
 //! the directions of all of them, which `examples/wishes.rs` makes: to make them when they are needed would take seconds.
 
-use std::sync::LazyLock;
-
 use crate::{
-    both::Both,
     embedder::{Embedder, dimensions},
-    lexical::{Occurrence, occurrence},
-    table::Table,
+    leaning::Leaning,
+    lexical::occurrence,
     vector::{Direction, Rows, Vector},
 };
 
 static LIST: &str = include_str!("../model/wishes.tsv");
 static BYTES: &[u8] = include_bytes!("../model/wishes.bin");
-
-/// For queries that table and encoder read, and for those that the table reads alone.
-static OF_BOTH: LazyLock<Wishes> = LazyLock::new(|| Wishes::read(&Both::built_in(), 1.0));
-static OF_TABLE: LazyLock<Wishes> = LazyLock::new(|| Wishes::read(&Table, Both::built_in().first_length()));
+/// Of a direction in the file: that of the table, and that of the encoder behind it.
+const KEPT: usize = 640;
 
 /// How near a wish must be for a query to lean at all.
 const NEAR: f32 = 0.3;
@@ -30,20 +25,9 @@ const NEAR: f32 = 0.3;
 const AIMS: usize = 4;
 const SPREAD: f32 = 0.25;
 
-/// What a query leans towards.
-#[derive(Clone, Debug)]
-pub struct Leaning {
-    /// How much, from 0 to 1.
-    pub(crate) strength: f32,
-    /// Where to, of at most that length.
-    pub(crate) direction: Vec<f32>,
-    /// What tools call it, and what each word counts; together at most the strength for each aim.
-    pub(crate) words: Vec<(Occurrence, f32)>,
-}
-
 /// The list, as one embedder reads it.
 #[derive(Debug)]
-struct Wishes {
+pub(crate) struct Wishes {
     aims: Vec<Aim>,
     rows: Rows,
     /// What a row's length is multiplied by to be 1.
@@ -58,20 +42,9 @@ struct Aim {
     rows: usize,
 }
 
-/// What a query leans towards that the table and the encoder have read.
-pub(crate) fn leaning_of_both(query: &[f32]) -> Option<Leaning> {
-    OF_BOTH.leaning(query)
-}
-
-/// The same of one that the table has read.
-pub(crate) fn leaning_of_table(query: &[f32]) -> Option<Leaning> {
-    OF_TABLE.leaning(query)
-}
-
-/// The directions of a list: what `wishes.bin` is to be.
-pub fn directions(list: &str) -> Vec<u8> {
-    let both = Both::built_in();
-    texts(list).flat_map(|text| Vector::new(both.query(text), dimensions(&both)).to_bytes()).collect()
+/// The directions of a list as an embedder gives them. With the built-in one they are what `wishes.bin` is to be.
+pub fn directions(embedder: &dyn Embedder, list: &str) -> Vec<u8> {
+    texts(list).flat_map(|text| Vector::new(embedder.query(text), dimensions(embedder)).to_bytes()).collect()
 }
 
 /// Of each line the aim, then its wishes.
@@ -84,25 +57,24 @@ fn texts_of(line: &str) -> impl Iterator<Item = &str> {
 }
 
 impl Wishes {
-    /// Those of an embedder whose directions are the first part of what is kept, and have this length there.
-    fn read(embedder: &dyn Embedder, length: f32) -> Wishes {
-        let kept = dimensions(&Both::built_in());
-        let mut wishes = Wishes { aims: Vec::new(), rows: Rows::new(dimensions(embedder), 0), factor: 1.0 / length };
+    /// For queries whose direction has so many values, as the first of what is kept, which have this length there.
+    pub(crate) fn read(dimensions: usize, length: f32) -> Wishes {
+        let mut wishes = Wishes { aims: Vec::new(), rows: Rows::new(dimensions, 0), factor: 1.0 / length };
         let mut first_row = 0;
         for line in LIST.lines() {
             let rows = texts_of(line).count();
             wishes.aims.push(Aim { name: texts_of(line).next().unwrap_or_default(), first_row, rows });
             first_row += rows;
         }
-        for bytes in BYTES.chunks_exact(Vector::bytes_of(kept)) {
+        for bytes in BYTES.chunks_exact(Vector::bytes_of(KEPT)) {
             // A test reads them all.
-            let vector = Vector::from_bytes(bytes, kept).unwrap_or_else(|_| Vector::new(Vec::new(), kept));
-            wishes.rows.push(&vector.beginning(dimensions(embedder)));
+            let vector = Vector::from_bytes(bytes, KEPT).unwrap_or_else(|_| Vector::new(Vec::new(), KEPT));
+            wishes.rows.push(&vector.beginning(dimensions));
         }
         wishes
     }
 
-    fn leaning(&self, query: &[f32]) -> Option<Leaning> {
+    pub(crate) fn leaning(&self, query: &[f32]) -> Option<Leaning> {
         let direction = Direction::new(query.to_vec(), query.len());
         let nearness = self.rows.cosines(&direction, &[], 0.0);
         let nearest_wish = |aim: &Aim| {
@@ -146,6 +118,7 @@ impl Wishes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{both::Both, table::Table};
 
     fn words_of(leaning: Option<Leaning>) -> Vec<String> {
         leaning.into_iter().flat_map(|leaning| leaning.words).map(|(word, _)| word.text).collect()
@@ -155,14 +128,15 @@ mod tests {
     #[test]
     fn the_file_is_that_of_the_list() {
         let both = Both::built_in();
-        let size = Vector::bytes_of(dimensions(&both));
+        assert_eq!(dimensions(&both), KEPT);
+        let size = Vector::bytes_of(KEPT);
         assert_eq!(BYTES.len(), texts(LIST).count() * size);
         // Each takes milliseconds.
         for (text, bytes) in texts(LIST).zip(BYTES.chunks_exact(size)).step_by(97) {
-            assert!(directions(text) == bytes, "{text}");
+            assert!(directions(&both, text) == bytes, "{text}");
         }
         for bytes in BYTES.chunks_exact(size) {
-            assert!(Vector::from_bytes(bytes, dimensions(&both)).is_ok_and(|vector| vector.scale() > 0.0));
+            assert!(Vector::from_bytes(bytes, KEPT).is_ok_and(|vector| vector.scale() > 0.0));
         }
     }
 

@@ -210,9 +210,9 @@ impl Services {
 /// How what gives tools their meaning beside the table is loaded: a stronger model, if there is to be one, or the encoder.
 fn loader(model_dir: Option<Result<PathBuf, String>>, encoder: bool) -> Option<LoadModel> {
     match model_dir {
-        Some(model_dir) => Some(Box::new(|| {
-            load_model(&model_dir.map_err(|why| Error::new(ErrorCode::ConfigInvalid, why))?)
-        })),
+        Some(model_dir) => {
+            Some(Box::new(|| load_model(&model_dir.map_err(|why| Error::new(ErrorCode::ConfigInvalid, why))?)))
+        }
         None if encoder => Some(Box::new(|| Ok(built_in_model()))),
         None => None,
     }
