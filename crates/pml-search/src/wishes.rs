@@ -59,7 +59,8 @@ fn texts_of(line: &str) -> impl Iterator<Item = &str> {
 impl Wishes {
     /// For queries whose direction has so many values, as the first of what is kept, which have this length there.
     pub(crate) fn read(dimensions: usize, length: f32) -> Wishes {
-        let mut wishes = Wishes { aims: Vec::new(), rows: Rows::new(dimensions, 0), factor: 1.0 / length };
+        let count = BYTES.len() / Vector::bytes_of(KEPT);
+        let mut wishes = Wishes { aims: Vec::new(), rows: Rows::new(dimensions, count), factor: 1.0 / length };
         let mut first_row = 0;
         for line in LIST.lines() {
             let rows = texts_of(line).count();
@@ -152,6 +153,7 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count, "an aim has one line");
+        assert!(BYTES.len() + LIST.len() <= 2_000_000);
     }
 
     #[test]
