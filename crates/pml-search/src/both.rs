@@ -1,17 +1,18 @@
 //! Two embedders side by side: one that is quick, and one that reads more closely.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::{
     embedder::{Embedder, dimensions},
-    encoder::Encoder,
+    encoder::{self, Encoder},
+    leaning::Leaning,
     table::Table,
     tool::ToolText,
     vector::Vector,
+    wishes::Wishes,
 };
 
-/// What the small encoder counts beside the table. From 0.3 to 0.5 as many tools are found.
-const ENCODER_SHARE: f32 = 0.4;
+static WISHES: LazyLock<Wishes> = LazyLock::new(|| Wishes::read(dimensions(&Both::built_in()), 1.0));
 
 /// What is named in place of a word where a sentence was read.
 const WHOLE: &str = "(the whole)";
@@ -25,6 +26,8 @@ pub struct Both {
     /// Roots of what each counts.
     lengths: [f32; 2],
     version: String,
+    /// Is it what wishes were read by?
+    is_built_in: bool,
 }
 
 impl Both {
@@ -32,12 +35,12 @@ impl Both {
     pub fn new(first: Arc<dyn Embedder>, second: Arc<dyn Embedder>, share: f32) -> Both {
         let share = share.clamp(0.0, 1.0);
         let version = format!("{}+{}*{share}", first.version(), second.version());
-        Both { first, second, lengths: [(1.0 - share).sqrt(), share.sqrt()], version }
+        Both { first, second, lengths: [(1.0 - share).sqrt(), share.sqrt()], version, is_built_in: false }
     }
 
     /// What pml has with it: the table, and the small encoder.
     pub fn built_in() -> Both {
-        Both::new(Arc::new(Table), Arc::new(Encoder), ENCODER_SHARE)
+        Both { is_built_in: true, ..Both::new(Arc::new(Table), Arc::new(Encoder), encoder::SHARE) }
     }
 
     /// A stronger model beside the table.
@@ -81,6 +84,17 @@ impl Embedder for Both {
     /// By the first alone, as if it were all.
     fn quick_query(&self, text: &str) -> Vec<f32> {
         self.join(self.first.query(text), Vec::new(), [1.0 / self.lengths[0].max(f32::MIN_POSITIVE), 0.0])
+    }
+
+    /// Wishes were read by the built-in two; of others the first says.
+    fn leaning(&self, query: &[f32]) -> Option<Leaning> {
+        if self.is_built_in {
+            return WISHES.leaning(query);
+        }
+        let length = self.lengths[0].max(f32::MIN_POSITIVE);
+        let first: Vec<f32> = query.iter().take(dimensions(&*self.first)).map(|value| value / length).collect();
+        let leaning = self.first.leaning(&first)?;
+        Some(Leaning { direction: self.join(leaning.direction, Vec::new(), self.lengths), ..leaning })
     }
 
     /// Those of the first, and what the second does, which reads no single words.

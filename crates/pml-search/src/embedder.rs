@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::{
+    leaning::Leaning,
     tool::ToolText,
     vector::{MAX_DIMENSIONS, Vector},
 };
@@ -32,6 +33,11 @@ pub trait Embedder: fmt::Debug + Send + Sync {
     /// The directions of parts of a query whose direction as a whole is known.
     fn parts(&self, _whole: &[f32], parts: &[&str]) -> Vec<Vec<f32>> {
         parts.iter().map(|part| self.query(part)).collect()
+    }
+
+    /// What a query of this direction leans towards, by wishes that are known. `None` if none is near.
+    fn leaning(&self, _query: &[f32]) -> Option<Leaning> {
+        None
     }
 
     /// What each word of a query does for its cosine with a tool. Empty if words have no meaning of their own here.

@@ -25,6 +25,7 @@ mod foreign;
 mod golden;
 mod index;
 mod kinship;
+mod leaning;
 mod lexical;
 mod math;
 #[cfg(feature = "minilm")]
@@ -42,12 +43,14 @@ mod table;
 mod tokenize;
 mod tool;
 mod vector;
+pub mod wishes;
 
 pub use self::{
     both::Both,
     embedder::Embedder,
     encoder::Encoder,
     index::Index,
+    leaning::Leaning,
     model::{MODEL_VERSION, load, notice, table_bytes},
     query::word_hashes,
     snapshot::{Explanation, Hit, Mode, Snapshot, WordShare},

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::{
     kinship::kin,
+    leaning::Leaning,
     lexical::{Form, Occurrence, occurrence, occurrences},
     model,
     spelling::{mended, other_form, written_out},
@@ -48,6 +49,10 @@ pub(crate) struct Query<'q> {
     pub(crate) implied: Option<Occurrence>,
     /// What tools may call what the query has another word for.
     pub(crate) kin: Vec<Occurrence>,
+    /// What a query of other words is for, by similar wishes.
+    pub(crate) leaning: Option<Leaning>,
+    /// Where it points, and nowhere if only its words count.
+    pub(crate) direction: Vec<f32>,
     /// The share of its words that are words, from 0 to 1: what neither a tool has nor the table knows is a name or a value, and
     /// a query of nothing else is none.
     pub(crate) known: f32,
@@ -88,7 +93,19 @@ impl Query<'_> {
         if clauses.len() < 2 {
             clauses.clear();
         }
-        Query { words, implied, kin, known, text, clauses }
+        Query { words, implied, kin, leaning: None, direction: Vec::new(), known, text, clauses }
+    }
+
+    /// The same with what it means.
+    pub(crate) fn towards(self, direction: Vec<f32>, leaning: Option<Leaning>) -> Self {
+        Query { direction, leaning, ..self }
+    }
+
+    /// What similar wishes add to its words: words that it does not have, and what each counts.
+    pub(crate) fn leant(&self) -> impl Iterator<Item = (&Occurrence, f32)> {
+        let is_new = |word: &Occurrence| self.words.iter().all(|said| said.word != word.word);
+        let words = self.leaning.iter().flat_map(|leaning| &leaning.words);
+        words.filter(move |(word, _)| is_new(word)).map(|(word, weight)| (word, *weight))
     }
 }
 

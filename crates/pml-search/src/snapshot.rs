@@ -36,6 +36,11 @@ const WORDS: f32 = 0.7;
 const CLAUSES: f32 = 0.4;
 /// A word that no tool has: the query is about something else, but it may also be a name or a value.
 const UNKNOWN_WORD: f32 = 0.3;
+/// How much less a query leans towards what similar wishes are for if a tool has all of its words.
+const SAID: f32 = 0.3;
+
+/// What is named in place of a word where similar wishes did something.
+const SIMILAR: &str = "(similar wishes)";
 
 /// Which halves of the score are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -235,7 +240,7 @@ impl Snapshot {
         is_wanted: impl Fn(&str) -> bool,
     ) -> Vec<Hit> {
         let text = self.text_of(query);
-        let scores = Scores::new(self, query, &self.parse(&text), mode, effort);
+        let scores = Scores::new(self, query, &self.parse(&text, mode, effort), mode);
         // A positive float is ordered like its bits, and of equal scores the first slot counts more.
         let fitting = self.slots(prefix).map(|slot| (scores.fused(slot, mode), Reverse(slot)));
         let mut best: BinaryHeap<(u32, Reverse<usize>)> =
@@ -256,7 +261,7 @@ impl Snapshot {
     /// The score that [`search`](Self::search) gives to each of [`ids`](Self::ids); 0 if a tool does not fit at all.
     pub fn scores(&self, query: &str, mode: Mode) -> Vec<f32> {
         let text = self.text_of(query);
-        let scores = Scores::new(self, query, &self.parse(&text), mode, Effort::Whole);
+        let scores = Scores::new(self, query, &self.parse(&text, mode, Effort::Whole), mode);
         (0..self.ids.len()).map(|slot| scores.fused(slot, mode)).collect()
     }
 
@@ -275,8 +280,8 @@ impl Snapshot {
     pub fn explain(&self, query: &str, id: &str, mode: Mode) -> Option<Explanation> {
         let slot = self.ids.binary_search_by(|known| (**known).cmp(id)).ok()?;
         let text = self.text_of(query);
-        let (typed, query) = (query, self.parse(&text));
-        let scores = Scores::new(self, typed, &query, mode, Effort::Whole);
+        let (typed, query) = (query, self.parse(&text, mode, Effort::Whole));
+        let scores = Scores::new(self, typed, &query, mode);
         let mut shares: Vec<WordShare> = Vec::new();
         let mut add = |word: String, words: f32, meaning: f32| match shares.iter_mut().find(|share| share.word == word)
         {
@@ -294,7 +299,7 @@ impl Snapshot {
             self.score_words(&query, |word, is_implied, at, share| {
                 if at == slot && (has_word || !is_implied) {
                     has_word = true;
-                    add(word.text.clone(), share, 0.0);
+                    add(word.text.clone(), share * scores.share, 0.0);
                 }
             });
         }
@@ -302,7 +307,12 @@ impl Snapshot {
             && let Some(vector) = self.vectors.get(slot)
         {
             for (word, meaning) in self.embedder.shares(query.text, &vector) {
-                add(word, 0.0, meaning);
+                add(word, 0.0, meaning * scores.share);
+            }
+            if let Some(leaning) = &query.leaning {
+                let values = vector.values().iter().map(|value| f32::from(*value) * vector.scale());
+                let cosine: f32 = leaning.direction.iter().zip(values).map(|(a, b)| a * b).sum();
+                add(SIMILAR.to_owned(), 0.0, cosine * scores.share);
             }
         }
         shares
@@ -325,8 +335,32 @@ impl Snapshot {
         mend(&english, |word| self.holders(word)).into_owned()
     }
 
-    fn parse<'q>(&self, text: &'q str) -> Query<'q> {
-        Query::parse(text, |word| self.holders(word))
+    fn parse<'q>(&self, text: &'q str, mode: Mode, effort: Effort) -> Query<'q> {
+        let query = Query::parse(text, |word| self.holders(word));
+        let direction = match (mode, effort) {
+            (Mode::Bm25, _) => return query,
+            (_, Effort::Whole) => self.embedder.query(query.text),
+            (_, Effort::Quick) => self.embedder.quick_query(query.text),
+        };
+        // Who says it in the words of a tool needs to be understood less.
+        let leaning = self.embedder.leaning(&direction);
+        let leaning = leaning.map(|leaning| leaning.weakened(1.0 - SAID * self.best_words(&query).min(1.0)));
+        let query = match effort {
+            Effort::Whole => query,
+            Effort::Quick => Query { clauses: Vec::new(), ..query },
+        };
+        query.towards(direction, leaning)
+    }
+
+    /// The largest share of the query's words that a tool has.
+    fn best_words(&self, query: &Query<'_>) -> f32 {
+        let mut words = vec![0.0_f32; self.ids.len()];
+        self.score_words(query, |_, is_implied, slot, share| {
+            if !is_implied {
+                words[slot] += share;
+            }
+        });
+        words.into_iter().fold(0.0, f32::max)
     }
 
     /// How many tools have a word, in whatever form.
@@ -352,8 +386,9 @@ impl Snapshot {
         }
         let words = query.words.iter().map(|word| (word, false, weight(&word.text) / ideal));
         let kin = query.kin.iter().map(|word| (word, false, KIN / ideal));
+        let leant = query.leant().map(|(word, weight)| (word, false, weight / ideal));
         let implied = query.implied.iter().map(|word| (word, true, IMPLIED / ideal));
-        for (word, is_implied, factor) in words.chain(kin).chain(implied) {
+        for (word, is_implied, factor) in words.chain(kin).chain(leant).chain(implied) {
             let Some(place) = self.words.get(&word.word) else { continue };
             let postings = &self.postings[place.start as usize..(place.start + place.len) as usize];
             match word.form {
@@ -392,14 +427,18 @@ struct Scores<'s> {
     /// What words count in this query. Where even the best tool has few of them, the query says it in other words, and
     /// meaning decides.
     words_weight: f32,
+    /// What both halves are multiplied by: they are the mean of what the query says and of what similar wishes are for, which
+    /// count as much as the query leans.
+    share: f32,
     rules: Rules<'s>,
 }
 
 impl<'s> Scores<'s> {
     /// Of a query, and of it as it was typed.
-    fn new(snapshot: &'s Snapshot, typed: &str, query: &Query<'_>, mode: Mode, effort: Effort) -> Scores<'s> {
+    fn new(snapshot: &'s Snapshot, typed: &str, query: &Query<'_>, mode: Mode) -> Scores<'s> {
         let rules = Rules::new(&snapshot.texts, typed, query);
-        let mut scores = Scores { words: Vec::new(), meaning: Vec::new(), words_weight: 0.0, rules };
+        let share = 1.0 / (1.0 + query.leaning.as_ref().map_or(0.0, |leaning| leaning.strength));
+        let mut scores = Scores { words: Vec::new(), meaning: Vec::new(), words_weight: 0.0, share, rules };
         if mode != Mode::Embedding {
             scores.words = vec![0.0; snapshot.ids.len()];
             snapshot.score_words(query, |_, is_implied, slot, share| {
@@ -412,9 +451,11 @@ impl<'s> Scores<'s> {
             if best > 0.0 {
                 scores.words_weight = WORDS / best.sqrt();
             }
+            scores.words.iter_mut().for_each(|words| *words *= share);
         }
         if mode != Mode::Bm25 {
-            scores.meaning = meaning(snapshot, query, effort);
+            scores.meaning = meaning(snapshot, query);
+            scores.meaning.iter_mut().for_each(|meaning| *meaning *= share);
         }
         scores
     }
@@ -433,19 +474,17 @@ impl<'s> Scores<'s> {
 }
 
 /// How near each slot is to the query; empty if the query says nothing.
-fn meaning(snapshot: &Snapshot, query: &Query<'_>, effort: Effort) -> Vec<f32> {
+fn meaning(snapshot: &Snapshot, query: &Query<'_>) -> Vec<f32> {
     let embedder = &*snapshot.embedder;
-    let direction = |unit: Vec<f32>| Direction::new(unit, dimensions(embedder));
-    let (whole, clauses) = match effort {
-        Effort::Whole => {
-            let whole = embedder.query(query.text);
-            let clauses = embedder.parts(&whole, &query.clauses).into_iter().map(direction).collect::<Vec<_>>();
-            (direction(whole), clauses)
-        }
-        Effort::Quick => (direction(embedder.quick_query(query.text)), Vec::new()),
-    };
+    let direction = |values: Vec<f32>| Direction::new(values, dimensions(embedder));
+    let parts = embedder.parts(&query.direction, &query.clauses).into_iter().map(direction).collect::<Vec<_>>();
+    let mut whole = query.direction.clone();
+    if let Some(leaning) = &query.leaning {
+        whole.iter_mut().zip(&leaning.direction).for_each(|(value, more)| *value += more);
+    }
+    let whole = direction(whole);
     if whole.is_zero() {
         return Vec::new();
     }
-    snapshot.vectors.cosines(&whole, &clauses, CLAUSES)
+    snapshot.vectors.cosines(&whole, &parts, CLAUSES)
 }

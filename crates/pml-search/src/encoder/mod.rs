@@ -11,4 +11,5 @@ mod matrix;
 mod network;
 mod pieces;
 
+pub(crate) use self::embedder::SHARE;
 pub use self::embedder::{Encoder, notice};

@@ -41,13 +41,16 @@ fn a_name_with_one_slip_finds_its_tool_first() {
             missing.remove(at);
             let mut swapped: Vec<char> = name.chars().collect();
             swapped.swap(at, at + 1);
-            for slip in [missing, swapped.into_iter().collect()] {
+            let mut doubled = name.to_owned();
+            doubled.insert(at, char::from(name.as_bytes()[at]));
+            let replaced = format!("{}x{}", &name[..at], &name[at + 1..]);
+            for slip in [missing, swapped.into_iter().collect(), doubled, replaced] {
                 typed += 1;
                 found += usize::from(first(&snapshot, &slip).ends_with(&format!(":{name}")));
             }
         }
     }
-    assert!(typed > 1500 && found as f64 >= 0.98 * f64::from(typed), "{found} of {typed}");
+    assert!(typed > 3000 && found as f64 >= 0.98 * f64::from(typed), "{found} of {typed}");
 }
 
 #[test]
@@ -70,8 +73,48 @@ fn what_takes_something_away_is_asked_for_before_it_is_found() {
     }
 }
 
+/// Of every tool that takes something away: its things, with a verb that asks for something else.
+#[test]
+fn what_takes_something_away_is_first_for_no_other_verb() {
+    let (snapshot, ids) = catalogue();
+    let verbs = ["delete", "remove", "drop", "terminate", "kill", "purge", "prune", "uninstall"];
+    let is_destructive = |id: &str| verbs.iter().any(|verb| id.contains(verb));
+    let (mut asked, mut wrong) = (0, Vec::new());
+    for id in ids.iter().filter(|id| is_destructive(id)) {
+        let name = id.split(':').nth(1).unwrap();
+        let things: Vec<&str> = name.split('_').filter(|word| !verbs.contains(word)).collect();
+        let is_other = |id: &&String| !is_destructive(id) && things.iter().all(|thing| id.contains(thing));
+        if ids.iter().filter(is_other).count() == 0 {
+            continue; // nothing else is there to be found
+        }
+        for verb in ["show me the", "what about the", "change the", "I need a new", "how is the"] {
+            let query = format!("{verb} {}", things.join(" "));
+            asked += 1;
+            if is_destructive(&first(&snapshot, &query)) {
+                wrong.push((query, id));
+            }
+        }
+    }
+    assert!(asked >= 50 && wrong.len() * 20 <= asked, "{} of {asked}: {wrong:?}", wrong.len());
+}
+
 #[test]
 fn a_deprecated_tool_is_below_its_successor() {
+    for (label, note) in [
+        ("[DEPRECATED] ", ""),
+        ("(deprecated) ", ""),
+        ("**Deprecated** ", ""),
+        ("", " This tool is deprecated."),
+        ("", " It has been deprecated in favor of send_mail_message."),
+        ("", " Deprecated: use send_mail_message instead."),
+    ] {
+        for query in ["send a mail to anna", "mail the report to my boss", "please write a mail"] {
+            let mut index = Index::new();
+            index.insert("a", &tool("send_mail", &format!("{label}Sends a mail to somebody.{note}")));
+            index.insert("b", &tool("send_mail_message", "Sends a mail to somebody."));
+            assert_eq!(first(&index.snapshot(), query), "b", "{label}{note}: {query}");
+        }
+    }
     let mut index = Index::new();
     index.insert("a", &tool("send_mail", "Deprecated: use send_message. Sends a mail to somebody."));
     index.insert("b", &tool("send_message", "Sends a mail to somebody."));
@@ -96,6 +139,44 @@ fn fillers_do_not_decide() {
     for query in ["hey, could you put on a song right now please", "I need to get back to that song, quickly, thanks"] {
         assert_eq!(first(&snapshot, query), "play_song", "{query}");
     }
+}
+
+/// Whatever is put around a wish, the same tool is found.
+#[test]
+fn politeness_and_haste_change_nothing() {
+    let (snapshot, _) = catalogue();
+    let wishes = [
+        "create an invoice for acme",
+        "restart the deployment",
+        "list my calendars",
+        "search for hotels in vienna",
+        "merge the pull request",
+        "take a screenshot of the page",
+        "send an email to paul",
+        "refund the payment",
+        "transcribe the recording",
+        "what is the weather in rome",
+    ];
+    let around = [
+        ("please ", ""),
+        ("hey, could you quickly ", " for me, thanks"),
+        ("I need to ", " right now"),
+        ("ok so next thing: ", " asap"),
+        ("would you be so kind and ", " when you get a minute"),
+        ("can you just ", " again, sorry"),
+    ];
+    let (mut asked, mut changed) = (0, Vec::new());
+    for wish in wishes {
+        let plain = first(&snapshot, wish);
+        for (before, after) in around {
+            let said = format!("{before}{wish}{after}");
+            asked += 1;
+            if first(&snapshot, &said) != plain {
+                changed.push((said, plain.clone()));
+            }
+        }
+    }
+    assert!(changed.len() * 20 <= asked, "{} of {asked}: {changed:?}", changed.len());
 }
 
 #[test]
@@ -137,11 +218,31 @@ fn other_languages_find_the_english_tool() {
         ("搜索航班",                                          "travel:search_flights"),
         ("カレンダーの予定を作成",                              "calendar:create_event"),
         ("メールを送信",                                      "mail:send_email"),
+        ("neuen Termin im Kalender anlegen",                 "calendar:create_event"),
+        ("suche eine Datei auf der Festplatte",              "files:search_files drive:drive_search"),
+        ("buche ein Hotel in Rom",                           "travel:book_hotel"),
+        ("lösche den Termin",                                "calendar:delete_event"),
+        ("erstelle eine Rechnung",                           "payments:create_invoice"),
+        ("cherche un vol pour Lisbonne",                     "travel:search_flights"),
+        ("affiche les événements du calendrier",             "calendar:list_events calendar:list_calendars"),
+        ("quel temps fait-il à Lyon",                        "weather:get_current_weather weather:get_forecast"),
+        ("envoie un message sur le canal",                   "chat:post_message"),
+        ("rembourser le paiement",                           "payments:create_refund"),
+        ("envía un correo a Ana",                            "mail:send_email"),
+        ("crea un evento en el calendario",                  "calendar:create_event"),
+        ("muestra el pronóstico del tiempo",                 "weather:get_forecast weather:get_current_weather"),
+        ("borra el archivo",                                 "files:delete_path codehost:delete_file drive:drive_delete"),
+        ("创建发票",                                          "payments:create_invoice"),
+        ("删除文件",                                          "files:delete_path codehost:delete_file drive:drive_delete"),
+        ("预订酒店",                                          "travel:book_hotel"),
+        ("天気予報",                                          "weather:get_forecast weather:get_current_weather"),
+        ("ファイルを検索",                                     "files:search_files drive:drive_search"),
+        ("ホテルを予約",                                      "travel:book_hotel"),
     ];
     let is_found = |(query, expected): &&(&str, &str)| expected.split(' ').any(|id| first(&snapshot, query) == id);
     let missed: Vec<_> =
         table.iter().filter(|row| !is_found(row)).map(|row| (row.0, first(&snapshot, row.0))).collect();
-    assert!(missed.len() <= 2, "{missed:?}");
+    assert!(missed.len() * 8 <= table.len(), "{missed:?}");
 }
 
 #[test]

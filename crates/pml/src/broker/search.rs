@@ -213,8 +213,8 @@ impl Broker {
     }
 
     /// What can be searched, when nothing better is to come.
-    pub async fn settled_search(&self) -> Searchable {
-        self.finder.settled().await
+    pub async fn settled_search(&self, within: Duration) -> Searchable {
+        self.finder.settled(within).await
     }
 
     /// Ends what works in the background.

@@ -12,7 +12,7 @@ use std::{
 };
 
 use pml_learn::Tools;
-use pml_search::{Embedder, Index, Table, ToolText};
+use pml_search::{Embedder, Index, Table, ToolText, Vector};
 use pml_wire::{ErrorCode, ToolId};
 use tokio::{
     runtime::Handle,
@@ -218,25 +218,31 @@ impl Indexer {
                 continue;
             }
             let kept = self.vectors.load(&listing.server, &**self.index.embedder());
-            for tool in fresh {
+            // What was kept comes first: whoever is interrupted then saves it again, and loses nothing.
+            let (known, unknown): (Vec<_>, Vec<_>) = fresh.into_iter().partition(|tool| kept.get(tool).is_some());
+            for tool in known {
+                self.insert(tool, beside, kept.get(tool).cloned());
+            }
+            for tool in unknown {
                 if is_interrupted() {
                     return false;
                 }
-                self.packed = None;
-                let id = tool.id.as_str();
-                let vector = kept.get(tool).cloned();
-                if vector.is_none() {
-                    self.unsaved.insert(listing.server.clone());
-                }
-                match (beside, vector) {
-                    (Some(beside), vector) => self.index.insert_beside(beside, id, &text(tool), vector),
-                    (None, Some(vector)) => self.index.insert_with_vector(id, &text(tool), vector),
-                    (None, None) => self.index.insert(id, &text(tool)),
-                }
-                self.hashes.insert(tool.id.clone(), tool.hash.clone());
+                self.unsaved.insert(listing.server.clone());
+                self.insert(tool, beside, None);
             }
         }
         true
+    }
+
+    fn insert(&mut self, tool: &Tool, beside: Option<&Index>, vector: Option<Vector>) {
+        self.packed = None;
+        let id = tool.id.as_str();
+        match (beside, vector) {
+            (Some(beside), vector) => self.index.insert_beside(beside, id, &text(tool), vector),
+            (None, Some(vector)) => self.index.insert_with_vector(id, &text(tool), vector),
+            (None, None) => self.index.insert(id, &text(tool)),
+        }
+        self.hashes.insert(tool.id.clone(), tool.hash.clone());
     }
 
     /// Keeps what was worked out, in place of what was kept of these servers.

@@ -162,10 +162,10 @@ impl Finder {
         }
     }
 
-    /// The same when nothing better is to come: a stronger model takes its time.
-    pub async fn settled(&self) -> Searchable {
-        self.searchable().await;
-        self.when(|index| index.stage != Stage::Meanwhile).await
+    /// The same when nothing better is to come, which is waited for as long: a model takes its time over many new tools.
+    pub async fn settled(&self, within: Duration) -> Searchable {
+        let meanwhile = self.searchable().await;
+        timeout(within, self.when(|index| index.stage != Stage::Meanwhile)).await.unwrap_or(meanwhile)
     }
 
     /// The same as far as it is there now.
@@ -229,6 +229,11 @@ impl Searchable {
         })
     }
 
+    /// Is a model still to answer in the table's place?
+    pub fn is_preliminary(&self) -> bool {
+        self.stage == Stage::Meanwhile
+    }
+
     /// Does a search take milliseconds?
     pub fn is_slow(&self) -> bool {
         self.stage == Stage::Model
@@ -285,6 +290,9 @@ mod tests {
         *,
     };
     use crate::error::Error;
+
+    /// Longer than any model of these tests takes.
+    const SETTLED: Duration = Duration::from_secs(60);
 
     fn listing(server: &str, tools: &[(&str, &str)]) -> Listing {
         let raw = |(name, description): &(&str, &str)| {
@@ -410,13 +418,13 @@ mod tests {
         let (load, asked) = slow(None);
         let finder = Finder::new(catalog.clone(), Some(folder.path()), Some(load));
         assert_eq!(finder.searchable().await.stage, Stage::Meanwhile);
-        let settled = finder.settled().await;
+        let settled = finder.settled(SETTLED).await;
         assert_eq!((settled.stage, asked.load(Ordering::SeqCst)), (Stage::Model, 200));
         // Many new tools can be searched at once, few when the model knows them.
         catalog.update(many("b", 300));
         let both = finder.searchable().await;
         assert!(both.stage == Stage::Meanwhile && both.servers.len() == 2, "{:?}", both.stage);
-        assert_eq!(finder.settled().await.stage, Stage::Model);
+        assert_eq!(finder.settled(SETTLED).await.stage, Stage::Model);
         catalog.update(many("b", 310));
         assert_eq!(finder.searchable().await.stage, Stage::Model);
         finder.stop().await;
@@ -424,7 +432,7 @@ mod tests {
         // What was worked out is there for the next process, also if it was ended half-way.
         let (load, asked) = slow(None);
         let finder = Finder::new(catalog.clone(), Some(folder.path()), Some(load));
-        finder.settled().await;
+        finder.settled(SETTLED).await;
         assert!(asked.load(Ordering::SeqCst) <= 10, "{asked:?}");
         catalog.update(many("a", 1000));
         while finder.searchable().await.stage == Stage::Model {
@@ -434,7 +442,7 @@ mod tests {
         let done = asked.load(Ordering::SeqCst);
         let (load, asked) = slow(None);
         let finder = Finder::new(catalog, Some(folder.path()), Some(load));
-        finder.settled().await;
+        finder.settled(SETTLED).await;
         assert!(done < 800 && done + asked.load(Ordering::SeqCst) <= 820, "{done} and {asked:?}");
     }
 
@@ -446,12 +454,35 @@ mod tests {
             let catalog = Catalog::new(["s".to_owned()]);
             catalog.update(listing("s", &[("read_file", "Reads a file")]));
             let finder = Finder::new(catalog.clone(), None, Some(load));
-            assert_eq!(finder.settled().await.stage, Stage::Table);
+            assert_eq!(finder.settled(SETTLED).await.stage, Stage::Table);
             assert_eq!(names(&finder, "look into a document").await, ["s:read_file"]);
             // And goes on to.
             catalog.update(listing("s", &[("send_mail", "Sends a mail")]));
             until(&finder, "send a mail", &["s:send_mail"]).await;
         }
+    }
+
+    /// As a command that is over after one search: it waits a moment, and what was read by then is not read again.
+    #[tokio::test]
+    async fn what_a_model_has_read_is_kept_when_nobody_waits_for_the_rest() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut read, mut preliminary) = (0, 0);
+        for _ in 0..300 {
+            let catalog = Catalog::new(["a".to_owned()]);
+            catalog.update(many("a", 300));
+            let (load, asked) = slow(None);
+            let finder = Finder::new(catalog, Some(folder.path()), Some(load));
+            let index = finder.settled(Duration::from_millis(100)).await;
+            assert_eq!(index.count(None), 300);
+            finder.stop().await;
+            read += asked.load(Ordering::SeqCst);
+            if !index.is_preliminary() {
+                break;
+            }
+            preliminary += 1;
+        }
+        assert!(preliminary > 1, "{preliminary}");
+        assert_eq!(read, 300);
     }
 
     #[tokio::test]

@@ -130,7 +130,8 @@ pub(super) async fn run(args: Args, config: Config, project: &Project, sources: 
 /// Loads what gives tools their meaning, and shows what it is. The same as JSON, and whether it is what was asked for.
 fn search(as_json: bool, config: &Config) -> (Value, bool) {
     let loaded = match &config.search.model_dir {
-        None => Ok("the built-in table and encoder".to_owned()),
+        None if config.search.encoder => Ok("the built-in table and encoder".to_owned()),
+        None => Ok("the built-in table; the encoder is switched off".to_owned()),
         Some(Ok(folder)) => {
             load_model(folder).map(|_| format!("the built-in table and the model in `{}`", folder.display()))
         }
@@ -147,7 +148,8 @@ fn search(as_json: bool, config: &Config) -> (Value, bool) {
         }
     }
     let with = match (&config.search.model_dir, &loaded) {
-        (None, _) => "encoder",
+        (None, _) if config.search.encoder => "encoder",
+        (None, _) => "table",
         (Some(_), Ok(_)) => "model",
         (Some(_), Err(_)) => "table",
     };

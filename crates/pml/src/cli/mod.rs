@@ -402,6 +402,7 @@ fn service_options(config: &Config, traces: Traces) -> ServiceOptions {
         policy: config.policy.clone(),
         data_dir: config.data_dir.clone(),
         model_dir: config.search.model_dir.clone(),
+        encoder: config.search.encoder,
         results_bytes: config.gateway.results_bytes,
         retention: config.audit,
         max_starting: config.max_starting,

@@ -1,7 +1,7 @@
 //! `pml search`: which tools do what is asked for.
 
 use std::{
-    io::{self, Write},
+    io::{self, IsTerminal as _, Write},
     process::ExitCode,
     sync::Arc,
     time::Duration,
@@ -30,8 +30,13 @@ use crate::{
 
 /// How long servers are waited for of which nothing is known, if others are.
 const LEARN_MORE: Duration = Duration::from_secs(5);
+/// How long the encoder is waited for, which takes milliseconds for each tool that it has not read. Until then the table answers.
+pub(super) const ENCODED: Duration = Duration::from_secs(1);
 /// How long traces that were stored since the last time are learned before the search.
 const LEARNED: Duration = Duration::from_secs(2);
+/// What is said on a terminal where the table has answered.
+const PRELIMINARY: &str =
+    "found with the table alone: the encoder has not read all tools yet; the next search goes on from there";
 /// Words that an explanation names.
 const MAX_SHARES: usize = 12;
 
@@ -92,6 +97,9 @@ pub(super) async fn run(args: Args, mut config: Config) -> ExitCode {
     if let Some(note) = question.note() {
         let _ = writeln!(io::stderr(), "{note}");
     }
+    if answer.is_preliminary && io::stderr().is_terminal() {
+        let _ = writeln!(io::stderr(), "{PRELIMINARY}");
+    }
     complain(&answer.failures);
     let failed = answer.failures.len();
     if answer.findings.not_ready.len() > failed {
@@ -105,6 +113,8 @@ pub(super) async fn run(args: Args, mut config: Config) -> ExitCode {
 
 struct Answer {
     findings: Findings,
+    /// Has the encoder not read all tools yet?
+    is_preliminary: bool,
     /// Of each tool that was found, if it was asked for.
     explanations: Vec<Option<Explanation>>,
     failures: Vec<Failure>,
@@ -120,7 +130,7 @@ async fn ask(config: &Config, question: &Question, explain: bool) -> Result<Answ
             false => learning.await?,
         };
         let index = tokio::select! {
-            index = services.broker.settled_search() => index,
+            index = services.broker.settled_search(ENCODED) => index,
             () = interrupt.cancelled() => return Err(Error::new(ErrorCode::Cancelled, "interrupted before the search")),
         };
         // One that is not ready in time is not used.
@@ -130,7 +140,8 @@ async fn ask(config: &Config, question: &Question, explain: bool) -> Result<Answ
             true => index.explain(question.query(), &found.tool.id),
             false => None,
         };
-        Ok(Answer { explanations: findings.found.iter().map(explanation).collect(), findings, failures })
+        let explanations = findings.found.iter().map(explanation).collect();
+        Ok(Answer { findings, is_preliminary: index.is_preliminary(), explanations, failures })
     })
     .await?
 }

@@ -12,7 +12,7 @@ use pml_wire::{ErrorCode, ToolId};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::{USAGE, fail, print, tools::no_servers, with_servers};
+use super::{USAGE, fail, print, search::ENCODED, tools::no_servers, with_servers};
 use crate::{
     broker::rounded,
     catalog::tool_now,
@@ -67,7 +67,7 @@ pub(super) async fn run(args: Args, config: Config) -> ExitCode {
     }
     let suggested = with_servers(&config, async |services: Arc<Services>, interrupt: CancellationToken| {
         let settled = async {
-            let index = services.broker.settled_search().await;
+            let index = services.broker.settled_search(ENCODED).await;
             (index, services.broker.settled_learning(LEARNED).await)
         };
         let (index, progress) = tokio::select! {

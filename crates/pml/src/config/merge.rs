@@ -61,7 +61,10 @@ pub(super) fn merge(project: File, own: File) -> File {
         policy: PolicyFile { allow, within, deny, changed },
         gateway: gateway(project.gateway, own.gateway),
         servers_env: own.servers_env,
-        search: SearchFile { model_dir: project.search.model_dir.or(own.search.model_dir) },
+        search: SearchFile {
+            model_dir: project.search.model_dir.or(own.search.model_dir),
+            encoder: project.search.encoder.or(own.search.encoder),
+        },
         audit: own.audit,
         trace: trace(project.trace, own.trace),
         telemetry: own.telemetry,

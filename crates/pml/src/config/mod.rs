@@ -108,11 +108,19 @@ pub struct Gateway {
 }
 
 /// The `[search]` table, checked.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Search {
     /// Where a model is that reads tools beside the table, in place of the built-in encoder. The error is why that cannot be
     /// known, as with servers: it is the model's trouble alone.
     pub model_dir: Option<Result<PathBuf, String>>,
+    /// Does the built-in encoder read tools and queries? Without it the table alone says what they mean.
+    pub encoder: bool,
+}
+
+impl Default for Search {
+    fn default() -> Search {
+        Search { model_dir: None, encoder: true }
+    }
 }
 
 /// `pml.toml`, as written.
@@ -194,16 +202,19 @@ pub struct GatewayFile {
 pub struct SearchFile {
     /// A directory with all-MiniLM-L6-v2, relative to the configuration file. Default: none, the built-in encoder is used.
     pub model_dir: Option<String>,
+    /// Default: true. `false` finds tools by their words and the table alone, in microseconds and less well.
+    pub encoder: Option<bool>,
 }
 
 impl SearchFile {
     fn check(self, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Search, String> {
-        let Some(text) = self.model_dir else { return Ok(Search::default()) };
+        let encoder = self.encoder.unwrap_or(true);
+        let Some(text) = self.model_dir else { return Ok(Search { model_dir: None, encoder }) };
         if text.is_empty() {
             return Err("`search.model_dir` is empty; leave it out to use the built-in encoder".to_owned());
         }
         let unset = |name: String| format!("`search.model_dir` needs the variable `{name}`, which is not set");
-        Ok(Search { model_dir: Some(expand::expand(&text, lookup).map(PathBuf::from).map_err(unset)) })
+        Ok(Search { model_dir: Some(expand::expand(&text, lookup).map(PathBuf::from).map_err(unset)), encoder })
     }
 }
 
@@ -707,6 +718,7 @@ mod tests {
             ("[servers.a]\nurl = \"https://x\"\noauth = {}\nheaders = { authorization = \"x\" }", &["remove one"]),
             ("[search]\nmodel = \"x\"", &["line 2", "did you mean `model_dir`?"]),
             ("[search]\nmodel_dir = \"\"", &["`search.model_dir` is empty"]),
+            ("[search]\nencoder = \"off\"", &["line 2"]),
             ("[policy]\ndeny = [\"github\"]", &["`github:*`"]),
             ("[policy]\nask = []", &["unknown field `ask`"]),
         ];

@@ -189,6 +189,7 @@ mod tests {
             policy: Policy::default(),
             data_dir: None,
             model_dir: None,
+            encoder: false,
             results_bytes: 1 << 20,
             retention: Retention::default(),
             max_starting: 4,

@@ -38,6 +38,8 @@ pub struct Options {
     pub data_dir: Option<PathBuf>,
     /// A stronger model for the search, or why it cannot be known where it is.
     pub model_dir: Option<Result<PathBuf, String>>,
+    /// Does the built-in encoder read tools, where there is no other model?
+    pub encoder: bool,
     /// Most memory for large results, of all servers and runs together.
     pub results_bytes: usize,
     /// How long the lines of the audit log are kept.
@@ -78,6 +80,7 @@ impl Services {
             policy,
             data_dir,
             model_dir,
+            encoder,
             results_bytes,
             retention,
             max_starting,
@@ -115,7 +118,7 @@ impl Services {
             tasks.spawn(actor);
             server
         }));
-        let finder = Finder::new(catalog.clone(), data_dir.as_deref(), Some(loader(model_dir)));
+        let finder = Finder::new(catalog.clone(), data_dir.as_deref(), loader(model_dir, encoder));
         let learning = match (&data_dir, traces.store()) {
             (Some(data_dir), Some(store)) if learns => {
                 let (data_dir, hub) = (data_dir.clone(), traces.hub.clone());
@@ -204,12 +207,15 @@ impl Services {
     }
 }
 
-/// How what gives tools their meaning is loaded: a stronger model, if there is to be one.
-fn loader(model_dir: Option<Result<PathBuf, String>>) -> LoadModel {
-    Box::new(|| match model_dir {
-        None => Ok(built_in_model()),
-        Some(model_dir) => load_model(&model_dir.map_err(|why| Error::new(ErrorCode::ConfigInvalid, why))?),
-    })
+/// How what gives tools their meaning beside the table is loaded: a stronger model, if there is to be one, or the encoder.
+fn loader(model_dir: Option<Result<PathBuf, String>>, encoder: bool) -> Option<LoadModel> {
+    match model_dir {
+        Some(model_dir) => {
+            Some(Box::new(|| load_model(&model_dir.map_err(|why| Error::new(ErrorCode::ConfigInvalid, why))?)))
+        }
+        None if encoder => Some(Box::new(|| Ok(built_in_model()))),
+        None => None,
+    }
 }
 
 /// The way to remote servers, if any of these is one: making it reads all certificates of the system, so not for

@@ -176,6 +176,7 @@ impl Gateway {
             policy,
             data_dir: Some(path.to_owned()),
             model_dir: None,
+            encoder: true,
             results_bytes: 1 << 30,
             retention: Retention::default(),
             max_starting: 4,

@@ -238,6 +238,12 @@ fn a_model_that_cannot_be_used_is_told_and_the_table_answers() {
     let doctor = home.pml(&["doctor", "search"]);
     assert_eq!(doctor.status.code(), Some(1), "{doctor:?}");
     assert!(stdout(&doctor).contains("cannot be used") && stdout(&doctor).contains("hint: "), "{doctor:?}");
+    let home = Home::with_fixture("[search]\nencoder = false");
+    assert!(stdout(&home.pml(&["search", "add two numbers"])).contains("fix:add"));
+    let explained = stdout(&home.pml(&["search", "--explain", "--limit", "1", "add two numbers"]));
+    assert!(!explained.contains("(the whole)"), "what the encoder has read: {explained}");
+    let doctor = home.pml(&["doctor", "search"]);
+    assert!(doctor.status.success() && stdout(&doctor).contains("the encoder is switched off"), "{doctor:?}");
     let doctor = json_of(&Home::new("").pml(&["doctor", "search", "--json"]));
     assert_eq!((&doctor["search"]["with"], &doctor["search"]["error"]), (&json!("encoder"), &json!(null)), "{doctor}");
 }
