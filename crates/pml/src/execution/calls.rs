@@ -15,12 +15,13 @@ use tokio::{sync::Semaphore, time::Instant};
 use super::{
     outcome::CallRecord,
     reports::Reporting,
-    run::{Budget, Event, Verdict},
+    run::{Event, Verdict},
     vault::{Limits, Told, Vault, Weighed, weigh},
 };
 use crate::{
-    broker::{Afterwards, Answer, CallHandler, HandlerFuture, Notices, SEARCH, ToolCall, did_you_mean},
-    rate::Bucket,
+    broker::{
+        Afterwards, Allowance, Answer, Budget, CallHandler, HandlerFuture, Notices, SEARCH, ToolCall, did_you_mean,
+    },
     room::Room,
     trace::{Context, Recording},
     work::{self, AT_ONCE_BYTES, Waiter},
@@ -73,11 +74,12 @@ pub(super) struct Calls<'a> {
     context: Arc<Context>,
     recording: Recording,
     budget: Budget,
+    /// What is left to this run and those around it.
+    allowance: Allowance,
     handler: &'a dyn CallHandler,
-    rate: Option<Bucket>,
     last_id: u32,
-    /// Calls and questions that were made.
-    made: u32,
+    /// Calls and questions that came after all were spent.
+    beyond: u32,
     reads: u32,
     /// Tools that were asked for and do not exist.
     unknown: u32,
@@ -164,7 +166,7 @@ type Outcome = Result<Weighed, CallError>;
 impl<'a> Calls<'a> {
     pub(super) fn new(
         recording: Recording,
-        budget: Budget,
+        (budget, allowance): (Budget, Allowance),
         handler: &'a dyn CallHandler,
         reporting: Option<Reporting>,
     ) -> Calls<'a> {
@@ -172,10 +174,10 @@ impl<'a> Calls<'a> {
             context: Arc::clone(recording.context()),
             recording,
             budget,
+            allowance,
             handler,
-            rate: budget.calls_per_minute.map(Bucket::new),
             last_id: 0,
-            made: 0,
+            beyond: 0,
             reads: 0,
             unknown: 0,
             turns: Arc::new(Semaphore::new(LARGE_AT_ONCE)),
@@ -255,18 +257,15 @@ impl<'a> Calls<'a> {
 
     /// Counts a call. Why it cannot be made, if the budget is spent or calls come too fast.
     fn count(&mut self) -> Result<Option<CallError>, Refused> {
-        self.made += 1;
-        let Budget { calls, .. } = self.budget;
-        if self.made > calls.saturating_add(FLOOD) {
+        let Err(refusal) = self.allowance.spend_call() else { return Ok(None) };
+        self.beyond += u32::from(refusal.code == ErrorCode::CallBudgetSpent);
+        if self.beyond > FLOOD {
+            let calls = self.budget.calls;
             let message = format!("the program kept calling tools after its budget of {calls} calls was spent");
             let report = ErrorReport::new(ErrorCode::CallBudgetSpent, message).with_hint(BUDGET_HINT);
             return Err(Refused::Flood(Box::new(report)));
         }
-        let spent = (self.made > calls).then(|| {
-            let message = format!("this run has spent its budget of {calls} tool calls");
-            CallError::new(ErrorCode::CallBudgetSpent, message)
-        });
-        Ok(spent.or_else(|| self.rate.as_ref()?.admit("this run calls tools").err()))
+        Ok(Some(refusal))
     }
 
     /// Takes a call from the worker.
@@ -404,7 +403,9 @@ impl<'a> Calls<'a> {
                 let context = Arc::clone(&self.context);
                 let afterwards = self.afterwards.clone();
                 let progress = self.reporting.as_ref().map(|reporting| reporting.listener(id));
-                let call = ToolCall { context, id, tool, args, is_raw, suggests, notices, afterwards, progress };
+                let allowance = self.allowance.clone();
+                let call =
+                    ToolCall { context, id, tool, args, is_raw, suggests, allowance, notices, afterwards, progress };
                 listener(Event::CallStarted(&call));
                 self.announced(self.handler.call(call))
             }

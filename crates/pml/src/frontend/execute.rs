@@ -13,12 +13,14 @@ use super::{
     answer::{self, Keeper},
     follow::Teller,
     gateway::Frontend,
+    nested::NestedRuns,
     recall::ClientHandler,
     session::Scope,
     shares::TooMany,
     tools::Execute,
 };
 use crate::{
+    broker::Allowance,
     events::Body,
     execution::{self, Event, Media, Outcome, Request},
     trace::{Program, Recording, Summary},
@@ -108,8 +110,16 @@ impl Frontend {
                 self.publish(&correlation, &event);
             };
             let follows_calls = scope.progress_token().is_some() || self.shared.bus.is_heard();
-            let request =
-                Request { recording, args, media: Media::Apart, follows_calls, ..Request::new(arguments.code) };
+            let admission = NestedRuns::new(&self.shared, client);
+            let allowance = Some(Allowance::admitted_by(budget, Arc::new(admission)));
+            let request = Request {
+                recording,
+                args,
+                media: Media::Apart,
+                follows_calls,
+                allowance,
+                ..Request::new(arguments.code)
+            };
             let (broker, results, caller) = (&*self.broker, &*self.shared.results, &scope.session.caller);
             let handler = ClientHandler { broker, results, caller };
             execution::run(&self.shared.pool, request, budget, &handler, &listener, &stop).await

@@ -32,7 +32,7 @@ use crate::{
     execution::{Budget, Ceilings},
     sandbox::Pool,
     shown::visible,
-    trace::Recorder,
+    trace::{MAX_DEPTH, Recorder},
     upstream::{Fleet, Upstream},
 };
 
@@ -119,6 +119,8 @@ pub(super) struct Shared {
     pub(super) turns: Arc<Shares>,
     /// Places for programs that have begun, whether they compute or wait.
     pub(super) places: Arc<Shares>,
+    /// The same for nested runs, for each depth from 1 on.
+    pub(super) nested_places: Vec<Arc<Shares>>,
     pub(super) tasks: TaskTracker,
     pub(super) metrics: Metrics,
 }
@@ -142,6 +144,9 @@ impl Frontend {
             runs: Runs::default(),
             turns: Shares::new(concurrent_runs, MAX_WAITING),
             places: Shares::new(PLACES_PER_TURN * concurrent_runs, MAX_WAITING),
+            nested_places: (0..MAX_DEPTH)
+                .map(|_| Shares::new(PLACES_PER_TURN * concurrent_runs, MAX_WAITING))
+                .collect(),
             tasks: TaskTracker::new(),
             metrics: Metrics::default(),
         };

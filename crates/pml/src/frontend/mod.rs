@@ -17,6 +17,7 @@ mod http;
 mod instructions;
 mod introductions;
 mod metrics;
+mod nested;
 mod passthrough;
 mod recall;
 mod results;
