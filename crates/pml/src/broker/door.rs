@@ -225,7 +225,16 @@ impl Broker {
         self.providers.write().unwrap_or_else(PoisonError::into_inner).insert(name, provider);
     }
 
-    fn provider(&self, name: &str) -> Option<Arc<dyn Provider>> {
+    /// Has all providers look for tools that the catalogue does not have yet.
+    pub async fn refresh_providers(&self) {
+        let providers: Vec<_> =
+            self.providers.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        for provider in providers {
+            provider.refresh().await;
+        }
+    }
+
+    pub(super) fn provider(&self, name: &str) -> Option<Arc<dyn Provider>> {
         self.providers.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
@@ -433,6 +442,7 @@ impl Broker {
     /// All names, of which those that may not be called are left out.
     async fn all_names(&self) -> Arc<str> {
         self.learn(None).await;
+        self.refresh_providers().await;
         let (snapshot, rules, pins) = (self.snapshot(), self.rules(), self.pins.clone());
         work::elsewhere(move |_| allowed_names(&snapshot, &rules, &pins)).await
     }

@@ -1,6 +1,10 @@
 //! The tool calls of one run: counted, bounded, recorded.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use pml_wire::{
@@ -42,6 +46,8 @@ const UNSENT_BYTES: usize = 8 * 1024 * 1024;
 const READS_PER_CALL: u32 = 50;
 /// Unknown tools of a run for which others are suggested.
 const SUGGESTIONS: u32 = 10;
+/// Things that a run used that are remembered by name.
+const MAX_USED: usize = 1000;
 /// Large values of one run that are worked on at the same time.
 const LARGE_AT_ONCE: usize = 2;
 
@@ -93,6 +99,8 @@ pub(super) struct Calls<'a> {
     /// Arguments of those, together.
     open_bytes: usize,
     records: Vec<CallRecord>,
+    /// Resources and prompts that were asked for.
+    asked_for: BTreeSet<String>,
     /// Warnings about calls.
     pub(super) notices: Notices,
     /// What is left to do about calls that were answered.
@@ -187,6 +195,7 @@ impl<'a> Calls<'a> {
             open: Vec::new(),
             open_bytes: 0,
             records: Vec::new(),
+            asked_for: BTreeSet::new(),
             notices: Notices::default(),
             afterwards: Afterwards::default(),
             vault: Vault::new(budget.result_bytes, handler.room().total_bytes()),
@@ -251,6 +260,9 @@ impl<'a> Calls<'a> {
         self.waiting_bytes += MAX_QUESTION_BYTES;
         let (kind, subject, args) = asked_for(&ask);
         self.recording.issued(CallId(id), kind, &subject, Some(&args));
+        if kind != TaskKind::Search && self.asked_for.len() < MAX_USED {
+            self.asked_for.insert(subject);
+        }
         self.waiting.push_back(Waiting::Ask { id, ask, refusal });
         Ok(())
     }
@@ -281,6 +293,12 @@ impl<'a> Calls<'a> {
         self.recording.issued(CallId(id), TaskKind::Tool, &target, Some(written.args.get()));
         self.waiting.push_back(Waiting::Call { id: CallId(id), target, written, refusal });
         Ok(())
+    }
+
+    /// What was used: tools, resources and prompts, those of calls that go on included.
+    pub(super) fn used(&self) -> BTreeSet<String> {
+        let called = self.records.iter().map(|record| &record.tool).chain(self.open.iter().map(|open| &open.target));
+        called.chain(&self.asked_for).take(MAX_USED).cloned().collect()
     }
 
     /// Has nothing been asked for yet?

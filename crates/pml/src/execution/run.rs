@@ -167,6 +167,7 @@ pub async fn run(
         span.record("code", error.code.as_str());
     }
     run.warnings.extend(run.calls.notices.take());
+    let used = run.calls.used();
     let (calls, unfinished) = run.calls.finish();
     if !unfinished.is_empty() && result.is_ok() {
         // The count is exact; a flood of names would help nobody.
@@ -181,6 +182,7 @@ pub async fn run(
         attached: run.attached,
         logs: run.logs,
         calls,
+        used,
         warnings: run.warnings,
         decisions: run.decisions,
         duration,

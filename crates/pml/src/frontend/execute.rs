@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     answer::{self, Keeper},
     follow::Teller,
-    gateway::Frontend,
+    gateway::{Frontend, tool_failure},
     nested::NestedRuns,
     recall::ClientHandler,
     session::Scope,
@@ -34,12 +34,24 @@ impl Frontend {
     /// Runs a program. Returns soon after the request is cancelled.
     pub(super) async fn execute(&self, arguments: Execute, scope: &Scope) -> Value {
         let teller = Teller::new(scope);
+        let saving = match self.saving(&arguments) {
+            Ok(saving) => saving,
+            Err(err) => return tool_failure(err.code, &err.message, err.hint.as_deref()),
+        };
         let mut outcome = teller.during(self.run(arguments, &teller, scope)).await;
         let called = outcome.calls.iter().filter_map(|call| call.tool.parse().ok());
         outcome.warnings.extend(self.note_changes(&scope.session, called));
+        let saved = match saving {
+            Some(saving) => Some(self.save(saving, &outcome).await),
+            None => None,
+        };
         let (results, caller) = (Arc::clone(&self.shared.results), scope.session.caller.clone());
         let keeper = Keeper { results, caller, budget: self.settings().output_tokens };
-        work::sized(outcome.bytes(), move |_| answer::answer(outcome, &keeper)).await
+        let mut answer = work::sized(outcome.bytes(), move |_| answer::answer(outcome, &keeper)).await;
+        if let Some(saved) = saved {
+            saved.tell(&mut answer);
+        }
+        answer
     }
 
     async fn run(&self, mut arguments: Execute, teller: &Teller<'_>, scope: &Scope) -> Outcome {

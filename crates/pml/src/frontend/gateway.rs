@@ -27,6 +27,7 @@ use super::{
 };
 use crate::{
     broker::Broker,
+    capability::{CapabilityName, Saver},
     catalog::Catalog,
     events::Bus,
     execution::{Budget, Ceilings},
@@ -85,6 +86,10 @@ pub struct Parts {
     pub plain_names: bool,
     /// Programs that may compute at the same time; more wait.
     pub concurrent_runs: usize,
+    /// What makes capabilities of programs, if they can be kept.
+    pub capabilities: Option<Saver>,
+    /// Capabilities that clients see as tools of their own.
+    pub exposed: Vec<CapabilityName>,
 }
 
 /// What clients are served by: all of them, or those of one profile.
@@ -123,12 +128,14 @@ pub(super) struct Shared {
     pub(super) nested_places: Vec<Arc<Shares>>,
     pub(super) tasks: TaskTracker,
     pub(super) metrics: Metrics,
+    pub(super) capabilities: Option<Saver>,
+    pub(super) exposed: Vec<CapabilityName>,
 }
 
 impl Frontend {
     pub fn new(parts: Parts) -> Arc<Frontend> {
-        let Parts { pool, broker, catalog, servers, bus, recorder, settings, expose, plain_names, concurrent_runs } =
-            parts;
+        let Parts { pool, broker, catalog, servers, bus, recorder, settings, .. } = parts;
+        let Parts { expose, plain_names, concurrent_runs, capabilities, exposed, .. } = parts;
         let shared = Shared {
             pool,
             catalog,
@@ -149,6 +156,8 @@ impl Frontend {
                 .collect(),
             tasks: TaskTracker::new(),
             metrics: Metrics::default(),
+            capabilities,
+            exposed,
         };
         Arc::new(Frontend { shared: Arc::new(shared), broker, profile: None, names: Mutex::default() })
     }

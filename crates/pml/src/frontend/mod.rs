@@ -9,6 +9,7 @@
 
 mod answer;
 mod bulletin;
+mod capabilities;
 mod changes;
 mod execute;
 mod follow;
