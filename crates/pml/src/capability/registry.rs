@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// Between two looks for what other processes have changed.
-const LOOK: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(500);
 /// After so long, everything is read again: a look does not see what was deleted.
 const AGAIN: Duration = Duration::from_secs(30);
 /// Most capabilities that are read; more are left out.

@@ -116,7 +116,11 @@ pub fn with_defaults(capability: &Capability, args: Box<RawValue>) -> Box<RawVal
 /// Why a capability failed, for whoever called it.
 pub fn failure(capability: &Capability, execution: &str, report: &ErrorReport) -> CallError {
     let frame = report.frame.as_deref().map(|frame| format!("\n{frame}")).unwrap_or_default();
-    let message = format!("the capability `{}` failed: {}: {}{frame}", capability.name, report.code, report.message);
+    let message = match report.code {
+        // What failed in the innermost says enough; each level adds its name.
+        ErrorCode::CapabilityFailed => format!("in the capability `{}`: {}", capability.name, report.message),
+        code => format!("the capability `{}` failed: {code}: {}{frame}", capability.name, report.message),
+    };
     let data = json!({
         "capability": capability.name.to_string(),
         "execution_id": execution,

@@ -113,7 +113,7 @@ impl SavedAs {
             }
             SavedAs::NotRun(name) => (
                 format!("not saved as {name}: the run failed"),
-                json!({ "error": { "code": ErrorCode::CapabilityRefused } }),
+                json!({ "error": { "code": ErrorCode::CapabilityRefused, "message": "the run failed" } }),
             ),
             SavedAs::Refused(name, err) => {
                 let hint = err.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
