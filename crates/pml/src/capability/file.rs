@@ -179,7 +179,8 @@ mod tests {
     #[test]
     fn what_was_tampered_with_is_refused() {
         assert!(file().to_new().is_ok());
-        let table: [(&str, fn(&mut CapabilityFile)); 4] = [
+        type Break = fn(&mut CapabilityFile);
+        let table: [(&str, Break); 4] = [
             ("sha256", |file| file.code.push_str("// more")),
             ("namespace.action", |file| file.name = "x".to_owned()),
             ("parameters", |file| file.parameters = "7".to_owned()),

@@ -42,7 +42,7 @@ impl Frontend {
         let called = outcome.calls.iter().filter_map(|call| call.tool.parse().ok());
         outcome.warnings.extend(self.note_changes(&scope.session, called));
         let saved = match saving {
-            Some(saving) => Some(self.save(saving, &outcome).await),
+            Some(saving) => Some(Box::pin(self.save(saving, &outcome)).await),
             None => None,
         };
         let (results, caller) = (Arc::clone(&self.shared.results), scope.session.caller.clone());

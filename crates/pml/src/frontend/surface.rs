@@ -171,9 +171,11 @@ impl Frontend {
         let wrong = |message: String| tool_failure(ErrorCode::InvalidArguments, &message, None);
         // A model can mend its arguments, so wrong ones are a result, not an error of the protocol.
         let mut answer = match name.as_str() {
-            _ if let Some(capability) = exposed => self.execute(Execute::of(capability, arguments), scope).await,
+            _ if let Some(capability) = exposed => {
+                Box::pin(self.execute(Execute::of(capability, arguments), scope)).await
+            }
             EXECUTE => match tools::parse(EXECUTE, arguments) {
-                Ok(arguments) => self.execute(arguments, scope).await,
+                Ok(arguments) => Box::pin(self.execute(arguments, scope)).await,
                 Err(message) => wrong(message),
             },
             READ => match tools::parse(READ, arguments) {
