@@ -93,6 +93,16 @@ codes! {
     LoginFailed = "LOGIN_FAILED",
     /// The program made more tool calls than one run may.
     CallBudgetSpent = "CALL_BUDGET_SPENT",
+    /// A capability ran and failed.
+    CapabilityFailed = "CAPABILITY_FAILED",
+    /// A capability calls itself, directly or through others.
+    CapabilityCycle = "CAPABILITY_CYCLE",
+    /// Runs are nested too deeply in each other.
+    NestingTooDeep = "NESTING_TOO_DEEP",
+    /// No capability has that name.
+    CapabilityNotFound = "CAPABILITY_NOT_FOUND",
+    /// The program cannot become a capability, or a capability cannot be changed so.
+    CapabilityRefused = "CAPABILITY_REFUSED",
     /// The sandbox process ended without an answer.
     WorkerCrashed = "WORKER_CRASHED",
     /// The sandbox process did something that only a broken-out program would do.
@@ -156,6 +166,11 @@ impl ErrorCode {
             | ErrorCode::AuthRequired
             | ErrorCode::LoginFailed
             | ErrorCode::CallBudgetSpent
+            | ErrorCode::CapabilityFailed
+            | ErrorCode::CapabilityCycle
+            | ErrorCode::NestingTooDeep
+            | ErrorCode::CapabilityNotFound
+            | ErrorCode::CapabilityRefused
             | ErrorCode::SandboxViolation
             | ErrorCode::Interrupted
             | ErrorCode::TraceNotFound
@@ -201,6 +216,7 @@ impl ErrorCode {
             | ErrorCode::Timeout
             | ErrorCode::Cancelled
             | ErrorCode::Interrupted
+            | ErrorCode::CapabilityFailed
             | ErrorCode::WorkerCrashed => Delivery::Unknown,
             ErrorCode::ToolError
             | ErrorCode::InputRequired
@@ -229,6 +245,10 @@ impl ErrorCode {
             | ErrorCode::AuthRequired
             | ErrorCode::LoginFailed
             | ErrorCode::CallBudgetSpent
+            | ErrorCode::CapabilityCycle
+            | ErrorCode::NestingTooDeep
+            | ErrorCode::CapabilityNotFound
+            | ErrorCode::CapabilityRefused
             | ErrorCode::SandboxViolation
             | ErrorCode::SandboxUnavailable
             | ErrorCode::ShuttingDown

@@ -27,6 +27,8 @@ pub enum Kind {
     RpcHandles = 5,
     /// Host → worker: what a call returned: a text that is JSON, as it is. The program gets the value.
     RpcJsonText = 6,
+    /// Host → worker: a program to be read and not run, once, in place of [`Kind::Init`].
+    Analyse = 7,
     /// Worker → host: the jail is closed, send a program.
     Ready = 16,
     /// Worker → host: call a tool.
@@ -60,17 +62,20 @@ pub enum Kind {
     /// Worker → host: before a request, the line of the program that makes it, if it is another one than before. The id is
     /// the line, or 0 if it is not known.
     Line = 31,
+    /// Worker → host: what was read off a program, the answer to [`Kind::Analyse`].
+    Analysis = 32,
 }
 
 impl Kind {
     /// Every kind there is.
-    const ALL: [Kind; 22] = [
+    const ALL: [Kind; 24] = [
         Kind::Init,
         Kind::RpcResult,
         Kind::RpcError,
         Kind::Names,
         Kind::RpcHandles,
         Kind::RpcJsonText,
+        Kind::Analyse,
         Kind::Ready,
         Kind::RpcCall,
         Kind::Log,
@@ -87,6 +92,7 @@ impl Kind {
         Kind::Decisions,
         Kind::Answered,
         Kind::Line,
+        Kind::Analysis,
     ];
 
     fn from_byte(byte: u8) -> Option<Kind> {

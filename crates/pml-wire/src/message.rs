@@ -45,6 +45,46 @@ pub struct Limits {
     pub decisions: usize,
 }
 
+/// `Analyse`: a program to be read and not run.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Analyse {
+    /// What to call the program in messages.
+    pub name: String,
+    pub code: String,
+}
+
+/// Most parameters that are read off one program.
+pub const MAX_PARAMETERS: usize = 32;
+
+/// `Analysis`: what was read off a program.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Analysis {
+    /// The program with parameters in the place of values.
+    pub code: String,
+    /// The values that became parameters, in the order of the text.
+    pub parameters: Vec<AnalysedParameter>,
+    /// The names of `args` that the program read before.
+    pub arguments: Vec<String>,
+    /// The program uses `args` in other ways than by name.
+    pub uses_args_whole: bool,
+    /// The lines that read a kept result of an earlier run.
+    pub recalls: Vec<u32>,
+    /// Why it cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorReport>,
+}
+
+/// A value in a program that became a parameter.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub struct AnalysedParameter {
+    pub name: String,
+    /// The property that the value filled.
+    pub property: String,
+    pub value: serde_json::Value,
+    /// Where the value first stood.
+    pub line: u32,
+}
+
 /// `Ready`: the jail is closed.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Ready {

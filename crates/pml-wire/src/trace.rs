@@ -89,6 +89,8 @@ pub enum Entry {
     Passthrough,
     /// `pml run`.
     Run,
+    /// A capability: called by a program or a client, or by `pml capability run`.
+    Capability,
     /// An entry that a newer pml has.
     #[serde(other)]
     Other,

@@ -23,7 +23,7 @@ use std::{
 
 use pml::{
     audit::{Audit, CallEvent, CallLine, Decision, Retention},
-    broker::{Afterwards, AnswerBody, Arguments, CallHandler, Notices, Policy, ToolCall},
+    broker::{Afterwards, Allowance, AnswerBody, Arguments, CallHandler, Notices, Policy, ToolCall},
     execution::{self, Budget, Request},
     sandbox::{Mode, Options, Pool, TimeZone, WorkerLimits},
     serve::{self, Services},
@@ -42,6 +42,22 @@ const MIB: usize = 1024 * 1024;
 const TOOLS: &str = "1500";
 const ROUNDS: usize = 2000;
 const PAYLOAD_BYTES: usize = 10 * MIB;
+
+fn budget() -> Budget {
+    Budget {
+        timeout: Duration::from_secs(30),
+        max_timeout: Duration::from_secs(30),
+        total: Duration::from_secs(30),
+        memory_bytes: 64 * MIB,
+        code_bytes: MIB,
+        result_bytes: 8 * MIB,
+        log_bytes: MIB,
+        calls: 1000,
+        calls_in_flight: 32,
+        calls_per_minute: None,
+        decisions: 200,
+    }
+}
 
 const PROMISES: [Promise; 4] = [
     Promise::at_most("overhead_p50_us", 50.0, "broker and transport, median, small call"),
@@ -280,6 +296,7 @@ impl Gateway {
                 args: Arguments::new(args.clone(), None),
                 is_raw: false,
                 suggests: true,
+                allowance: Allowance::new(budget()),
                 notices: Notices::default(),
                 afterwards: Afterwards::default(),
                 progress: None,
@@ -301,19 +318,7 @@ impl Gateway {
     /// turns.
     async fn sequential(&self, plain: &mut Plain, sdk: &mut Sdk) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
         let code = "for (let i = 0; i < 10; i++) await mcp.everything.echo({ message: 'hello' }); return 1";
-        let budget = Budget {
-            timeout: Duration::from_secs(30),
-            max_timeout: Duration::from_secs(30),
-            total: Duration::from_secs(30),
-            memory_bytes: 64 * MIB,
-            code_bytes: MIB,
-            result_bytes: 8 * MIB,
-            log_bytes: MIB,
-            calls: 1000,
-            calls_in_flight: 32,
-            calls_per_minute: None,
-            decisions: 200,
-        };
+        let budget = budget();
         let (mut bare, mut direct, mut programs) = (Vec::new(), Vec::new(), Vec::new());
         for round in 0..120 {
             let by_sdk = sdk.ten_calls();

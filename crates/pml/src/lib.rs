@@ -31,6 +31,7 @@
 
 pub mod audit;
 pub mod broker;
+pub mod capability;
 pub mod catalog;
 pub mod cli;
 pub mod clients;

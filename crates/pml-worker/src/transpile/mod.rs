@@ -19,6 +19,7 @@ mod fence;
 mod function_text;
 mod names;
 mod namespace;
+mod parameters;
 mod preflight;
 mod probe;
 mod raw_text;
@@ -31,6 +32,7 @@ use self::compile::{parse, source_map, translate};
 pub(crate) use self::{
     blame::{Blame, Given, Shape, Text, is_assigned, is_explained, undefined_name},
     compile::{ENGINE_FILE, MODULE_EXPORTS, Probes, compile},
+    parameters::analyse,
     probe::Branch,
     source::{Source, function_of, innermost, nearest},
     wrap::import_refusal,

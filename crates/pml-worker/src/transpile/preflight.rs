@@ -32,14 +32,13 @@ pub(super) fn find<'a>(program: &oxc::ast::ast::Program<'a>, scoping: &Scoping, 
     let globals = scoping.root_unresolved_references();
     let uses = globals.get("mcp");
     let is_replaced = uses.into_iter().flatten().any(|id| scoping.get_reference(*id).is_write());
-    let call_tool = imported_call_tool(program);
-    if is_replaced || (uses.is_none() && call_tool.is_none() && !globals.contains_key("pml")) {
+    let calls = Calls::of(program, scoping);
+    if is_replaced || (uses.is_none() && calls.call_tool.is_none() && !globals.contains_key("pml")) {
         return Vec::new();
     }
     let mut finder = Finder {
-        scoping,
+        named: calls,
         source,
-        call_tool,
         calls: Vec::new(),
         handed_over: Vec::new(),
         functions: 0,
@@ -51,14 +50,14 @@ pub(super) fn find<'a>(program: &oxc::ast::ast::Program<'a>, scoping: &Scoping, 
     finder.calls
 }
 
-/// What `callTool` of the module "pml" is called in the program: an import, or taken out of the global `pml`.
-fn imported_call_tool(program: &oxc::ast::ast::Program<'_>) -> Option<SymbolId> {
+/// What a function of the module "pml" is called in the program: an import, or taken out of the global `pml`.
+fn imported(program: &oxc::ast::ast::Program<'_>, function: &str) -> Option<SymbolId> {
     let imports = program.body.iter().filter_map(|statement| match statement {
         Statement::ImportDeclaration(import) if import.source.value == "pml" => import.specifiers.as_ref(),
         _ => None,
     });
     let imported = imports.flatten().find_map(|specifier| match specifier {
-        ImportDeclarationSpecifier::ImportSpecifier(it) if it.imported.name() == "callTool" => it.local.symbol_id.get(),
+        ImportDeclarationSpecifier::ImportSpecifier(it) if it.imported.name() == function => it.local.symbol_id.get(),
         _ => None,
     });
     let declarators = || {
@@ -75,16 +74,76 @@ fn imported_call_tool(program: &oxc::ast::ast::Program<'_>) -> Option<SymbolId> 
             _ => None,
         });
         patterns.find_map(|properties| {
-            let property = properties.iter().find(|it| it.key.is_specific_static_name("callTool"))?;
+            let property = properties.iter().find(|it| it.key.is_specific_static_name(function))?;
             property.value.get_binding_identifier()?.symbol_id.get()
         })
     })
 }
 
-struct Finder<'s> {
+/// Which calls of a program are calls of tools.
+pub(super) struct Calls<'s> {
     scoping: &'s Scoping,
-    source: &'s Source,
+    /// What the program calls `callTool` and `result` of the module "pml".
     call_tool: Option<SymbolId>,
+    result: Option<SymbolId>,
+}
+
+impl<'s> Calls<'s> {
+    pub(super) fn of(program: &oxc::ast::ast::Program<'_>, scoping: &'s Scoping) -> Calls<'s> {
+        Calls { scoping, call_tool: imported(program, "callTool"), result: imported(program, "result") }
+    }
+}
+
+impl<'a> Calls<'_> {
+    /// The tool that a call names, and its arguments.
+    pub(super) fn read<'e>(&self, call: &'e CallExpression<'a>) -> Option<(String, Option<&'e Argument<'a>>)> {
+        match self.is_own(&call.callee, "callTool", self.call_tool) {
+            true => Some((call.arguments.first().and_then(text)?, call.arguments.get(1))),
+            false => Some((self.tool(&call.callee)?, call.arguments.first())),
+        }
+    }
+
+    /// Is this the function that reads a kept result?
+    pub(super) fn is_recall(&self, callee: &Expression<'a>) -> bool {
+        self.is_own(callee, "result", self.result)
+    }
+
+    fn is_call_tool(&self, callee: &Expression<'a>) -> bool {
+        self.is_own(callee, "callTool", self.call_tool)
+    }
+
+    /// Is this a function of the module "pml"?
+    fn is_own(&self, callee: &Expression<'a>, function: &str, imported: Option<SymbolId>) -> bool {
+        let is_method = member(callee).is_some_and(|(pml, name)| name == function && self.is_global(pml, "pml"));
+        is_method || imported.is_some() && self.symbol(callee) == imported
+    }
+
+    fn is_global(&self, value: &Expression<'a>, name: &str) -> bool {
+        matches!(value.get_inner_expression(), Expression::Identifier(it) if it.name == name)
+            && self.symbol(value).is_none()
+    }
+
+    /// What a name stands for, if the program declares it.
+    fn symbol(&self, value: &Expression<'a>) -> Option<SymbolId> {
+        let Expression::Identifier(name) = value.get_inner_expression() else { return None };
+        self.scoping.get_reference(name.reference_id.get()?).symbol_id()
+    }
+
+    /// The target of `mcp.server.tool`; of `mcp.tool`, which is none, the name.
+    fn tool(&self, callee: &Expression<'a>) -> Option<String> {
+        let (server_object, tool) = member(callee)?;
+        if self.is_global(server_object, "mcp") {
+            return (!RESERVED_NAMES.contains(&tool)).then(|| tool.to_owned());
+        }
+        let (mcp, server) = member(server_object)?;
+        let is_tool = self.is_global(mcp, "mcp") && ![server, tool].iter().any(|name| RESERVED_NAMES.contains(name));
+        is_tool.then(|| format!("{server}:{tool}"))
+    }
+}
+
+struct Finder<'s> {
+    named: Calls<'s>,
+    source: &'s Source,
     calls: Vec<PreflightCall>,
     /// Calls whose promise goes straight to the program, so that its failure is the program's.
     handed_over: Vec<Span>,
@@ -116,32 +175,14 @@ impl<'a> Finder<'_> {
     }
 
     fn is_promise_all(&self, callee: &Expression<'a>) -> bool {
-        member(callee).is_some_and(|(object, name)| name == "all" && self.is_global(object, "Promise"))
-    }
-
-    fn is_global(&self, value: &Expression<'a>, name: &str) -> bool {
-        matches!(value.get_inner_expression(), Expression::Identifier(it) if it.name == name)
-            && self.symbol(value).is_none()
-    }
-
-    /// What a name stands for, if the program declares it.
-    fn symbol(&self, value: &Expression<'a>) -> Option<SymbolId> {
-        let Expression::Identifier(name) = value.get_inner_expression() else { return None };
-        self.scoping.get_reference(name.reference_id.get()?).symbol_id()
+        member(callee).is_some_and(|(object, name)| name == "all" && self.named.is_global(object, "Promise"))
     }
 
     fn visit_call(&mut self, call: &CallExpression<'a>) {
         if self.calls.len() == MAX_PREFLIGHT_CALLS {
             return;
         }
-        let is_method =
-            member(&call.callee).is_some_and(|(pml, name)| name == "callTool" && self.is_global(pml, "pml"));
-        let is_call_tool = is_method || self.call_tool.is_some() && self.symbol(&call.callee) == self.call_tool;
-        let (target, arguments) = match is_call_tool {
-            true => (call.arguments.first().and_then(text), call.arguments.get(1)),
-            false => (self.tool(&call.callee), call.arguments.first()),
-        };
-        let Some(target) = target else { return };
+        let Some((target, arguments)) = self.named.read(call) else { return };
         let Keys { sure, perhaps, values, is_open } = keys(arguments);
         let position = self.source.position(call.span.start);
         self.calls.push(PreflightCall {
@@ -151,22 +192,13 @@ impl<'a> Finder<'_> {
             values,
             is_open,
             // `callTool` answers a failure, and does not throw it.
-            is_certain: !is_call_tool && self.is_certain() && self.handed_over.contains(&call.span),
+            is_certain: !self.named.is_call_tool(&call.callee)
+                && self.is_certain()
+                && self.handed_over.contains(&call.span),
             line: u32::try_from(position.line).unwrap_or(u32::MAX),
             column: u32::try_from(position.column).unwrap_or(u32::MAX),
             frame: self.source.frame(position),
         });
-    }
-
-    /// The target of `mcp.server.tool`; of `mcp.tool`, which is none, the name.
-    fn tool(&self, callee: &Expression<'a>) -> Option<String> {
-        let (server_object, tool) = member(callee)?;
-        if self.is_global(server_object, "mcp") {
-            return (!RESERVED_NAMES.contains(&tool)).then(|| tool.to_owned());
-        }
-        let (mcp, server) = member(server_object)?;
-        let is_tool = self.is_global(mcp, "mcp") && ![server, tool].iter().any(|name| RESERVED_NAMES.contains(name));
-        is_tool.then(|| format!("{server}:{tool}"))
     }
 
     /// Visits what may be left out.
@@ -254,7 +286,7 @@ fn is_branch(kind: AstKind<'_>) -> bool {
 }
 
 /// The object and the name of `object.name` or `object["name"]`.
-fn member<'e, 'a>(value: &'e Expression<'a>) -> Option<(&'e Expression<'a>, &'e str)> {
+pub(super) fn member<'e, 'a>(value: &'e Expression<'a>) -> Option<(&'e Expression<'a>, &'e str)> {
     let member = match value.get_inner_expression() {
         Expression::ChainExpression(chain) => chain.expression.as_member_expression(),
         value => value.as_member_expression(),
@@ -324,7 +356,7 @@ fn keys(arguments: Option<&Argument<'_>>) -> Keys {
 }
 
 /// The value of an expression that is written out whole, as it is sent. Takes from the bytes that are left.
-fn literal(value: &Expression<'_>, left: &mut usize, depth: usize) -> Option<Value> {
+pub(super) fn literal(value: &Expression<'_>, left: &mut usize, depth: usize) -> Option<Value> {
     if depth > MAX_VALUE_DEPTH {
         return None;
     }

@@ -1,9 +1,9 @@
 //! The door itself.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     num::NonZeroU32,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard},
     time::Duration,
 };
 
@@ -21,12 +21,13 @@ use super::{
     normalise::{self, JsonTexts},
     offers::Lists,
     paces::Paces,
-    policy::{OnChange, Policy},
+    policy::{OnChange, Only, Policy},
     profile::Profile,
+    provider::{Backend, Provider, ProviderCall},
     recent::Recent,
     record::{Record, Sinks},
     search::meant,
-    sharing::{Key, Sharing},
+    sharing::Sharing,
 };
 use crate::{
     audit::{Audit, Counts, Decision},
@@ -60,6 +61,10 @@ pub struct Broker {
     rules: Arc<RwLock<RuleSet>>,
     /// The profile whose clients this is the door for.
     profile: Option<Arc<str>>,
+    /// The tools that a capability was saved with, if this is the door for one.
+    only: Option<Arc<OnlyRules>>,
+    /// What answers calls besides servers, by name.
+    providers: Arc<RwLock<BTreeMap<&'static str, Arc<dyn Provider>>>>,
     sinks: Arc<Sinks>,
     sharing: Arc<Sharing>,
     room: Room,
@@ -70,6 +75,13 @@ pub struct Broker {
     pub(super) lists: Arc<Lists>,
     pub(super) learning: Learning,
     pub(super) recent: Arc<Recent>,
+}
+
+/// The rules of a door that only lets calls of some tools through: those of its profile, narrowed, as of the last look.
+#[derive(Debug)]
+struct OnlyRules {
+    only: Only,
+    narrowed: Mutex<Option<Arc<Rules>>>,
 }
 
 /// The rules of now: those of everybody, and those of each profile.
@@ -125,6 +137,8 @@ impl Broker {
             started: Instant::now(),
             rules: Arc::new(RwLock::new(RuleSet::default())),
             profile: None,
+            only: None,
+            providers: Arc::default(),
             sinks: Arc::new(Sinks { bus, audit, recorder }),
             sharing: Arc::default(),
             room,
@@ -169,8 +183,23 @@ impl Broker {
         self.rules.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The rules of now, for whoever this is the door for. A profile that is not defined, or no more, allows nothing.
+    /// The rules of now, for whoever this is the door for.
     pub(super) fn rules(&self) -> Arc<Rules> {
+        let rules = self.rules_of_profile();
+        let Some(OnlyRules { only, narrowed }) = self.only.as_deref() else { return rules };
+        let mut narrowed = narrowed.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*narrowed {
+            Some(known) if known.revision == rules.revision => Arc::clone(known),
+            _ => {
+                let policy = Policy { only: Some(only.clone()), ..rules.policy.clone() };
+                let (rates, pace, revision) = (rules.rates.clone(), rules.pace, rules.revision);
+                Arc::clone(narrowed.insert(Arc::new(Rules { policy, rates, pace, revision })))
+            }
+        }
+    }
+
+    /// The rules of a profile, or of everybody. A profile that is not defined, or no more, allows nothing.
+    fn rules_of_profile(&self) -> Arc<Rules> {
         let rules = self.rule_set();
         let Some(profile) = &self.profile else { return Arc::clone(&rules.own) };
         rules.profiles.get(&**profile).cloned().unwrap_or_else(|| {
@@ -183,6 +212,30 @@ impl Broker {
     #[must_use]
     pub fn for_profile(&self, profile: &str) -> Broker {
         Broker { profile: Some(profile.into()), ..self.clone() }
+    }
+
+    /// The same door for a program that may use no more than some tools. It replaces an earlier restriction of this kind.
+    #[must_use]
+    pub fn with_only(&self, only: Only) -> Broker {
+        Broker { only: Some(Arc::new(OnlyRules { only, narrowed: Mutex::default() })), ..self.clone() }
+    }
+
+    /// From now on, calls of this name's tools are answered by the provider, for every clone of this door.
+    pub fn provide(&self, name: &'static str, provider: Arc<dyn Provider>) {
+        self.providers.write().unwrap_or_else(PoisonError::into_inner).insert(name, provider);
+    }
+
+    /// Has all providers look for tools that the catalogue does not have yet.
+    pub async fn refresh_providers(&self) {
+        let providers: Vec<_> =
+            self.providers.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        for provider in providers {
+            provider.refresh().await;
+        }
+    }
+
+    pub(super) fn provider(&self, name: &str) -> Option<Arc<dyn Provider>> {
+        self.providers.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
     /// Is this the door for clients of a profile?
@@ -246,6 +299,14 @@ impl Broker {
         self.sinks.audit.counts()
     }
 
+    pub(super) fn sharing(&self) -> &Sharing {
+        &self.sharing
+    }
+
+    pub(super) fn room_of_results(&self) -> Room {
+        self.room.clone()
+    }
+
     pub(super) fn sinks(&self) -> &Arc<Sinks> {
         &self.sinks
     }
@@ -257,12 +318,13 @@ impl Broker {
         id: &ToolId,
         suggests: bool,
         record: &mut Record,
-    ) -> Result<(Arc<Tool>, Upstream), CallError> {
+    ) -> Result<(Arc<Tool>, Backend), CallError> {
         let mut tool = self.find(id, suggests).await?;
         tool.id.as_str().clone_into(&mut record.tool);
 
         let rules = self.rules();
-        if rules.policy.changed == OnChange::Block {
+        let own = self.provider(tool.id.server());
+        if rules.policy.changed == OnChange::Block && own.is_none() {
             // What is known from earlier says nothing about what the tool is now.
             self.server(tool.id.server())?.init().await?;
             tool = self.find(&tool.id, suggests).await?;
@@ -275,8 +337,11 @@ impl Broker {
         }
         let name = tool.id.server();
         self.admit_rate(&rules, name, record)?;
-        let upstream = self.server(name)?;
-        Ok((tool, upstream))
+        let backend = match own {
+            Some(provider) => Backend::Own(provider),
+            None => Backend::Server(self.server(name)?),
+        };
+        Ok((tool, backend))
     }
 
     /// Takes one of the calls that a server may get in a minute.
@@ -300,30 +365,36 @@ impl Broker {
     }
 
     async fn checked_call(&self, call: ToolCall, record: &mut Record) -> Result<Answer, CallError> {
-        let ToolCall { context, id, tool, args, is_raw, suggests, notices, afterwards: _, progress } = call;
-        let (tool, upstream) = self.admit(&tool, suggests, record).await?;
+        let ToolCall { context, id, tool, args, is_raw, suggests, allowance, notices, afterwards: _, progress } = call;
+        let (tool, backend) = self.admit(&tool, suggests, record).await?;
         // Only now are values put in for handles: a call that is refused costs nothing.
         let prepared = prepare(&tool, args, &self.room, record).await?;
         for unknown in &prepared.checked.unknown {
             notices.add(format!("the schema of `{}` does not name {unknown}", tool.id));
         }
-        let settings = upstream.settings();
-        let is_shared = settings.is_trusted && tool.hints.is_read_only;
-        let ttl = settings.cache_ttl.filter(|_| tool.hints.is_idempotent);
-        let texts = match settings.parses_json(tool.id.tool()) && !is_raw {
-            true => JsonTexts::Read,
-            false => JsonTexts::Keep,
+        let Prepared { args, checked: Checked { headers, .. }, held } = prepared;
+        // What runs programs must not hold what their calls need.
+        let _place = match &backend {
+            Backend::Server(_) => Some(allowance.place().await),
+            Backend::Own(_) => None,
         };
-        let key = Key { tool: tool.id.clone(), server: upstream.id(), args_sha256: record.args_sha256.clone(), texts };
-        let traceparent = context.traceparent_of(id);
-        let server = tool.id.server().to_owned();
-        let work = execute(upstream, Arc::clone(&tool), prepared, texts, (traceparent, progress), self.room.clone());
         record.start().await;
-        let answer = match is_shared {
-            false => work.await,
-            true => self.sharing.call(key, ttl, || Box::pin(work)).await,
+        let call = ProviderCall {
+            door: self,
+            tool: &tool,
+            args,
+            context: &context,
+            id,
+            is_raw,
+            allowance: &allowance,
+            notices: &notices,
+            progress,
+            headers,
+            args_sha256: &record.args_sha256,
+            held,
         };
-        self.activity.called(&server);
+        let answer = backend.provider().call(call).await;
+        self.activity.called(tool.id.server());
         if let Ok(answer) = &answer {
             self.recent.note(&context, &tool.id);
             self.learning.show(&tool, answer.bytes(), || answer.shown_as_json());
@@ -336,6 +407,12 @@ impl Broker {
         let snapshot = self.snapshot();
         if let Some(tool) = snapshot.tool(id) {
             return Ok(Arc::clone(tool));
+        }
+        if let Some(provider) = self.provider(id.server()) {
+            if let Some(tool) = provider.hidden(id.tool()) {
+                return Ok(tool);
+            }
+            provider.refresh().await;
         }
         if let Some(server) = snapshot.server_name(id.server())
             && snapshot.listing(server).is_none_or(|listing| listing.source == Source::Cached)
@@ -365,6 +442,7 @@ impl Broker {
     /// All names, of which those that may not be called are left out.
     async fn all_names(&self) -> Arc<str> {
         self.learn(None).await;
+        self.refresh_providers().await;
         let (snapshot, rules, pins) = (self.snapshot(), self.rules(), self.pins.clone());
         work::elsewhere(move |_| allowed_names(&snapshot, &rules, &pins)).await
     }
@@ -463,7 +541,7 @@ struct Prepared {
     args: Box<RawValue>,
     checked: Checked,
     /// The room that they take.
-    _held: Charge,
+    held: Charge,
 }
 
 /// What is known of arguments that were checked.
@@ -502,7 +580,7 @@ async fn prepare(tool: &Arc<Tool>, args: Arguments, room: &Room, record: &mut Re
             record.args_sha256 = sha256(args.get());
         }
         if let Ok(checked) = check_arguments(tool, &args, Pace::Quick) {
-            return Ok(Prepared { args, checked: checked?, _held: held });
+            return Ok(Prepared { args, checked: checked?, held });
         }
         let (tool, args) = (Arc::clone(tool), args);
         let (args, checked) = work::elsewhere(move |_| {
@@ -510,7 +588,7 @@ async fn prepare(tool: &Arc<Tool>, args: Arguments, room: &Room, record: &mut Re
             (args, checked)
         })
         .await;
-        return Ok(Prepared { args, checked: checked.unwrap_or_else(|TooSlow| Ok(Checked::default()))?, _held: held });
+        return Ok(Prepared { args, checked: checked.unwrap_or_else(|TooSlow| Ok(Checked::default()))?, held });
     }
     let tool = Arc::clone(tool);
     let work = move |_: &Waiter| {
@@ -521,7 +599,7 @@ async fn prepare(tool: &Arc<Tool>, args: Arguments, room: &Room, record: &mut Re
     let (sha256, checked) = work::elsewhere(work).await?;
     record.args_sha256 = sha256;
     let (args, checked) = checked?;
-    Ok(Prepared { args, checked, _held: held })
+    Ok(Prepared { args, checked, held })
 }
 
 /// Checks the arguments of a call.
@@ -544,15 +622,15 @@ fn check_arguments(tool: &Tool, args: &RawValue, pace: Pace) -> Result<Result<Ch
     Ok(Ok(Checked { headers: tool.header_arguments(&value), unknown }))
 }
 
-async fn execute(
+/// Has a server do what was asked, and makes its result fit for a program.
+pub(super) async fn execute(
     upstream: Upstream,
     tool: Arc<Tool>,
-    prepared: Prepared,
+    (args, headers, held): (Box<RawValue>, Vec<(String, String)>, Charge),
     texts: JsonTexts,
     (traceparent, progress): (String, Option<ProgressListener>),
     room: Room,
 ) -> Result<Answer, CallError> {
-    let Prepared { args, checked: Checked { headers, .. }, _held: held } = prepared;
     let args = Arc::new(args);
     let (name, needs_task) = (tool.id.tool(), tool.hints.needs_task);
     let repetition = repetition(&tool, upstream.settings());

@@ -8,7 +8,7 @@ use pml_wire::{
 };
 use serde_json::{Value, value::RawValue};
 
-use super::{afterwards::Afterwards, notices::Notices};
+use super::{afterwards::Afterwards, allowance::Allowance, notices::Notices};
 use crate::{
     room::{Held, Room},
     shown::visible,
@@ -77,6 +77,8 @@ pub struct ToolCall {
     pub is_raw: bool,
     /// If there is no such tool, say which may have been meant. That takes time, so not for every one of many.
     pub suggests: bool,
+    /// What is left to the run that makes the call.
+    pub allowance: Allowance,
     /// Where warnings about the call go.
     pub notices: Notices,
     /// Where goes what can wait until the program has its answer.

@@ -13,6 +13,7 @@
 
 mod activity;
 mod afterwards;
+mod allowance;
 mod door;
 mod handler;
 mod idle_rules;
@@ -25,6 +26,7 @@ mod passthrough;
 mod policy;
 mod preflight;
 mod profile;
+mod provider;
 mod questions;
 mod recent;
 mod record;
@@ -34,14 +36,16 @@ mod subject;
 
 pub use self::{
     afterwards::Afterwards,
+    allowance::{Admission, Allowance, Budget, NestedPlace, Seat},
     door::{Broker, Parts},
     handler::{Answer, AnswerBody, Arguments, CallHandler, HandlerFuture, Kept, Part, StandIns, ToolCall},
     idle_rules::IdleRule,
     notices::Notices,
     offers::{Items, Listed, NoHolder, Resource},
     passthrough::Passthrough,
-    policy::{OnChange, Policy, matches},
+    policy::{OnChange, Only, Policy, matches},
     profile::Profile,
+    provider::{CAPABILITIES, OWN, Provider, ProviderCall, RESERVED},
     record::SEARCH,
     search::{Findings, Question, did_you_mean, rounded, whole},
     subject::{Subject, SubjectKind, SubjectRequest},

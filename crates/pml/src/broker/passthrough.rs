@@ -14,6 +14,7 @@ use tracing::Instrument as _;
 
 use super::{
     door::{Broker, repetition},
+    provider::Backend,
     record::Record,
 };
 use crate::{
@@ -58,7 +59,11 @@ impl Broker {
         own: Option<&OwnTask>,
     ) -> Result<Result<Whole, RpcError>, CallError> {
         let Passthrough { context, tool, mut params, mut meta, relay, owner } = call;
-        let (tool, upstream) = self.admit(&tool, true, record).await?;
+        let (tool, backend) = self.admit(&tool, true, record).await?;
+        let Backend::Server(upstream) = backend else {
+            let message = format!("`{}` is no tool of a server", tool.id);
+            return Err(CallError::new(ErrorCode::ToolNotFound, message));
+        };
         let is_heavy = params.get("arguments").is_some_and(work::is_heavy);
         let recording = own.map(|own| own.record.recording().clone());
         (params, record.args_sha256) = work::weighed(is_heavy, move |_| {

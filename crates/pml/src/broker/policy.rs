@@ -1,6 +1,9 @@
 //! Which tools may be called at all, and which resources and prompts may be used.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use pml_wire::ToolId;
 
@@ -24,6 +27,17 @@ pub struct Policy {
     pub profiles: BTreeMap<String, Profile>,
     /// Of a profile: further lists, each of which must cover what is called.
     pub narrower: Vec<Vec<String>>,
+    /// Of a capability: the tools that it was saved with.
+    pub only: Option<Only>,
+}
+
+/// The tools that a capability may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Only {
+    /// What the capability is called.
+    pub capability: Arc<str>,
+    /// Names of tools, and of resources and prompts as the policy writes them; no patterns.
+    pub tools: Arc<BTreeSet<String>>,
 }
 
 /// What is done about a tool that is not what it was when it was first seen, until somebody accepts it.
@@ -38,6 +52,8 @@ pub enum OnChange {
 
 /// The rule that denies a changed tool.
 const CHANGED: &str = "changed";
+/// The rule that denies what a capability was not saved with.
+const NOT_SAVED_WITH: &str = "it is not among the tools of the capability";
 
 /// What the policy says about a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +75,9 @@ impl Verdict {
                 "the policy does not allow `{name}` (changed): it is not what it was when it was first seen; \
                  `pml tools --changed` shows how, `pml tools accept {name}` allows it"
             );
+        }
+        if self.rule.starts_with(NOT_SAVED_WITH) {
+            return format!("`{name}` may not be called here: {}", self.rule);
         }
         format!("the policy does not allow `{name}` ({})", self.rule)
     }
@@ -98,6 +117,9 @@ impl Policy {
         if self.narrower.iter().any(|list| !list.iter().any(|pattern| covers(&pattern))) {
             return (false, "not in the profile", None);
         }
+        if let Some(only) = self.only.as_ref().filter(|only| !only.tools.contains(name)) {
+            return (false, NOT_SAVED_WITH, Some(&only.capability));
+        }
         match self.allow.iter().find(covers) {
             Some(pattern) => (true, "allow", Some(pattern)),
             None if self.allow.is_empty() => (true, "default", None),
@@ -121,7 +143,8 @@ impl Policy {
 
     /// Is nothing denied?
     pub(super) fn is_trivial(&self) -> bool {
-        let is_open = self.allow.is_empty() && self.within.is_empty() && self.narrower.is_empty();
+        let is_open =
+            self.allow.is_empty() && self.within.is_empty() && self.narrower.is_empty() && self.only.is_none();
         is_open && self.deny.is_empty() && self.changed == OnChange::Tell
     }
 

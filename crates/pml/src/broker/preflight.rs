@@ -135,6 +135,20 @@ impl Broker {
             (known, mistakes) = self.mistakes(&calls).await;
         }
 
+        let missing = |(_, mistake): &(usize, Mistake)| match mistake {
+            Mistake::Missing(id) => self.provider(id.server()),
+            _ => None,
+        };
+        let asked: Vec<_> = mistakes.iter().find_map(missing).into_iter().collect();
+        for provider in asked {
+            // Another process may have added what is missing.
+            provider.refresh().await;
+            (known, mistakes) = self.mistakes(&calls).await;
+        }
+        let is_hidden =
+            |id: &ToolId| self.provider(id.server()).is_some_and(|provider| provider.hidden(id.tool()).is_some());
+        mistakes.retain(|(_, mistake)| !matches!(mistake, Mistake::Missing(id) if is_hidden(id)));
+
         let mut mistakes: Vec<(usize, Mistake, bool)> = mistakes
             .into_iter()
             .map(|(place, mistake)| {

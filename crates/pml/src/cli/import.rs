@@ -422,7 +422,14 @@ mod tests {
     #[test]
     fn every_name_becomes_one_that_pml_allows() {
         let long = "ä".repeat(300);
-        for (name, expected) in [("a:b", "a-b"), ("a\u{0}b", "a-b"), ("", "server"), ("pml", "pml-2"), ("ok", "ok")] {
+        for (name, expected) in [
+            ("a:b", "a-b"),
+            ("a\u{0}b", "a-b"),
+            ("", "server"),
+            ("pml", "pml-2"),
+            ("capabilities", "capabilities-2"),
+            ("ok", "ok"),
+        ] {
             assert_eq!(free_name(&BTreeMap::new(), &fitting(name)), expected, "{name:?}");
         }
         let name = free_name(&BTreeMap::new(), &fitting(&long));

@@ -4,6 +4,7 @@
 //! program (or what was asked about) failed, 2 a mistake in the command line or configuration.
 
 mod audit;
+mod capability;
 mod changed;
 mod changes;
 mod clients;
@@ -137,6 +138,11 @@ enum Command {
         #[command(subcommand)]
         what: trace::What,
     },
+    /// Keep programs that worked as tools with names: save, list, show, edit, run, share
+    Capability {
+        #[command(subcommand)]
+        what: capability::What,
+    },
     /// Be the hub that many gateways deliver their traces to; make and revoke its keys
     Hub(hub::Args),
     /// Measure pml on data of your own
@@ -222,6 +228,7 @@ pub fn main() -> ExitCode {
             Command::Types(args) => tools::types(args, config).await,
             Command::Server { what } => Box::pin(server::run(what, config)).await,
             Command::Trace { what } => trace::run(what, &config).await,
+            Command::Capability { what } => Box::pin(capability::run(what, config)).await,
             Command::Hub(args) => hub::run(args, config).await,
             Command::Audit(args) => audit::run_hub(&args, &config).await,
             Command::Token { what } => token::run(&what, &config),

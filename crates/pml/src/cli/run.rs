@@ -98,7 +98,7 @@ pub(super) async fn run(args: Args, mut config: Config) -> ExitCode {
     report(&outcome, args.json)
 }
 
-fn report(outcome: &Outcome, as_json: bool) -> ExitCode {
+pub(super) fn report(outcome: &Outcome, as_json: bool) -> ExitCode {
     let printed = match as_json {
         true => print::json(outcome),
         false => print::outcome(outcome),
@@ -122,6 +122,7 @@ async fn execute(request: Request, intent: Option<String>, config: &Config, quie
     // One program needs one worker, and executing it is faster than preparing to fork it.
     with_services(config, Mode::Subprocess, async |pool, services, interrupt| {
         let program = Program { code: &request.code, args: &request.args };
+        services.provide_capabilities(&pool, &config.traces.rules);
         services.recorder.ready().await;
         let record = services.recorder.begin(Arc::new(context), Some(program));
         let request = Request { recording: record.recording().clone(), ..request };

@@ -5,7 +5,9 @@ use std::{
     io::{self, IsTerminal, Write},
     net::{Ipv4Addr, SocketAddr},
     process::ExitCode,
+    str::FromStr,
     sync::Arc,
+    time::Duration,
 };
 
 use pml_wire::ErrorCode;
@@ -19,10 +21,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{USAGE, fail, token::unknown_profile, with_services};
 use crate::{
+    capability::{self, CapabilityName, Registry},
     config::{self, Config, Gateway, Loaded, Project, Sources},
     error::Error,
     frontend::{Access, Expose, Frontend, Parts, Settings, TokenBook},
-    hub::{Hub, HubSettings},
+    hub::{Hub, HubSettings, client::HubClient},
     serve::{self, Services},
     shown::visible,
 };
@@ -37,9 +40,9 @@ pub(super) struct Args {
     #[arg(long, requires = "http")]
     no_token: bool,
 
-    /// What clients see: pml's own tools, the servers' own, or both
-    #[arg(long, value_enum, default_value_t = ExposeArg::Code, value_name = "WHAT")]
-    expose: ExposeArg,
+    /// What clients see: pml's own tools (code), the servers' own (passthrough) or both; and capabilities by name [may be repeated]
+    #[arg(long, value_name = "WHAT")]
+    expose: Vec<ExposeArg>,
 
     /// Hold clients without a token of their own to this profile of pml.toml
     #[arg(long, value_name = "NAME")]
@@ -57,13 +60,29 @@ impl Args {
     }
 }
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+#[derive(Clone, Debug)]
 enum ExposeArg {
-    Code,
-    Passthrough,
-    Both,
+    Lists(Expose),
+    Capability(CapabilityName),
 }
 
+impl FromStr for ExposeArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ExposeArg, String> {
+        match text {
+            "code" => Ok(ExposeArg::Lists(Expose::Code)),
+            "passthrough" => Ok(ExposeArg::Lists(Expose::Passthrough)),
+            "both" => Ok(ExposeArg::Lists(Expose::Both)),
+            name => {
+                name.parse().map(ExposeArg::Capability).map_err(|why| format!("{why}; or code, passthrough or both"))
+            }
+        }
+    }
+}
+
+/// Between two comparisons of capabilities with those of the hub.
+const COMPARE: Duration = Duration::from_secs(60);
 /// Open files: two for each of the connections that are let in, and as many for everything else.
 const FILES: u64 = 4096;
 
@@ -74,11 +93,13 @@ enum Door {
 }
 
 pub(super) async fn run(args: Args, mut config: Config, project: Project, sources: Sources) -> ExitCode {
-    let expose = match args.expose {
-        ExposeArg::Code => Expose::Code,
-        ExposeArg::Passthrough => Expose::Passthrough,
-        ExposeArg::Both => Expose::Both,
-    };
+    let (mut expose, mut exposed) = (Expose::Code, Vec::new());
+    for what in &args.expose {
+        match what {
+            ExposeArg::Lists(lists) => expose = *lists,
+            ExposeArg::Capability(name) => exposed.push(name.clone()),
+        }
+    }
     if let Some(err) = args.profile.as_deref().and_then(|profile| unknown_profile(profile, &config)) {
         return fail(&err, USAGE);
     }
@@ -97,6 +118,8 @@ pub(super) async fn run(args: Args, mut config: Config, project: Project, source
     }
     greet(&door);
     let served = with_services(&config, config.sandbox.mode, async |pool, services, interrupt| {
+        let capabilities = services.provide_capabilities(&pool, &config.traces.rules);
+        let registry = capabilities.as_ref().map(|saver| Arc::clone(&saver.registry));
         let frontend = Frontend::new(Parts {
             pool,
             broker: Arc::clone(&services.broker),
@@ -108,6 +131,8 @@ pub(super) async fn run(args: Args, mut config: Config, project: Project, source
             expose,
             plain_names: args.plain_names,
             concurrent_runs: config.gateway.concurrent_runs,
+            capabilities,
+            exposed: exposed.clone(),
         });
         frontend.learn_unknown();
         if expose != Expose::Passthrough {
@@ -136,6 +161,7 @@ pub(super) async fn run(args: Args, mut config: Config, project: Project, source
             served = &mut serving => served,
             never = follow(&sources, (&config, &project), relays, (&frontend, &services), &reloaded) => match never {},
             never = services.say_idle_rules(&reloaded) => match never {},
+            never = follow_capabilities(registry.as_deref(), services.hub()) => match never {},
             () = interrupt.cancelled() => {
                 // What runs may finish, and its answer is delivered; then the doors close.
                 let served = tokio::select! {
@@ -159,6 +185,29 @@ pub(super) async fn run(args: Args, mut config: Config, project: Project, source
             fail(&Error::new(ErrorCode::ConfigInvalid, message).caused_by(err), USAGE)
         }
         Err(err) => fail(&err, USAGE),
+    }
+}
+
+/// Follows what becomes of capabilities, here and at the hub, for as long as it is polled.
+async fn follow_capabilities(registry: Option<&Registry>, hub: Option<&HubClient>) -> Infallible {
+    let Some(registry) = registry else { return std::future::pending().await };
+    let syncing = async {
+        let Some(hub) = hub else { return std::future::pending().await };
+        loop {
+            match capability::sync(registry, hub).await {
+                Ok(synced) => {
+                    for (name, why) in &synced.conflicts {
+                        tracing::warn!("the capability `{name}` is not the hub's: {why}");
+                    }
+                }
+                Err(err) => tracing::warn!(error = %err, "capabilities are not compared with the hub's"),
+            }
+            tokio::time::sleep(COMPARE).await;
+        }
+    };
+    tokio::select! {
+        never = registry.follow() => never,
+        never = syncing => never,
     }
 }
 

@@ -406,6 +406,7 @@ impl Config {
             policy: Policy {
                 profiles: profiles.rules,
                 narrower: Vec::new(),
+                only: None,
                 allow: file.policy.allow,
                 within: file.policy.within,
                 deny,

@@ -12,6 +12,7 @@ use super::{
     within,
 };
 use crate::{
+    broker::RESERVED,
     shown::{self, visible},
     upstream::{
         Backoff, Grant, HttpWire, Isolation, OAuth, ProcessLimits, Secret, Settings, Target, Tokens, ToolSettings,
@@ -456,8 +457,10 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
         ));
     }
     shown::check_name(name).map_err(|why| format!("`{}` cannot be the name of a server: {why}", visible(name)))?;
-    if name == "capabilities" || name == "pml" {
-        return Err(format!("`{name}` cannot be the name of a server: pml itself uses it"));
+    if RESERVED.contains(&name) {
+        return Err(format!(
+            "`{name}` cannot be the name of a server: pml itself uses it; choose another, such as `{name}-2`"
+        ));
     }
     Ok(())
 }

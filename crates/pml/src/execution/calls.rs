@@ -1,6 +1,10 @@
 //! The tool calls of one run: counted, bounded, recorded.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use pml_wire::{
@@ -15,12 +19,13 @@ use tokio::{sync::Semaphore, time::Instant};
 use super::{
     outcome::CallRecord,
     reports::Reporting,
-    run::{Budget, Event, Verdict},
+    run::{Event, Verdict},
     vault::{Limits, Told, Vault, Weighed, weigh},
 };
 use crate::{
-    broker::{Afterwards, Answer, CallHandler, HandlerFuture, Notices, SEARCH, ToolCall, did_you_mean},
-    rate::Bucket,
+    broker::{
+        Afterwards, Allowance, Answer, Budget, CallHandler, HandlerFuture, Notices, SEARCH, ToolCall, did_you_mean,
+    },
     room::Room,
     trace::{Context, Recording},
     work::{self, AT_ONCE_BYTES, Waiter},
@@ -41,6 +46,8 @@ const UNSENT_BYTES: usize = 8 * 1024 * 1024;
 const READS_PER_CALL: u32 = 50;
 /// Unknown tools of a run for which others are suggested.
 const SUGGESTIONS: u32 = 10;
+/// Things that a run used that are remembered by name.
+const MAX_USED: usize = 1000;
 /// Large values of one run that are worked on at the same time.
 const LARGE_AT_ONCE: usize = 2;
 
@@ -73,11 +80,12 @@ pub(super) struct Calls<'a> {
     context: Arc<Context>,
     recording: Recording,
     budget: Budget,
+    /// What is left to this run and those around it.
+    allowance: Allowance,
     handler: &'a dyn CallHandler,
-    rate: Option<Bucket>,
     last_id: u32,
-    /// Calls and questions that were made.
-    made: u32,
+    /// Calls and questions that came after all were spent.
+    beyond: u32,
     reads: u32,
     /// Tools that were asked for and do not exist.
     unknown: u32,
@@ -91,6 +99,8 @@ pub(super) struct Calls<'a> {
     /// Arguments of those, together.
     open_bytes: usize,
     records: Vec<CallRecord>,
+    /// Resources and prompts that were asked for.
+    asked_for: BTreeSet<String>,
     /// Warnings about calls.
     pub(super) notices: Notices,
     /// What is left to do about calls that were answered.
@@ -164,7 +174,7 @@ type Outcome = Result<Weighed, CallError>;
 impl<'a> Calls<'a> {
     pub(super) fn new(
         recording: Recording,
-        budget: Budget,
+        (budget, allowance): (Budget, Allowance),
         handler: &'a dyn CallHandler,
         reporting: Option<Reporting>,
     ) -> Calls<'a> {
@@ -172,10 +182,10 @@ impl<'a> Calls<'a> {
             context: Arc::clone(recording.context()),
             recording,
             budget,
+            allowance,
             handler,
-            rate: budget.calls_per_minute.map(Bucket::new),
             last_id: 0,
-            made: 0,
+            beyond: 0,
             reads: 0,
             unknown: 0,
             turns: Arc::new(Semaphore::new(LARGE_AT_ONCE)),
@@ -185,6 +195,7 @@ impl<'a> Calls<'a> {
             open: Vec::new(),
             open_bytes: 0,
             records: Vec::new(),
+            asked_for: BTreeSet::new(),
             notices: Notices::default(),
             afterwards: Afterwards::default(),
             vault: Vault::new(budget.result_bytes, handler.room().total_bytes()),
@@ -249,24 +260,24 @@ impl<'a> Calls<'a> {
         self.waiting_bytes += MAX_QUESTION_BYTES;
         let (kind, subject, args) = asked_for(&ask);
         self.recording.issued(CallId(id), kind, &subject, Some(&args));
+        if kind != TaskKind::Search && self.asked_for.len() < MAX_USED {
+            self.asked_for.insert(subject);
+        }
         self.waiting.push_back(Waiting::Ask { id, ask, refusal });
         Ok(())
     }
 
     /// Counts a call. Why it cannot be made, if the budget is spent or calls come too fast.
     fn count(&mut self) -> Result<Option<CallError>, Refused> {
-        self.made += 1;
-        let Budget { calls, .. } = self.budget;
-        if self.made > calls.saturating_add(FLOOD) {
+        let Err(refusal) = self.allowance.spend_call() else { return Ok(None) };
+        self.beyond += u32::from(refusal.code == ErrorCode::CallBudgetSpent);
+        if self.beyond > FLOOD {
+            let calls = self.budget.calls;
             let message = format!("the program kept calling tools after its budget of {calls} calls was spent");
             let report = ErrorReport::new(ErrorCode::CallBudgetSpent, message).with_hint(BUDGET_HINT);
             return Err(Refused::Flood(Box::new(report)));
         }
-        let spent = (self.made > calls).then(|| {
-            let message = format!("this run has spent its budget of {calls} tool calls");
-            CallError::new(ErrorCode::CallBudgetSpent, message)
-        });
-        Ok(spent.or_else(|| self.rate.as_ref()?.admit("this run calls tools").err()))
+        Ok(Some(refusal))
     }
 
     /// Takes a call from the worker.
@@ -282,6 +293,12 @@ impl<'a> Calls<'a> {
         self.recording.issued(CallId(id), TaskKind::Tool, &target, Some(written.args.get()));
         self.waiting.push_back(Waiting::Call { id: CallId(id), target, written, refusal });
         Ok(())
+    }
+
+    /// What was used: tools, resources and prompts, those of calls that go on included.
+    pub(super) fn used(&self) -> BTreeSet<String> {
+        let called = self.records.iter().map(|record| &record.tool).chain(self.open.iter().map(|open| &open.target));
+        called.chain(&self.asked_for).take(MAX_USED).cloned().collect()
     }
 
     /// Has nothing been asked for yet?
@@ -404,7 +421,9 @@ impl<'a> Calls<'a> {
                 let context = Arc::clone(&self.context);
                 let afterwards = self.afterwards.clone();
                 let progress = self.reporting.as_ref().map(|reporting| reporting.listener(id));
-                let call = ToolCall { context, id, tool, args, is_raw, suggests, notices, afterwards, progress };
+                let allowance = self.allowance.clone();
+                let call =
+                    ToolCall { context, id, tool, args, is_raw, suggests, allowance, notices, afterwards, progress };
                 listener(Event::CallStarted(&call));
                 self.announced(self.handler.call(call))
             }

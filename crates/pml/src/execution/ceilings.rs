@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use super::run::Budget;
+use crate::broker::Budget;
 
 /// The most that a run of some clients may use; what is absent is as for everybody.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -102,6 +102,8 @@ impl FromWorker {
             | Kind::RpcError
             | Kind::RpcHandles
             | Kind::Names
+            | Kind::Analyse
+            | Kind::Analysis
             | Kind::Ready => {
                 return Err(Violation(format!("a {:?} frame", frame.kind)));
             }

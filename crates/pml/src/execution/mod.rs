@@ -4,20 +4,25 @@
 //! calls; [`reports`] tells how far they are; [`vault`] keeps what is too large for the sandbox, [`json_text`] reads parts of it, and [`fill`] puts it in where JSON
 //! leaves the run.
 
+mod analyse;
 mod calls;
 mod ceilings;
 mod clock;
 mod fill;
 mod from_worker;
 mod json_text;
+mod nested;
 mod outcome;
 mod reports;
 mod run;
 mod vault;
 
 pub use self::{
+    analyse::analyse,
     ceilings::Ceilings,
     json_text::{IndexRoom, JsonText},
+    nested::{Nested, NestedProgram},
     outcome::{CallRecord, Outcome, millis},
-    run::{Budget, Event, Media, Request, run},
+    run::{Event, Media, Request, run},
 };
+pub use crate::broker::Budget;

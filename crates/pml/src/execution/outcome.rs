@@ -1,6 +1,6 @@
 //! What is known about a run when it is over.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use pml_wire::{
     CallId, ExecutionId,
@@ -20,6 +20,8 @@ pub struct Outcome {
     pub attached: Vec<Box<RawValue>>,
     pub logs: Vec<Log>,
     pub calls: Vec<CallRecord>,
+    /// Tools, resources and prompts that the run used, by the names that the policy has for them.
+    pub used: BTreeSet<String>,
     pub warnings: Vec<String>,
     pub decisions: Vec<Decision>,
     pub duration: Duration,
@@ -50,6 +52,7 @@ impl Outcome {
             attached: Vec::new(),
             logs: Vec::new(),
             calls: Vec::new(),
+            used: BTreeSet::new(),
             warnings: Vec::new(),
             decisions: Vec::new(),
             duration: Duration::ZERO,
@@ -139,6 +142,7 @@ mod tests {
                 duration: Duration::from_micros(1500),
                 error: None,
             }],
+            used: BTreeSet::new(),
             warnings: vec![],
             decisions: vec![],
             duration: Duration::from_millis(2),

@@ -7,7 +7,7 @@
 //! **Invariant:** [`run`] always returns an [`Outcome`], shortly after [`Budget::total`] at the latest,
 //! and the worker process is on its way out by then.
 
-use std::{future::Future, num::NonZeroU32, pin::pin, sync::Arc, time::Duration};
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use pml_wire::{
     CallId, ErrorCode, Frame, Kind,
@@ -30,7 +30,7 @@ use super::{
     reports::{Report, Reports},
 };
 use crate::{
-    broker::{CallHandler, HandlerFuture, ToolCall},
+    broker::{Allowance, Budget, CallHandler, HandlerFuture, ToolCall},
     sandbox::{Ended, Pool, Worker},
     trace::{Context, Recording},
     upstream,
@@ -76,6 +76,8 @@ pub struct Request {
     pub media: Media,
     /// Tell how far calls are, with [`Event::CallProgress`]?
     pub follows_calls: bool,
+    /// What is left to the run, if others spend it too; without it, the run has its whole budget to itself.
+    pub allowance: Option<Allowance>,
 }
 
 /// Where images, audio and binary resources in a result go.
@@ -97,39 +99,8 @@ impl Request {
             args: RawValue::NULL.to_owned(),
             media: Media::Inline,
             follows_calls: false,
+            allowance: None,
         }
-    }
-}
-
-/// What one run may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Budget {
-    /// How long the program may compute. Waiting for tools and servers is not counted.
-    pub timeout: Duration,
-    /// Most that a request may ask for in place of `timeout`.
-    pub max_timeout: Duration,
-    /// How long the run may take in all.
-    pub total: Duration,
-    pub memory_bytes: usize,
-    pub code_bytes: usize,
-    pub result_bytes: usize,
-    pub log_bytes: usize,
-    /// Tool calls in all.
-    pub calls: u32,
-    /// Tool calls at the same time; more wait their turn.
-    pub calls_in_flight: usize,
-    /// Tool calls per minute, if limited.
-    pub calls_per_minute: Option<NonZeroU32>,
-    /// Branch decisions that are recorded.
-    pub decisions: usize,
-}
-
-impl Budget {
-    /// Sets how long the program may compute. The whole may take as long, if that is more than it could take.
-    pub fn set_timeout(&mut self, timeout: Duration) {
-        self.timeout = timeout;
-        self.max_timeout = self.max_timeout.max(timeout);
-        self.total = self.total.max(timeout);
     }
 }
 
@@ -166,10 +137,11 @@ pub async fn run(
     let span = info_span!("execute", execution = %id, code = field::Empty, duration_ms = field::Empty);
     let started = Instant::now();
     let reports = request.follows_calls.then(Reports::new);
+    let allowance = request.allowance.clone().unwrap_or_else(|| Allowance::new(budget));
     let mut run = Run {
         budget,
         listener,
-        calls: Calls::new(recording.clone(), budget, handler, reports.as_ref().map(Reports::reporting)),
+        calls: Calls::new(recording.clone(), (budget, allowance), handler, reports.as_ref().map(Reports::reporting)),
         reports,
         recording,
         lines: count_lines(&request.code),
@@ -198,6 +170,7 @@ pub async fn run(
         span.record("code", error.code.as_str());
     }
     run.warnings.extend(run.calls.notices.take());
+    let used = run.calls.used();
     let (calls, unfinished) = run.calls.finish();
     if !unfinished.is_empty() && result.is_ok() {
         // The count is exact; a flood of names would help nobody.
@@ -212,6 +185,7 @@ pub async fn run(
         attached: run.attached,
         logs: run.logs,
         calls,
+        used,
         warnings: run.warnings,
         decisions: run.decisions,
         duration,

@@ -347,6 +347,7 @@ mod tests {
             attached: Vec::new(),
             logs: Vec::new(),
             calls: Vec::new(),
+            used: Default::default(),
             warnings: Vec::new(),
             decisions: Vec::new(),
             duration: Duration::from_millis(5),

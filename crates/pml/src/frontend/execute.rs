@@ -12,13 +12,15 @@ use tokio_util::sync::CancellationToken;
 use super::{
     answer::{self, Keeper},
     follow::Teller,
-    gateway::Frontend,
+    gateway::{Frontend, tool_failure},
+    nested::NestedRuns,
     recall::ClientHandler,
     session::Scope,
     shares::TooMany,
     tools::Execute,
 };
 use crate::{
+    broker::Allowance,
     events::Body,
     execution::{self, Event, Media, Outcome, Request},
     trace::{Program, Recording, Summary},
@@ -32,12 +34,24 @@ impl Frontend {
     /// Runs a program. Returns soon after the request is cancelled.
     pub(super) async fn execute(&self, arguments: Execute, scope: &Scope) -> Value {
         let teller = Teller::new(scope);
+        let saving = match self.saving(&arguments) {
+            Ok(saving) => saving,
+            Err(err) => return tool_failure(err.code, &err.message, err.hint.as_deref()),
+        };
         let mut outcome = teller.during(self.run(arguments, &teller, scope)).await;
         let called = outcome.calls.iter().filter_map(|call| call.tool.parse().ok());
         outcome.warnings.extend(self.note_changes(&scope.session, called));
+        let saved = match saving {
+            Some(saving) => Some(Box::pin(self.save(saving, &outcome)).await),
+            None => None,
+        };
         let (results, caller) = (Arc::clone(&self.shared.results), scope.session.caller.clone());
         let keeper = Keeper { results, caller, budget: self.settings().output_tokens };
-        work::sized(outcome.bytes(), move |_| answer::answer(outcome, &keeper)).await
+        let mut answer = work::sized(outcome.bytes(), move |_| answer::answer(outcome, &keeper)).await;
+        if let Some(saved) = saved {
+            saved.tell(&mut answer);
+        }
+        answer
     }
 
     async fn run(&self, mut arguments: Execute, teller: &Teller<'_>, scope: &Scope) -> Outcome {
@@ -108,8 +122,16 @@ impl Frontend {
                 self.publish(&correlation, &event);
             };
             let follows_calls = scope.progress_token().is_some() || self.shared.bus.is_heard();
-            let request =
-                Request { recording, args, media: Media::Apart, follows_calls, ..Request::new(arguments.code) };
+            let admission = NestedRuns::new(&self.shared, client);
+            let allowance = Some(Allowance::admitted_by(budget, Arc::new(admission)));
+            let request = Request {
+                recording,
+                args,
+                media: Media::Apart,
+                follows_calls,
+                allowance,
+                ..Request::new(arguments.code)
+            };
             let (broker, results, caller) = (&*self.broker, &*self.shared.results, &scope.session.caller);
             let handler = ClientHandler { broker, results, caller };
             execution::run(&self.shared.pool, request, budget, &handler, &listener, &stop).await

@@ -27,12 +27,13 @@ use super::{
 };
 use crate::{
     broker::Broker,
+    capability::{CapabilityName, Saver},
     catalog::Catalog,
     events::Bus,
     execution::{Budget, Ceilings},
     sandbox::Pool,
     shown::visible,
-    trace::Recorder,
+    trace::{MAX_DEPTH, Recorder},
     upstream::{Fleet, Upstream},
 };
 
@@ -85,6 +86,10 @@ pub struct Parts {
     pub plain_names: bool,
     /// Programs that may compute at the same time; more wait.
     pub concurrent_runs: usize,
+    /// What makes capabilities of programs, if they can be kept.
+    pub capabilities: Option<Saver>,
+    /// Capabilities that clients see as tools of their own.
+    pub exposed: Vec<CapabilityName>,
 }
 
 /// What clients are served by: all of them, or those of one profile.
@@ -119,14 +124,18 @@ pub(super) struct Shared {
     pub(super) turns: Arc<Shares>,
     /// Places for programs that have begun, whether they compute or wait.
     pub(super) places: Arc<Shares>,
+    /// The same for nested runs, for each depth from 1 on.
+    pub(super) nested_places: Vec<Arc<Shares>>,
     pub(super) tasks: TaskTracker,
     pub(super) metrics: Metrics,
+    pub(super) capabilities: Option<Saver>,
+    pub(super) exposed: Vec<CapabilityName>,
 }
 
 impl Frontend {
     pub fn new(parts: Parts) -> Arc<Frontend> {
-        let Parts { pool, broker, catalog, servers, bus, recorder, settings, expose, plain_names, concurrent_runs } =
-            parts;
+        let Parts { pool, broker, catalog, servers, bus, recorder, settings, .. } = parts;
+        let Parts { expose, plain_names, concurrent_runs, capabilities, exposed, .. } = parts;
         let shared = Shared {
             pool,
             catalog,
@@ -142,8 +151,13 @@ impl Frontend {
             runs: Runs::default(),
             turns: Shares::new(concurrent_runs, MAX_WAITING),
             places: Shares::new(PLACES_PER_TURN * concurrent_runs, MAX_WAITING),
+            nested_places: (0..MAX_DEPTH)
+                .map(|_| Shares::new(PLACES_PER_TURN * concurrent_runs, MAX_WAITING))
+                .collect(),
             tasks: TaskTracker::new(),
             metrics: Metrics::default(),
+            capabilities,
+            exposed,
         };
         Arc::new(Frontend { shared: Arc::new(shared), broker, profile: None, names: Mutex::default() })
     }

@@ -9,6 +9,7 @@
 
 mod answer;
 mod bulletin;
+mod capabilities;
 mod changes;
 mod execute;
 mod follow;
@@ -17,6 +18,7 @@ mod http;
 mod instructions;
 mod introductions;
 mod metrics;
+mod nested;
 mod passthrough;
 mod recall;
 mod results;

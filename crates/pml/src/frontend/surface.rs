@@ -10,7 +10,7 @@ use super::{
     gateway::{Expose, Frontend, tool_failure},
     rpc::{self, Era, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, MODERN, Reply, Request},
     session::{LEVELS, Scope, Session, client_of, level},
-    tools::{self, EXECUTE, READ, SEARCH},
+    tools::{self, EXECUTE, Execute, READ, SEARCH},
 };
 use crate::{
     catalog::nearest,
@@ -81,6 +81,11 @@ impl Frontend {
         self.shared.expose != Expose::Code
     }
 
+    /// Are there lists that change?
+    pub(super) fn announces(&self) -> bool {
+        self.passes_through() || !self.shared.exposed.is_empty()
+    }
+
     /// Are pml's own tools offered?
     pub(super) fn has_own_tools(&self) -> bool {
         self.shared.expose != Expose::Passthrough
@@ -88,7 +93,8 @@ impl Frontend {
 
     fn capabilities(&self) -> Value {
         match self.passes_through() {
-            false => json!({ "tools": {}, "logging": {} }),
+            false if self.shared.exposed.is_empty() => json!({ "tools": {}, "logging": {} }),
+            false => json!({ "tools": { "listChanged": true }, "logging": {} }),
             true => json!({
                 "tools": { "listChanged": true },
                 "resources": { "subscribe": true, "listChanged": true },
@@ -104,7 +110,7 @@ impl Frontend {
         let wanted = rpc::wanted_version(params)?;
         let version = rpc::LEGACY.into_iter().find(|known| *known == wanted).unwrap_or(rpc::LEGACY[0]);
         session.set_capabilities(params.get("capabilities").cloned().unwrap_or_else(|| json!({})));
-        if self.passes_through() {
+        if self.announces() {
             self.bulletin(session); // the client hears of every change from here on
         }
         session.introduce(version, params.get("clientInfo").and_then(client_of));
@@ -122,6 +128,7 @@ impl Frontend {
     async fn list_tools(&self, params: &Map<String, Value>) -> Result<Value, RpcError> {
         one_page(params)?;
         let mut list = if self.has_own_tools() { tools::all() } else { Vec::new() };
+        list.extend(self.exposed_tools().await);
         if self.passes_through() {
             // Some clients ask only once.
             self.broker.learn(None).await;
@@ -149,10 +156,11 @@ impl Frontend {
             _ => return Err(rpc::error(INVALID_PARAMS, "`name` must be the name of a tool")),
         };
         let is_own = self.has_own_tools() && tools::is_own(&name);
-        if !is_own && self.passes_through() {
+        let exposed = self.exposed(&name).filter(|_| !is_own);
+        if !is_own && exposed.is_none() && self.passes_through() {
             return self.pass_call(&name, params, scope).await;
         }
-        if !is_own {
+        if !is_own && exposed.is_none() {
             return Err(self.unknown_tool(&name));
         }
         let arguments = match params.remove("arguments") {
@@ -163,8 +171,11 @@ impl Frontend {
         let wrong = |message: String| tool_failure(ErrorCode::InvalidArguments, &message, None);
         // A model can mend its arguments, so wrong ones are a result, not an error of the protocol.
         let mut answer = match name.as_str() {
+            _ if let Some(capability) = exposed => {
+                Box::pin(self.execute(Execute::of(capability, arguments), scope)).await
+            }
             EXECUTE => match tools::parse(EXECUTE, arguments) {
-                Ok(arguments) => self.execute(arguments, scope).await,
+                Ok(arguments) => Box::pin(self.execute(arguments, scope)).await,
                 Err(message) => wrong(message),
             },
             READ => match tools::parse(READ, arguments) {

@@ -47,6 +47,7 @@ pub(super) fn all() -> Vec<Value> {
                         "description": "Value of the global `args`",
                     },
                     "intent": { "type": "string", "description": "What this is for, in one sentence" },
+                    "save_as": { "type": "string", "description": "namespace.action: if it succeeds, keep it as mcp.capabilities.namespace_action(args)" },
                     "timeout_ms": { "type": "number", "description": "Time to compute, if not the usual; waiting for tools is not counted" },
                 },
                 "required": ["code"],
@@ -115,6 +116,8 @@ pub(super) struct Execute {
     #[serde(default)]
     pub(super) intent: Option<String>,
     #[serde(default)]
+    pub(super) save_as: Option<String>,
+    #[serde(default)]
     timeout_ms: Option<f64>,
 }
 
@@ -155,6 +158,11 @@ pub(super) enum Detail {
 }
 
 impl Execute {
+    /// A program with nothing in `args`.
+    pub(super) fn new(code: String) -> Execute {
+        Execute { code, args: Value::Null, intent: None, save_as: None, timeout_ms: None }
+    }
+
     pub(super) fn timeout_ms(&self) -> Result<Option<u64>, String> {
         whole("timeout_ms", self.timeout_ms, 1, 86_400_000)
     }

@@ -33,6 +33,20 @@ pub struct HubClient {
     authorization: HeaderValue,
 }
 
+/// A capability of a hub, at its newest version.
+#[derive(Clone, Debug, serde::Deserialize)]
+pub struct RemoteCapability {
+    pub id: String,
+    pub fqdn: String,
+    pub namespace: String,
+    pub action: String,
+    pub code: String,
+    #[serde(default)]
+    pub parameters: Option<serde_json::Value>,
+    #[serde(default)]
+    pub description: String,
+}
+
 /// What a hub said to a delivery.
 #[derive(Debug)]
 pub(super) enum Delivery {
@@ -118,6 +132,50 @@ impl HubClient {
             // The same as before, or nothing yet.
             StatusCode::NOT_MODIFIED | StatusCode::NOT_FOUND => Ok(None),
             status => Err(HubError::Refused { status: status.as_u16(), failure: serde_json::from_slice(&bytes).ok() }),
+        }
+    }
+
+    /// A page of the capabilities that the key may see.
+    pub async fn capabilities(&self, limit: usize, offset: usize) -> Result<Vec<RemoteCapability>, HubError> {
+        #[derive(serde::Deserialize)]
+        struct Page {
+            capabilities: Vec<RemoteCapability>,
+        }
+        let query = [("limit", limit.to_string()), ("offset", offset.to_string())];
+        Ok(self.get::<Page>("/api/capabilities", &query).await?.capabilities)
+    }
+
+    /// The codes of all versions of a capability.
+    pub async fn capability_versions(&self, id: &str) -> Result<Vec<String>, HubError> {
+        #[derive(serde::Deserialize)]
+        struct Version {
+            code: String,
+        }
+        #[derive(serde::Deserialize)]
+        struct Versions {
+            versions: Vec<Version>,
+        }
+        // The id is the hub's own, but a hub could send anything.
+        let id: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+        let versions: Versions = self.get(&format!("/api/capabilities/{id}/versions"), &[]).await?;
+        Ok(versions.versions.into_iter().map(|version| version.code).collect())
+    }
+
+    /// Stores a capability at the hub.
+    pub async fn put_capability(&self, body: &serde_json::Value) -> Result<(), HubError> {
+        let request = self
+            .http
+            .post(self.url("/api/capabilities"))
+            .header(AUTHORIZATION, self.authorization.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .timeout(ANSWER)
+            .body(body.to_string());
+        let response = request.send().await.map_err(|err| HubError::Unreachable(cause(&err)))?;
+        let status = response.status();
+        let text = read(response, MAX_REPLY_BYTES).await.map_err(HubError::Unreachable)?;
+        match status.is_success() {
+            true => Ok(()),
+            false => Err(HubError::Refused { status: status.as_u16(), failure: serde_json::from_slice(&text).ok() }),
         }
     }
 

@@ -25,6 +25,6 @@ pub use self::{
     orders::{Order, Orders, is_there},
     others::take_over,
     ranking::{Related, View},
-    shape::LearnedType,
+    shape::{LearnedType, schema_of},
     told::reason,
 };

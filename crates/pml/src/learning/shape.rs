@@ -274,6 +274,17 @@ impl Shape {
     }
 }
 
+/// The kinds of values that one value is made of, as a JSON schema; never a value itself.
+pub fn schema_of(value: &Value) -> Value {
+    let mut shape = Shape::default();
+    // As if it had been seen often enough to be shown.
+    for _ in 0..ENOUGH {
+        let mut room = MAX_PARTS;
+        shape.add(value, MAX_DEPTH, &mut room);
+    }
+    shape.schema()
+}
+
 /// Is this written like a name that a programmer gives, and no secret?
 fn is_name(name: &str) -> bool {
     static SANITIZER: LazyLock<Sanitizer> = LazyLock::new(|| Sanitizer::new(Rules::default()));

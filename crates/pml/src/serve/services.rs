@@ -12,15 +12,18 @@ use tokio_util::task::TaskTracker;
 use super::{network::Network, traces::Traces};
 use crate::{
     audit::{Audit, Retention, ToolLine},
-    broker::{Broker, Parts, Policy},
+    broker::{Broker, CAPABILITIES, Parts, Policy},
+    capability::{Registry, Runner, Saver},
     catalog::{Cache, Catalog, Change, Finder, LoadModel, Pins, built_in_model, load_model},
     clock::now_millis,
     error::Error,
     events::Bus,
-    hub::store::HubStore,
+    execution::Nested,
+    hub::{client::HubClient, store::HubStore},
     learning::{self, Learning},
     room::Room,
-    trace::Recorder,
+    sandbox::Pool,
+    trace::{Recorder, sanitize::Rules},
     upstream::{
         self, Context, Fleet, Settings, Starts, Target,
         oauth::{Logins, Remote},
@@ -163,6 +166,25 @@ impl Services {
                 let _ = server.init().await;
             });
         }
+    }
+
+    /// Makes capabilities callable, now that there is a pool to run them in; `None` if traces are not stored, beside which they
+    /// are kept. They are read when they are first needed.
+    pub fn provide_capabilities(&self, pool: &Pool, rules: &Arc<Rules>) -> Option<Saver> {
+        let registry = self.capabilities()?;
+        let nested = Nested::new(pool.clone(), self.recorder.clone());
+        self.broker.provide(CAPABILITIES, Arc::new(Runner::new(Arc::clone(&registry), nested)));
+        Some(Saver { registry, catalog: self.catalog.clone(), pool: pool.clone(), rules: Arc::clone(rules) })
+    }
+
+    /// The capabilities that are kept beside the traces, if those are stored.
+    pub fn capabilities(&self) -> Option<Arc<Registry>> {
+        Some(Registry::new(&*self.hub_store()?, self.catalog.clone(), self.bus.clone()))
+    }
+
+    /// The hub that traces are delivered to, if there is one.
+    pub fn hub(&self) -> Option<&HubClient> {
+        self.traces.hub.as_ref()
     }
 
     /// The data of a hub beside the traces of this process, if those are stored.

@@ -75,7 +75,7 @@ impl Collector {
         let trace = Trace {
             trace_id: context.execution,
             parent_trace_id: context.parent,
-            capability_id: None,
+            capability_id: context.capability.as_deref().map(str::to_owned),
             entry: context.entry,
             intent: context.intent.clone(),
             caller: context.caller.to_string(),
@@ -128,10 +128,13 @@ impl Collector {
 
     /// What is known by now, for a record that may never be finished.
     pub(super) fn head(&self) -> TraceHead {
-        let Trace { trace_id, parent_trace_id, entry, timestamp, intent, caller, client, code_hash, .. } = &self.trace;
+        let Trace {
+            trace_id, parent_trace_id, capability_id, entry, timestamp, intent, caller, client, code_hash, ..
+        } = &self.trace;
         TraceHead {
             trace_id: *trace_id,
             parent_trace_id: *parent_trace_id,
+            capability_id: capability_id.clone(),
             entry: *entry,
             timestamp: *timestamp,
             intent: intent.clone(),

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use pml_wire::{
-    CallId, ExecutionId,
+    CallId, CapabilityId, ExecutionId,
     trace::{Client, Entry, span_id, trace_id},
 };
 
 /// Longest name of a client and longest intent that are kept, in bytes.
 const MAX_NAME_BYTES: usize = 100;
 const MAX_INTENT_BYTES: usize = 4096;
+/// Deepest execution within others.
+pub const MAX_DEPTH: u32 = 8;
 
 /// The context of one execution.
 #[derive(Clone, Debug)]
@@ -29,7 +31,13 @@ pub struct Context {
     pub era: Option<&'static str>,
     /// What the agent says it wants.
     pub intent: Option<String>,
-    /// The client's own `traceparent`, checked.
+    /// The execution is nested in so many others.
+    pub depth: u32,
+    /// The capability that runs, by its fully qualified name.
+    pub capability: Option<Arc<str>>,
+    /// The capabilities that run around this execution, and the one that it runs itself, outermost first.
+    pub running: Arc<[CapabilityId]>,
+    /// The client's own `traceparent`, checked; of a nested execution, that of the call which asked for it.
     traceparent: Option<String>,
 }
 
@@ -45,8 +53,39 @@ impl Context {
             session: None,
             era: None,
             intent: None,
+            depth: 0,
+            capability: None,
+            running: Arc::default(),
             traceparent: None,
         }
+    }
+
+    /// The context of an execution that a call of this one asks for, under a new id: on behalf of the same client, in the
+    /// same session, with an intent of its own.
+    #[must_use]
+    pub fn child(&self, call: CallId, entry: Entry, intent: Option<String>) -> Context {
+        let child = Context {
+            execution: ExecutionId::mint(),
+            parent: Some(self.execution),
+            entry,
+            capability: None,
+            depth: self.depth.saturating_add(1),
+            traceparent: Some(self.traceparent_of(call)),
+            ..self.clone()
+        };
+        child.with_intent(intent)
+    }
+
+    /// With the capability that the execution runs.
+    #[must_use]
+    pub fn with_capability(self, id: CapabilityId, name: impl Into<Arc<str>>) -> Context {
+        let running = self.running.iter().copied().chain([id]).collect();
+        Context { capability: Some(name.into()), running, ..self }
+    }
+
+    /// Does this capability run in this execution, or around it?
+    pub fn runs(&self, capability: CapabilityId) -> bool {
+        self.running.contains(&capability)
     }
 
     /// With the client that it is made for.
@@ -150,6 +189,20 @@ mod tests {
             assert!(is_traceparent(&context.traceparent_of(CallId(1))));
         }
         assert!(with(&format!("01-{trace}-{span}-01-more")).traceparent().is_some());
+    }
+
+    #[test]
+    fn a_child_knows_its_parent_and_what_runs_around_it() {
+        let outer = CapabilityId::mint();
+        let root = Context::new(Entry::ExecuteCode, "me").with_intent(Some("count".to_owned()));
+        let child = root.child(CallId(3), Entry::Capability, None).with_capability(outer, "a.b.c.d.1234");
+        assert_eq!((child.parent, child.depth, child.intent.as_deref()), (Some(root.execution), 1, None));
+        assert_eq!((child.caller.as_ref(), child.trace_id()), ("me", root.trace_id()));
+        assert!(child.execution != root.execution && child.runs(outer) && !root.runs(outer));
+        let grandchild = child.child(CallId(1), Entry::Capability, Some("sum".to_owned()));
+        assert_eq!((grandchild.depth, grandchild.capability.as_deref()), (2, None));
+        assert!(grandchild.runs(outer), "what runs around it counts");
+        assert_eq!((grandchild.intent.as_deref(), grandchild.trace_id()), (Some("sum"), root.trace_id()));
     }
 
     #[test]

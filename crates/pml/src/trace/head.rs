@@ -16,6 +16,8 @@ pub struct TraceHead {
     pub trace_id: ExecutionId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_trace_id: Option<ExecutionId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capability_id: Option<String>,
     #[serde(default)]
     pub entry: Entry,
     pub timestamp: Timestamp,
@@ -44,7 +46,7 @@ impl TraceHead {
         Trace {
             trace_id: self.trace_id,
             parent_trace_id: self.parent_trace_id,
-            capability_id: None,
+            capability_id: self.capability_id,
             entry: self.entry,
             intent: self.intent,
             caller: self.caller,

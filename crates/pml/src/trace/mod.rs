@@ -22,7 +22,7 @@ pub mod store;
 
 pub use self::{
     collector::Summary,
-    context::Context,
+    context::{Context, MAX_DEPTH},
     head::TraceHead,
     keeper::{Keeper, Outlet},
     lesson::Lesson,

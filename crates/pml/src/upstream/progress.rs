@@ -19,13 +19,26 @@ pub struct Progress {
     pub total: Option<f64>,
     /// As the server wrote it.
     message: Option<String>,
-    settings: Arc<Settings>,
+    /// Of the server, whose secrets are not shown; `None` of a program.
+    settings: Option<Arc<Settings>>,
 }
 
 impl Progress {
+    /// A report of a program that a call runs.
+    pub fn of_program(progress: Option<f64>, total: Option<f64>, message: Option<String>) -> Progress {
+        let message = message.map(|mut message| {
+            message.truncate(message.floor_char_boundary(MAX_KEPT_BYTES));
+            message
+        });
+        Progress { progress, total, message, settings: None }
+    }
+
     /// What the server says, without its secrets.
     pub fn message(&self) -> Option<String> {
-        let mut message = self.settings.mask(self.message.clone()?);
+        let mut message = self.message.clone()?;
+        if let Some(settings) = &self.settings {
+            message = settings.mask(message);
+        }
         message.truncate(message.floor_char_boundary(MAX_SHOWN_BYTES));
         Some(message)
     }
@@ -35,8 +48,7 @@ impl Progress {
 #[cfg(test)]
 impl Progress {
     pub(crate) fn of(progress: f64) -> Progress {
-        let settings = Arc::new(Settings::new("", Err(String::new())));
-        Progress { progress: Some(progress), total: None, message: None, settings }
+        Progress::of_program(Some(progress), None, None)
     }
 }
 
@@ -60,6 +72,11 @@ pub struct ProgressListener(Arc<dyn Fn(Progress) + Send + Sync>);
 impl ProgressListener {
     pub fn new(hear: impl Fn(Progress) + Send + Sync + 'static) -> ProgressListener {
         ProgressListener(Arc::new(hear))
+    }
+
+    /// Tells how far the call is.
+    pub fn tell(&self, progress: Progress) {
+        (self.0)(progress);
     }
 }
 
@@ -88,7 +105,7 @@ impl ProgressSender {
             message
         });
         if progress.is_some() || message.is_some() {
-            (self.listener.0)(Progress { progress, total, message, settings: Arc::clone(&self.settings) });
+            (self.listener.0)(Progress { progress, total, message, settings: Some(Arc::clone(&self.settings)) });
         }
     }
 }

@@ -9,6 +9,7 @@ mod bridge;
 mod broker;
 mod bytes;
 mod call_progress;
+mod capabilities;
 mod changed;
 mod cli;
 mod clients;

@@ -70,6 +70,7 @@ fn text(out: &mut impl Write, trace: &Trace, has_code: bool) -> io::Result<()> {
         Entry::ExecuteCode => "a program, by execute_code",
         Entry::Passthrough => "a call of the client's own",
         Entry::Run => "a program, by pml run",
+        Entry::Capability => "a capability",
         Entry::Other => "by a way that this pml does not know",
     };
     writeln!(out, "what     {entry}")?;

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::super::tools;
 use crate::{
     broker::Broker,
+    broker::CAPABILITIES,
     catalog::{Snapshot, Tool},
     digest::sha256,
     shown::clean_listed,
@@ -88,11 +89,13 @@ pub(in super::super) struct Names {
 
 impl Names {
     pub(super) fn new(snapshot: Arc<Snapshot>, revision: u64, broker: &Broker, wants_plain: bool) -> Names {
-        let permitted: Vec<_> = snapshot.tools().filter(|tool| broker.permits(&tool.id)).collect();
+        // Capabilities are programs, which only pml itself can run.
+        let of_servers = || snapshot.tools().filter(|tool| tool.id.server() != CAPABILITIES);
+        let permitted: Vec<_> = of_servers().filter(|tool| broker.permits(&tool.id)).collect();
         let ids: Vec<_> = permitted.iter().map(|tool| (tool.id.server(), tool.id.tool())).collect();
         let visible = distinct(&ids, wants_plain).into_iter().zip(permitted.into_iter().cloned()).collect();
         let mut long = HashMap::new();
-        for tool in snapshot.tools() {
+        for tool in of_servers() {
             let several = |known: &mut Option<Arc<Tool>>| *known = None;
             let name = prefixed(tool.id.server(), tool.id.tool());
             long.entry(name).and_modify(several).or_insert_with(|| Some(Arc::clone(tool)));

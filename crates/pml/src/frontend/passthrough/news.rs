@@ -32,7 +32,7 @@ impl Frontend {
     /// returned is dropped or another stream takes its place.
     pub(in super::super) fn follow_news(&self, session: &Arc<Session>, outlet: mpsc::Sender<Line>) -> DropGuard {
         let end = session.replace_stream();
-        if self.passes_through() {
+        if self.announces() {
             let bulletin = self.bulletin(session);
             let (mut telemetry, session, end) = (self.shared.bus.listen(), Arc::clone(session), end.clone());
             let broker = Arc::clone(&self.broker);
@@ -86,7 +86,7 @@ impl Frontend {
         params: &Map<String, Value>,
         scope: &Scope,
     ) -> Result<Value, RpcError> {
-        if !self.passes_through() {
+        if !self.announces() {
             return Err(unknown_method("subscriptions/listen")); // nothing here changes
         }
         let asked = params.get("notifications").cloned().unwrap_or_default();

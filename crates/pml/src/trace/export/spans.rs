@@ -227,6 +227,7 @@ fn entry(entry: Entry) -> &'static str {
         Entry::ExecuteCode => "execute_code",
         Entry::Passthrough => "passthrough",
         Entry::Run => "run",
+        Entry::Capability => "capability",
         Entry::Other => "other",
     }
 }

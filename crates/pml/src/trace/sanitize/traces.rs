@@ -34,10 +34,12 @@ impl Sanitizer {
     /// Removes secrets and personal data from what is known of an execution that begins.
     pub fn head(&self, head: TraceHead) -> SanitizedHead {
         let mut cleaner = Cleaner { sanitizer: self, truncated: Vec::new() };
-        let TraceHead { trace_id, parent_trace_id, entry, timestamp, intent, caller, client, code_hash } = head;
+        let TraceHead { trace_id, parent_trace_id, capability_id, entry, timestamp, intent, caller, client, code_hash } =
+            head;
         SanitizedHead::new(TraceHead {
             trace_id,
             parent_trace_id,
+            capability_id: capability_id.map(|name| cleaner.text("/capabilityId", name)),
             entry,
             timestamp,
             intent: intent.map(|intent| cleaner.text("/intent", intent)),

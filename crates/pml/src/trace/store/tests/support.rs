@@ -68,6 +68,7 @@ pub(super) fn trace(after: u64) -> Trace {
 pub(super) fn head(trace: &Trace) -> SanitizedHead {
     SanitizedHead::new(TraceHead {
         trace_id: trace.trace_id,
+        capability_id: None,
         parent_trace_id: None,
         entry: trace.entry,
         timestamp: trace.timestamp,

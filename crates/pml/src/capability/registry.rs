@@ -1,0 +1,250 @@
+//! The capabilities there are now: read from the database, shown in the catalogue.
+
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
+    time::Duration,
+};
+
+use pml_wire::{CapabilityId, trace::Timestamp};
+use serde_json::{Value, value::RawValue};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, sleep},
+};
+
+use super::{
+    model::{Capability, write_schema},
+    name::CapabilityName,
+};
+use crate::{
+    broker::CAPABILITIES,
+    catalog::{Catalog, Difference, Listing, Snapshot, Source, Tool},
+    digest::sha256,
+    events::{Body, Bus},
+    hub::store::{self, Capabilities, Change, HubStore, NewCapability, Put, Renamed, Viewer, Visibility, Which},
+    trace::store::{Scope, StoreError},
+};
+
+/// Between two looks for what other processes have changed.
+const LOOK: Duration = Duration::from_millis(500);
+/// After so long, everything is read again: a look does not see what was deleted.
+const AGAIN: Duration = Duration::from_secs(30);
+/// Most capabilities that are read; more are left out.
+const MOST: usize = 5000;
+/// On whose behalf a gateway keeps capabilities.
+const OWNER: &str = "local";
+
+/// The capabilities there are now.
+#[derive(Debug)]
+pub struct Registry {
+    store: Arc<dyn Capabilities>,
+    catalog: Catalog,
+    bus: Bus,
+    state: RwLock<State>,
+    /// One reads at a time.
+    reading: Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    all: Vec<Arc<Capability>>,
+    by_tool: HashMap<String, Arc<Capability>>,
+    /// By names that capabilities had before and that no other has now, with the tool as it is now.
+    former: HashMap<String, (Arc<Capability>, Arc<Tool>)>,
+    newest: Option<(CapabilityId, Timestamp)>,
+    read_at: Option<Instant>,
+    /// Of what the catalogue was told last, and the catalogue after that.
+    listed: Option<String>,
+    seen: Option<Arc<Snapshot>>,
+}
+
+impl Registry {
+    pub fn new(store: &dyn HubStore, catalog: Catalog, bus: Bus) -> Arc<Registry> {
+        let viewer = Viewer { scope: Scope::local(), name: OWNER.to_owned() };
+        let (state, reading) = (RwLock::default(), Mutex::default());
+        Arc::new(Registry { store: store.capabilities(&viewer), catalog, bus, state, reading })
+    }
+
+    fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All of them, by name.
+    pub fn all(&self) -> Vec<Arc<Capability>> {
+        self.state().all.clone()
+    }
+
+    /// The capability that programs call so.
+    pub fn by_tool(&self, name: &str) -> Option<Arc<Capability>> {
+        let state = self.state();
+        state.by_tool.get(name).or_else(|| state.former.get(name).map(|(capability, _)| capability)).cloned()
+    }
+
+    /// The tool of a capability under a name that it had before.
+    pub(super) fn former_tool(&self, name: &str) -> Option<Arc<Tool>> {
+        self.state().former.get(name).map(|(_, tool)| Arc::clone(tool))
+    }
+
+    /// The capability of that name, as `namespace.action` or as programs write it.
+    pub fn named(&self, name: &str) -> Option<Arc<Capability>> {
+        let state = self.state();
+        let is_meant = |capability: &&Arc<Capability>| {
+            capability.name.to_string() == name || *capability.fqdn == *name || capability.id.to_string() == name
+        };
+        let found = state.all.iter().find(is_meant).or_else(|| state.by_tool.get(name));
+        let formerly = |capability: &&Arc<Capability>| capability.former.iter().any(|it| it.to_string() == name);
+        found.or_else(|| state.all.iter().find(formerly)).cloned()
+    }
+
+    /// Reads everything again, and tells the catalogue.
+    pub async fn reload(&self) -> Result<(), StoreError> {
+        let _reading = self.reading.lock().await;
+        let listing = store::Listing { text: String::new(), limit: MOST, offset: 0 };
+        let stored = self.store.list(listing).await?;
+        let newest = stored.first().map(|newest| (newest.id, newest.updated_at));
+        let mut all: Vec<_> = stored.iter().filter_map(Capability::of).map(Arc::new).collect();
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        {
+            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            state.by_tool.clear();
+            for capability in &all {
+                // Two that programs call alike: the first one in order has the name.
+                state.by_tool.entry(capability.name.in_code()).or_insert_with(|| Arc::clone(capability));
+            }
+            (state.all, state.newest, state.read_at) = (all, newest, Some(Instant::now()));
+        }
+        self.publish();
+        Ok(())
+    }
+
+    /// Reads everything again if another process may have changed something.
+    pub async fn refresh(&self) -> Result<(), StoreError> {
+        let (newest, read_at) = {
+            let state = self.state();
+            (state.newest, state.read_at)
+        };
+        let is_old = read_at.is_none_or(|read_at| read_at.elapsed() >= AGAIN);
+        let listing = store::Listing { text: String::new(), limit: 1, offset: 0 };
+        if is_old || self.store.list(listing).await?.first().map(|it| (it.id, it.updated_at)) != newest {
+            return self.reload().await;
+        }
+        // What is said of tools may have changed.
+        if self.state().seen.as_ref().is_none_or(|seen| !Arc::ptr_eq(seen, &self.catalog.snapshot())) {
+            self.publish();
+        }
+        Ok(())
+    }
+
+    /// Follows what other processes change, and what becomes of tools, for as long as it is polled.
+    pub async fn follow(&self) -> Infallible {
+        let mut is_failing = false;
+        loop {
+            let outcome = self.refresh().await;
+            if let Err(err) = &outcome
+                && !is_failing
+            {
+                tracing::warn!(error = %err, "capabilities cannot be read");
+            }
+            is_failing = outcome.is_err();
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Tells the catalogue what there is, if that is something else than before.
+    fn publish(&self) {
+        let snapshot = self.catalog.snapshot();
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let tool = |capability: &Capability| capability.as_tool(&capability.standing(&snapshot));
+        let mut listed: Vec<_> = state.by_tool.values().map(|capability| tool(capability)).collect();
+        listed.sort_by(|one, other| one["name"].as_str().cmp(&other["name"].as_str()));
+        let hash = sha256(Value::from(listed.clone()).to_string());
+        state.seen = Some(Arc::clone(&snapshot));
+        if state.listed.as_ref() == Some(&hash) {
+            return;
+        }
+        let mut former = HashMap::new();
+        for capability in &state.all {
+            for name in capability.former.iter().map(CapabilityName::in_code) {
+                if !state.by_tool.contains_key(&name) && !former.contains_key(&name) {
+                    let mut described = tool(capability);
+                    described["name"] = name.as_str().into();
+                    let raw = RawValue::from_string(described.to_string()).expect("a value is JSON");
+                    if let Ok(tool) = Tool::parse(CAPABILITIES, raw) {
+                        former.insert(name, (Arc::clone(capability), Arc::new(tool)));
+                    }
+                }
+            }
+        }
+        (state.former, state.listed) = (former, Some(hash));
+        drop(state);
+        let before = snapshot.listing(CAPABILITIES).cloned();
+        if listed.is_empty() {
+            if before.is_some() {
+                self.catalog.remove(CAPABILITIES);
+            }
+            return;
+        }
+        let raw = listed.iter().filter_map(|tool| RawValue::from_string(tool.to_string()).ok()).collect();
+        if before.is_none() {
+            self.catalog.add(CAPABILITIES);
+        }
+        let now = Listing::parse(CAPABILITIES, raw, Source::Live);
+        let body = match &before {
+            Some(before) => {
+                let Difference { added, removed, changed, unchanged } = now.difference(before);
+                Body::ToolsRefreshed { server: CAPABILITIES.to_owned(), added, removed, changed, unchanged }
+            }
+            None => {
+                let names = now.tools.keys().cloned().collect::<Vec<_>>();
+                Body::ToolsDiscovered { server: CAPABILITIES.to_owned(), count: names.len(), names }
+            }
+        };
+        self.catalog.update(now);
+        self.bus.publish("", body);
+    }
+
+    /// Stores a capability, or a new version of one.
+    pub async fn put(&self, new: NewCapability) -> Result<Put, StoreError> {
+        let put = self.store.put(new).await?;
+        self.reload().await?;
+        Ok(put)
+    }
+
+    /// Changes what is not the code.
+    pub async fn change(
+        &self,
+        capability: &Capability,
+        description: Option<String>,
+        visibility: Option<Visibility>,
+    ) -> Result<bool, StoreError> {
+        let parameters = Some(write_schema(&capability.parameters, &capability.notes));
+        let change = Change { description, parameters, visibility };
+        let changed = self.store.change(capability.id, change).await?;
+        self.reload().await?;
+        Ok(changed.is_some())
+    }
+
+    pub async fn rename(&self, id: CapabilityId, name: &CapabilityName) -> Result<Renamed, StoreError> {
+        let renamed = self.store.rename(id, &name.namespace, &name.action).await?;
+        self.reload().await?;
+        Ok(renamed)
+    }
+
+    pub async fn delete(&self, id: CapabilityId) -> Result<bool, StoreError> {
+        let deleted = self.store.delete(id).await?;
+        self.reload().await?;
+        Ok(deleted)
+    }
+
+    /// All versions of a capability, the newest first.
+    pub async fn versions(&self, id: CapabilityId) -> Result<Vec<store::CapabilityVersion>, StoreError> {
+        self.store.versions(id).await
+    }
+
+    /// A capability as it is stored, by its id.
+    pub async fn stored(&self, id: CapabilityId) -> Result<Option<store::Capability>, StoreError> {
+        self.store.get(Which::Id(id)).await
+    }
+}

@@ -1,0 +1,124 @@
+//! `pml capability export` and `import`.
+
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use pml_wire::ErrorCode;
+use serde_json::json;
+
+use super::{
+    super::{changes::say, print},
+    command::{Desk, Outcome, asked},
+};
+use crate::{
+    capability::{CapabilityFile, read_file, write_file},
+    digest::sha256,
+    error::Error,
+    shown::visible,
+};
+
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct ExportArgs {
+    /// Their names [default: all]
+    names: Vec<String>,
+
+    /// The file [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct ImportArgs {
+    /// A file that `pml capability export` wrote
+    file: PathBuf,
+
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+impl Desk {
+    pub(super) fn export(&self, args: &ExportArgs) -> Outcome {
+        let wanted = match args.names.is_empty() {
+            true => self.saver.registry.all(),
+            false => args.names.iter().map(|name| self.find(name)).collect::<Result<_, _>>()?,
+        };
+        let files: Vec<_> = wanted.iter().map(|capability| CapabilityFile::of(capability)).collect();
+        let text = write_file(&files)?;
+        let written = match &args.output {
+            Some(path) => std::fs::write(path, &text),
+            None => io::stdout().write_all(text.as_bytes()),
+        };
+        written.map_err(|err| Error::new(ErrorCode::ConfigInvalid, format!("it cannot be written: {err}")))?;
+        if let Some(path) = &args.output {
+            say(&format!("{} written to {}", counted(files.len()), path.display()));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    pub(super) async fn import(&self, args: &ImportArgs) -> Outcome {
+        let files = read_file(&args.file)?;
+        let mut new = Vec::new();
+        let mut told = Vec::new();
+        for file in &files {
+            let (name, checked) = file.to_new()?;
+            let known = self.saver.registry.named(&name.to_string()).filter(|known| known.name == name);
+            let what = match &known {
+                Some(known) if sha256(&*known.code) == file.sha256 => "is here already",
+                Some(_) => "becomes a new version",
+                None => {
+                    self.saver.check_name(&name)?;
+                    "is new"
+                }
+            };
+            if !args.json {
+                show(file, what);
+            }
+            told.push(json!({ "name": file.name, "sha256": file.sha256, "tools": file.tools, "what": what }));
+            if what != "is here already" {
+                new.push(checked);
+            }
+        }
+        let count = new.len();
+        if count > 0
+            && let Some(code) = asked(args.yes, &format!("Add {}?", counted(count)))
+        {
+            return Ok(code);
+        }
+        for mut checked in new {
+            let name = format!("{}.{}", checked.namespace, checked.action);
+            if self.saver.registry.named(&name).is_some() {
+                // Who may see it stays as it is.
+                checked.visibility = None;
+            }
+            self.saver.registry.put(checked).await?;
+        }
+        match args.json {
+            true => drop(print::json(&json!({ "added": count, "capabilities": told }))),
+            false => say(&format!("{} added", counted(count))),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn counted(count: usize) -> String {
+    if count == 1 { "1 capability".to_owned() } else { format!("{count} capabilities") }
+}
+
+/// Shows what would be added, whole: somebody else wrote it.
+fn show(file: &CapabilityFile, what: &str) {
+    let mut out = io::stderr().lock();
+    let tools = if file.tools.is_empty() { "none".to_owned() } else { file.tools.join(", ") };
+    let _ = writeln!(out, "{} ({}) {what}", visible(&file.name), &file.sha256[..file.sha256.len().min(12)]);
+    let _ = writeln!(out, "  tools: {}", visible(&tools));
+    for line in file.code.lines() {
+        let _ = writeln!(out, "  | {}", visible(line));
+    }
+}
