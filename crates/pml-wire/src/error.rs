@@ -121,6 +121,14 @@ codes! {
     HubUnavailable = "HUB_UNAVAILABLE",
     /// A hub does not do what it was asked.
     HubRefused = "HUB_REFUSED",
+    /// A workflow cannot run as it is written. Nothing of it has run.
+    WorkflowInvalid = "WORKFLOW_INVALID",
+    /// Tasks of a workflow have failed.
+    WorkflowFailed = "WORKFLOW_FAILED",
+    /// A task was not run, since a task that it needs has failed or was skipped.
+    DependencyFailed = "DEPENDENCY_FAILED",
+    /// No plan of that id is kept.
+    PlanNotFound = "PLAN_NOT_FOUND",
     /// The configuration cannot be used.
     ConfigInvalid = "CONFIG_INVALID",
 }
@@ -175,6 +183,10 @@ impl ErrorCode {
             | ErrorCode::Interrupted
             | ErrorCode::TraceNotFound
             | ErrorCode::HubRefused
+            | ErrorCode::WorkflowInvalid
+            | ErrorCode::WorkflowFailed
+            | ErrorCode::DependencyFailed
+            | ErrorCode::PlanNotFound
             | ErrorCode::ConfigInvalid => false,
         }
     }
@@ -221,6 +233,7 @@ impl ErrorCode {
             ErrorCode::ToolError
             | ErrorCode::InputRequired
             | ErrorCode::InvalidResult
+            | ErrorCode::WorkflowFailed
             | ErrorCode::ResultNotJson
             | ErrorCode::ResultTooLarge
             | ErrorCode::ResultTooDeep => Delivery::Answered,
@@ -256,6 +269,9 @@ impl ErrorCode {
             | ErrorCode::TraceStoreFailed
             | ErrorCode::HubUnavailable
             | ErrorCode::HubRefused
+            | ErrorCode::WorkflowInvalid
+            | ErrorCode::DependencyFailed
+            | ErrorCode::PlanNotFound
             | ErrorCode::ConfigInvalid => Delivery::NotSent,
         }
     }

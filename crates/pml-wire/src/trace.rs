@@ -91,6 +91,8 @@ pub enum Entry {
     Run,
     /// A capability: called by a program or a client, or by `pml capability run`.
     Capability,
+    /// A workflow, or a program that is one of its tasks.
+    Workflow,
     /// An entry that a newer pml has.
     #[serde(other)]
     Other,
@@ -115,7 +117,7 @@ pub struct LogLine {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskResult {
-    /// `t1`, `t2`, … in the order in which the tasks were issued.
+    /// `t1`, `t2`, … in the order in which the tasks were issued; of a workflow, the id that it has there.
     pub task_id: String,
     /// The id of the call within the execution, as in the audit log.
     #[serde(default)]

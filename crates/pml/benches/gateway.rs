@@ -45,7 +45,7 @@ const WARM_WORKERS: usize = 4;
 /// What is waited for anything before the bench is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-const PROMISES: [Promise; 13] = [
+const PROMISES: [Promise; 16] = [
     Promise::at_most(
         "list_one_worst_ms",
         300.0,
@@ -64,6 +64,9 @@ const PROMISES: [Promise; 13] = [
     Promise::at_most("cancel_server_worst_ms", 100.0, "from a cancellation to the server's hearing of it, worst"),
     Promise::at_most("load_errors", 0.0, "errors of 50 clients with 20 runs each"),
     Promise::at_most("ratio_rss", 1.25, "memory of pml after 2 000 such runs, against after 1 000"),
+    Promise::at_most("ratio_workflow", 1.3, "100 independent tasks of a workflow, against Promise.all in a program"),
+    Promise::at_most("workflow_1000_failed", 0.0, "tasks that failed of 1 000 in one workflow"),
+    Promise::at_most("validate_1000_ms", 50.0, "refusing a workflow of 1 000 tasks for its last one, median"),
     Promise::at_most("tokens_1", 2500.0, "tokens that a client is shown at first, 1 server"),
     Promise::at_most("tokens_10", 2500.0, "the same, 10 servers"),
     Promise::at_most("tokens_38", 2500.0, "the same, 38 servers"),
@@ -73,8 +76,14 @@ const PROMISES: [Promise; 13] = [
 type Part = fn(&mut Results);
 
 /// What is measured, by what `--only` calls it. There is `tokens` as well.
-const PARTS: [(&str, Part); 5] =
-    [("start", start_up), ("trivial", trivial), ("sequential", sequential), ("cancel", cancellation), ("load", load)];
+const PARTS: [(&str, Part); 6] = [
+    ("start", start_up),
+    ("trivial", trivial),
+    ("sequential", sequential),
+    ("workflow", workflows),
+    ("cancel", cancellation),
+    ("load", load),
+];
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -236,6 +245,57 @@ fn sequential(results: &mut Results) {
     results.insert("direct_10_calls_warm_ms", warm_direct);
     results.insert("code_10_calls_warm_ms", warm_runs);
     results.insert("ratio_sequential_warm", warm_runs / warm_direct);
+}
+
+/// A workflow against a program that makes the same calls at the same time, in turns; and how long checking one takes.
+fn workflows(results: &mut Results) {
+    const CALLS: usize = 100;
+    let args = ["--era", "legacy"].map(str::to_owned).to_vec();
+    let setup = Setup::new(&[("fix".to_owned(), server_path("fixture-server"), args)]);
+    setup.learn();
+    let mut pipe = Pipe::begin(setup.path());
+    let task =
+        |number: usize, a: Value| json!({ "id": format!("t{number}"), "tool": "fix:add", "args": { "a": a, "b": 1 } });
+    let tasks = |count: usize| (0..count).map(|number| task(number, json!(number))).collect::<Vec<_>>();
+    let workflow = json!({ "workflow": { "tasks": tasks(CALLS) } });
+    let code = format!(
+        "return (await Promise.all(Array.from({{ length: {CALLS} }}, (_, a) => mcp.fix.add({{ a, b: 1 }})))).length"
+    );
+    let program = json!({ "code": code });
+    let (mut graphs, mut programs) = (Vec::new(), Vec::new());
+    for round in 0..120 {
+        for (tool, asked, times) in
+            [("execute_workflow", &workflow, &mut graphs), ("execute_code", &program, &mut programs)]
+        {
+            let started = Instant::now();
+            let answer = pipe.call(tool, asked);
+            let took = started.elapsed().as_secs_f64() * 1e3;
+            assert_eq!(answer["structuredContent"]["status"], "success", "{answer}");
+            if round >= 20 {
+                times.push(took);
+            }
+        }
+    }
+    results.insert("workflow_100_ms", median(&graphs));
+    results.insert("promise_all_100_ms", median(&programs));
+    results.insert("ratio_workflow", median(&graphs) / median(&programs));
+    let started = Instant::now();
+    let answer = pipe.call("execute_workflow", &json!({ "workflow": { "tasks": tasks(1000) } }));
+    results.insert("workflow_1000_ms", started.elapsed().as_secs_f64() * 1e3);
+    let failed = answer["structuredContent"]["tasks"].as_array().map_or(1000, Vec::len);
+    results.insert("workflow_1000_failed", failed as f64);
+    let mut wrong = tasks(999);
+    wrong.push(task(999, json!("no number")));
+    let wrong = json!({ "workflow": { "tasks": wrong } });
+    let refused = (0..30).map(|_| {
+        let started = Instant::now();
+        let answer = pipe.call("execute_workflow", &wrong);
+        assert_eq!(answer["structuredContent"]["error"]["code"], "WORKFLOW_INVALID", "{answer}");
+        started.elapsed().as_secs_f64() * 1e3
+    });
+    let refused: Vec<_> = refused.collect();
+    results.insert("validate_1000_ms", median(&refused));
+    pipe.stop();
 }
 
 /// From the notification to the end of what it was about.

@@ -8,6 +8,7 @@
 //! * [`config`]: `pml.toml`, as written and as checked.
 //! * [`serve`]: builds everything, and owns its end.
 //! * [`frontend`]: what an agent's client sees.
+//! * [`workflow`]: tasks that depend on each other.
 //! * [`execution`]: one run, from request to outcome.
 //! * [`sandbox`]: the pool of jailed processes.
 //! * [`broker`]: the only door from programs to servers.
@@ -55,3 +56,4 @@ pub mod trace;
 pub mod upstream;
 pub mod web;
 pub mod work;
+pub mod workflow;

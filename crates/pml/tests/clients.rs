@@ -16,7 +16,7 @@ use peer::{Era, Home, PATIENCE, all_gone, descendants, eventually, workers};
 use serde_json::{Value, json};
 use tokio::{process::Command, time::timeout};
 
-const TOOLS: [&str; 3] = ["execute_code", "read_result", "search_tools"];
+const TOOLS: [&str; 4] = ["execute_code", "execute_workflow", "read_result", "search_tools"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()

@@ -203,6 +203,14 @@ export default function prelude(native) {
     }
     return native.search(query, limit ?? undefined, threshold ?? undefined, stackOf(new Error()));
   };
+  const executeWorkflow = (workflow, args) => {
+    if (typeof workflow === "string") return native.call("pml:execute_workflow", { intent: workflow }, false, stackOf(new Error()), false);
+    if (typeof workflow !== "object" || workflow === null) {
+      throw new TypeError("executeWorkflow takes an intent, a workflow { tasks: [...] } and its arguments, or { accept, args }");
+    }
+    const asked = workflow.tasks === undefined ? workflow : { workflow, args: args ?? undefined };
+    return native.call("pml:execute_workflow", asked, false, stackOf(new Error()), false);
+  };
   const isName = (value) => value === undefined || typeof value === "string";
   // Whose each link is that a tool has returned.
   const owners = new WeakMap();
@@ -377,7 +385,7 @@ export default function prelude(native) {
 
   // ── The module ─────────────────────────────────────────────────────────────────────────────
 
-  const exported = { searchTools, callTool, callToolsBatch, readResource, listResources, getPrompt, progress, result, ToolError, ResultHandle };
+  const exported = { searchTools, callTool, callToolsBatch, executeWorkflow, readResource, listResources, getPrompt, progress, result, ToolError, ResultHandle };
   const pml = freeze({ __proto__: null, ...exported });
   const namespace = freeze({ __proto__: null, default: pml, ...exported });
   /// `import(…)`: the compiler puts it in the place of the engine's own.

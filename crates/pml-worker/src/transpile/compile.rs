@@ -28,10 +28,11 @@ use super::{
 };
 
 /// What `import … from "pml"` can name.
-pub(crate) const MODULE_EXPORTS: [&str; 10] = [
+pub(crate) const MODULE_EXPORTS: [&str; 11] = [
     "searchTools",
     "callTool",
     "callToolsBatch",
+    "executeWorkflow",
     "readResource",
     "listResources",
     "getPrompt",

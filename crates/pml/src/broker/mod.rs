@@ -23,6 +23,7 @@ mod notices;
 mod offers;
 mod paces;
 mod passthrough;
+mod planned;
 mod policy;
 mod preflight;
 mod profile;
@@ -43,6 +44,7 @@ pub use self::{
     notices::Notices,
     offers::{Items, Listed, NoHolder, Resource},
     passthrough::Passthrough,
+    planned::{PlannedCall, Refusal},
     policy::{OnChange, Only, Policy, matches},
     profile::Profile,
     provider::{CAPABILITIES, OWN, Provider, ProviderCall, RESERVED},

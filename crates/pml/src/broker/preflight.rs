@@ -27,7 +27,7 @@ const MAX_SIGNATURES: usize = 5;
 const AT_ONCE_CALLS: usize = 8;
 
 /// What is wrong with a call. What may have been meant takes time to find out, so it is said of a few only.
-enum Mistake {
+pub(super) enum Mistake {
     /// There is no such tool.
     Missing(ToolId),
     /// No tool can be called so. In words.
@@ -38,7 +38,7 @@ enum Mistake {
 }
 
 /// What is wrong with the arguments of a call.
-enum Wrong {
+pub(super) enum Wrong {
     /// The tool has no such argument.
     Unknown(String),
     /// It needs these. The names of arguments that were given and that it does not know.
@@ -59,6 +59,14 @@ impl Mistake {
             Mistake::Arguments(tool, wrong) => {
                 wrong.iter().map(|wrong| wrong.tell(tool, suggests)).collect::<Vec<_>>().join("; ")
             }
+        }
+    }
+
+    pub(super) fn code(&self) -> ErrorCode {
+        match self {
+            Mistake::Missing(_) | Mistake::NoTool(_) => ErrorCode::ToolNotFound,
+            Mistake::Arguments(..) => ErrorCode::InvalidArguments,
+            Mistake::Denied(_) => ErrorCode::PolicyDenied,
         }
     }
 
@@ -96,11 +104,11 @@ impl Wrong {
 
 /// What calls are checked against, and suggestions taken from.
 #[derive(Clone)]
-struct Known {
-    snapshot: Arc<Snapshot>,
+pub(super) struct Known {
+    pub(super) snapshot: Arc<Snapshot>,
     rules: Arc<Rules>,
     pins: Pins,
-    index: Option<Searchable>,
+    pub(super) index: Option<Searchable>,
 }
 
 impl Broker {
@@ -188,9 +196,14 @@ impl Broker {
         Err(Box::new(report))
     }
 
+    /// What calls are checked against now.
+    pub(super) fn known(&self) -> Known {
+        Known { snapshot: self.snapshot(), rules: self.rules(), pins: self.pins.clone(), index: None }
+    }
+
     /// What is wrong with which of the calls, as far as that can be known now, and from what.
     async fn mistakes(&self, calls: &Arc<[PreflightCall]>) -> (Known, Vec<(usize, Mistake)>) {
-        let known = Known { snapshot: self.snapshot(), rules: self.rules(), pins: self.pins.clone(), index: None };
+        let known = self.known();
         let is_heavy = calls.len() > AT_ONCE_CALLS || calls.iter().any(|call| call.values.values().any(work::is_heavy));
         if !is_heavy && let Ok(mistakes) = known.mistakes(calls, Pace::Quick, &Waiter::default()) {
             return (known, mistakes);
@@ -220,17 +233,23 @@ impl Known {
     fn mistakes(&self, calls: &[PreflightCall], pace: Pace, waiter: &Waiter) -> Result<Vec<(usize, Mistake)>, TooSlow> {
         let mut mistakes = Vec::new();
         for (place, call) in calls.iter().enumerate().take_while(|_| !waiter.is_gone()) {
-            mistakes.extend(self.mistake(call, pace)?.map(|mistake| (place, mistake)));
+            let wrong = |tool: &Tool| wrong_arguments(tool, call, pace);
+            mistakes.extend(self.mistake(&call.target, wrong)?.map(|mistake| (place, mistake)));
         }
         Ok(mistakes)
     }
 
-    fn mistake(&self, call: &PreflightCall, pace: Pace) -> Result<Option<Mistake>, TooSlow> {
+    /// What is wrong with a call of `target`, whose arguments `wrong` knows.
+    pub(super) fn mistake(
+        &self,
+        target: &str,
+        wrong: impl FnOnce(&Tool) -> Result<Vec<Wrong>, TooSlow>,
+    ) -> Result<Option<Mistake>, TooSlow> {
         let Known { snapshot, rules, pins, .. } = self;
-        let id = match call.target.parse::<ToolId>() {
+        let id = match target.parse::<ToolId>() {
             Ok(id) => id,
             Err(err) => {
-                let meant = meant(snapshot, &call.target, |tool| rules.policy.allows_as_it_is(&tool.id, pins));
+                let meant = meant(snapshot, target, |tool| rules.policy.allows_as_it_is(&tool.id, pins));
                 return Ok(Some(Mistake::NoTool(format!("{err}{}", did_you_mean(&meant)))));
             }
         };
@@ -243,7 +262,7 @@ impl Known {
         if !verdict.is_allowed {
             return Ok(Some(Mistake::Denied(verdict.explain(&tool.id))));
         }
-        let wrong = wrong_arguments(tool, call, pace)?;
+        let wrong = wrong(tool)?;
         Ok((!wrong.is_empty()).then(|| Mistake::Arguments(Arc::clone(tool), wrong)))
     }
 }
@@ -274,7 +293,7 @@ fn wrong_arguments(tool: &Tool, call: &PreflightCall, pace: Pace) -> Result<Vec<
 }
 
 /// The mistakes in words, each with the signature of its tool where that was not shown before.
-fn tell(mistakes: &[(usize, Mistake, bool)], known: &Known) -> Vec<(usize, String, bool)> {
+pub(super) fn tell(mistakes: &[(usize, Mistake, bool)], known: &Known) -> Vec<(usize, String, bool)> {
     let mut shown = BTreeSet::new();
     let told = mistakes.iter().enumerate().map(|(number, (place, mistake, is_fatal))| {
         let mut text = mistake.tell(number < MAX_MISTAKES, known);

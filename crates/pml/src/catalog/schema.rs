@@ -5,7 +5,7 @@
 //! ([`super::schema_cost`]). [`super::schema_form`] has what they mean where the drafts do not say it,
 //! [`super::mistakes`] the words for what is wrong.
 
-use jsonschema::{PatternOptions, ValidationError, Validator};
+use jsonschema::{PatternOptions, ValidationError, Validator, error::ValidationErrorKind};
 use pml_wire::ToolId;
 use serde_json::Value;
 
@@ -98,6 +98,18 @@ impl Checker {
         self.check_where(name, value, pace, is_of_one)
     }
 
+    /// Says what is wrong with a value called `name` of which some places are not known yet: whatever may stand at `holes`,
+    /// JSON Pointers, is right.
+    pub(super) fn check_but(
+        &self,
+        name: &str,
+        value: &Value,
+        holes: &[String],
+        pace: Pace,
+    ) -> Result<Verdict, TooSlow> {
+        self.check_where(name, value, pace, |error| !holes.iter().any(|hole| depends_on(error, hole)))
+    }
+
     fn check_where(
         &self,
         name: &str,
@@ -120,6 +132,33 @@ impl Checker {
         let errors = validator.iter_errors(value).filter(counts);
         Ok(mistakes::describe(form, name, errors).map_or(Ok(()), Err))
     }
+}
+
+/// May an error go away once the value at `hole` is known?
+fn depends_on(error: &ValidationError<'_>, hole: &str) -> bool {
+    use ValidationErrorKind::{
+        AdditionalItems, AdditionalProperties, MaxItems, MaxProperties, MinItems, MinProperties, Required, Type,
+    };
+    let place = error.instance_path().as_str();
+    let is_within = |inner: &str, outer: &str| {
+        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    if is_within(place, hole) {
+        return true;
+    }
+    // Of what is around the hole, its kind, its keys and how many elements it has are known.
+    let is_known = matches!(
+        error.kind(),
+        Type { .. }
+            | Required { .. }
+            | AdditionalProperties { .. }
+            | AdditionalItems { .. }
+            | MinItems { .. }
+            | MaxItems { .. }
+            | MinProperties { .. }
+            | MaxProperties { .. }
+    );
+    is_within(hole, place) && !is_known
 }
 
 /// Is a schema of this size compiled without holding anybody up?
@@ -202,6 +241,39 @@ mod tests {
         let schema = json!({"properties": {"path": {"type": "string"}}, "required": ["path"]});
         let said = check(schema, json!({"pth": "a"})).unwrap_err();
         assert_eq!(said, "args.path: expected string, got nothing; `pth` is not known, did you mean `path`?");
+    }
+
+    #[test]
+    fn what_is_not_known_yet_is_right_and_the_rest_is_checked() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string"},
+                "edits": {"type": "array", "minItems": 2, "items": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}},
+                "mode": {"anyOf": [{"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}, {"enum": ["x"]}]},
+            },
+            "required": ["path"],
+            "additionalProperties": false,
+        });
+        let checker = Checker::new(&"s:t".parse().unwrap(), &schema, Side::Arguments);
+        #[rustfmt::skip]
+        let table = [
+            (json!({"path": null}),                                vec!["/path"],              ""),
+            (json!({"edits": null}),                               vec!["/edits"],             "args.path: expected string, got nothing"),
+            (json!({"path": null, "pth": null}),                   vec!["/path", "/pth"],      "args.pth: expected no such key"),
+            (json!({"path": "a", "edits": [{"n": null}, {"n": 1}]}), vec!["/edits/0/n"],       ""),
+            (json!({"path": "a", "edits": [{"n": null}, {"n": "x"}]}), vec!["/edits/0/n"],     "args.edits[1].n: expected integer, got \"x\""),
+            (json!({"path": "a", "edits": [{"n": null}]}),         vec!["/edits/0/n"],         "args.edits: expected at least 2 items"),
+            (json!({"path": "a", "edits": [{"m": null}, {"n": 1}]}), vec!["/edits/0/m"],       "args.edits[0].n: expected number, got nothing"),
+            (json!({"path": "a", "mode": {"a": null}}),            vec!["/mode/a"],            ""),
+            (json!({"path": "a", "mode": {"b": 1}}),               vec![],                     "args.mode"),
+            (json!({"path": 1, "mode": {"a": null}}),              vec!["/mode/a"],            "args.path: expected string, got 1"),
+        ];
+        for (value, holes, part) in table {
+            let holes: Vec<_> = holes.into_iter().map(str::to_owned).collect();
+            let said = checker.check_but("args", &value, &holes, Pace::Thorough).unwrap().err().unwrap_or_default();
+            assert!(said.starts_with(part) && said.is_empty() == part.is_empty(), "{value}: {said}");
+        }
     }
 
     #[test]

@@ -130,6 +130,11 @@ impl Tool {
         self.input_checker(pace)?.check_properties("args", args, pace)
     }
 
+    /// Checks the arguments of a call of which the values at `holes`, JSON Pointers, are not known yet.
+    pub fn check_arguments_but(&self, args: &Value, holes: &[String], pace: Pace) -> Result<Verdict, TooSlow> {
+        self.input_checker(pace)?.check_but("args", args, holes, pace)
+    }
+
     /// Arguments that the schema neither names nor refuses, each with what may have been meant.
     pub fn unknown_arguments(&self, args: &Value, pace: Pace) -> Result<Vec<String>, TooSlow> {
         unknown(&self.input_schema, "args", args, pace)

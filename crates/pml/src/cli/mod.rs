@@ -33,6 +33,8 @@ mod token;
 mod tools;
 mod trace;
 mod trust;
+mod workflow;
+mod workflow_graph;
 
 use std::{
     convert::Infallible,
@@ -51,12 +53,14 @@ use tracing_subscriber::EnvFilter;
 
 pub use self::demo_server::{DEMO_SERVER, main as demo_server};
 use crate::{
+    broker::OWN,
     config::{self, Config, Loaded, Sources},
     error::Error,
-    execution::Budget,
+    execution::{Budget, Nested},
     sandbox::{self, Mode, Options, Pool, WorkerLimits},
     serve::{Options as ServiceOptions, Services, Traces},
     shown::visible,
+    workflow::OwnTools,
 };
 
 /// Exit code of a mistake in the command line or configuration.
@@ -98,6 +102,11 @@ enum Command {
     Run(run::Args),
     /// Run a program that comes with pml, on servers that come with pml
     Demo,
+    /// Run, check or draw a workflow: tasks that depend on each other
+    Workflow {
+        #[command(subcommand)]
+        what: workflow::What,
+    },
     /// Be the MCP server that a client (Claude Code, Codex, Cursor, …) talks to
     Serve(serve::Args),
     /// Find tools by what they do
@@ -219,6 +228,7 @@ pub fn main() -> ExitCode {
         match args.command {
             Command::Run(args) => run::run(args, config).await,
             Command::Demo => demo::run(config).await,
+            Command::Workflow { what } => Box::pin(workflow::run(what, config)).await,
             Command::Serve(args) => serve::run(args, config, project, sources).await,
             Command::Search(args) => search::run(args, config).await,
             Command::Suggest(args) => suggest::run(args, config).await,
@@ -317,6 +327,13 @@ async fn with_services<F: Future>(
     let traces = Traces::start(&config.traces, config.data_dir.as_deref(), &config.network)?;
     let work = |services| with_pool(config, mode, |pool, interrupt| work(pool, services, interrupt));
     with_started(config, traces, work).await
+}
+
+/// Lets programs and workflows use what pml offers itself.
+fn provide_own(services: &Services, pool: &Pool) {
+    let nested = Nested::new(pool.clone(), services.recorder.clone());
+    let tools = OwnTools::new(nested, services.recorder.clone(), Arc::default());
+    services.broker.provide(OWN, Arc::new(tools));
 }
 
 /// Runs `work` with the servers alone.

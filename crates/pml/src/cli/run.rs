@@ -13,7 +13,7 @@ use std::{
 use pml_wire::{ErrorCode, ExecutionId, ToolId, json, message::ErrorReport, trace::Entry};
 use serde_json::value::RawValue;
 
-use super::{CLI, USAGE, fail, print, starting, with_services};
+use super::{CLI, USAGE, fail, print, provide_own, starting, with_services};
 use crate::{
     config::Config,
     error::Error,
@@ -121,6 +121,7 @@ async fn execute(request: Request, intent: Option<String>, config: &Config, quie
     };
     // One program needs one worker, and executing it is faster than preparing to fork it.
     with_services(config, Mode::Subprocess, async |pool, services, interrupt| {
+        provide_own(&services, &pool);
         let program = Program { code: &request.code, args: &request.args };
         services.provide_capabilities(&pool, &config.traces.rules);
         services.recorder.ready().await;
@@ -173,7 +174,7 @@ fn not_text(name: &str, err: std::str::Utf8Error) -> Outcome {
 }
 
 /// Reads `500ms`, `30s`, `2m` or `1h`.
-fn parse_duration(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: f64 = digits.parse().map_err(|_| "write a number and a unit, such as 500ms, 30s or 2m".to_owned())?;
     let seconds = match &text[digits.len()..] {

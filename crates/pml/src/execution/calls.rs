@@ -14,12 +14,15 @@ use pml_wire::{
     trace::TaskKind,
 };
 use serde_json::value::RawValue;
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout},
+};
 
 use super::{
     outcome::CallRecord,
     reports::Reporting,
-    run::{Event, Verdict},
+    run::{Event, Media, Verdict},
     vault::{Limits, Told, Vault, Weighed, weigh},
 };
 use crate::{
@@ -55,28 +58,28 @@ const LARGE_AT_ONCE: usize = 2;
 const MAX_TARGET_BYTES: usize = 2 * MAX_NAME_BYTES + 2;
 
 /// A call or a read that is over, and what the program gets for it.
-pub(super) struct Ended {
-    pub(super) id: u32,
+pub(crate) struct Ended {
+    pub(crate) id: u32,
     /// Only calls leave one.
-    pub(super) record: Option<CallRecord>,
+    pub(crate) record: Option<CallRecord>,
     kind: Kind,
     body: Box<str>,
 }
 
 impl Ended {
     /// The frame that answers it.
-    pub(super) fn answer(&self) -> (Kind, &str) {
+    pub(crate) fn answer(&self) -> (Kind, &str) {
         (self.kind, &self.body)
     }
 }
 
 /// Why the run cannot go on.
-pub(super) enum Refused {
+pub(crate) enum Refused {
     OutOfOrder(u32),
     Flood(Box<ErrorReport>),
 }
 
-pub(super) struct Calls<'a> {
+pub(crate) struct Calls<'a> {
     context: Arc<Context>,
     recording: Recording,
     budget: Budget,
@@ -102,21 +105,23 @@ pub(super) struct Calls<'a> {
     /// Resources and prompts that were asked for.
     asked_for: BTreeSet<String>,
     /// Warnings about calls.
-    pub(super) notices: Notices,
+    pub(crate) notices: Notices,
     /// What is left to do about calls that were answered.
-    pub(super) afterwards: Afterwards,
+    pub(crate) afterwards: Afterwards,
     pub(super) vault: Vault,
     /// How far calls are, if anybody wants to know.
     reporting: Option<Reporting>,
 }
 
 /// A call as the worker wrote it.
-pub(super) struct Written {
-    pub(super) args: Box<RawValue>,
+pub(crate) struct Written {
+    pub(crate) args: Box<RawValue>,
     /// Where in the arguments the texts of JSON values begin.
-    pub(super) texts: Vec<u32>,
+    pub(crate) texts: Vec<u32>,
     /// The program wants the text of the result.
-    pub(super) is_raw: bool,
+    pub(crate) is_raw: bool,
+    /// Longest that the call may take once it is started, if it is limited by itself.
+    pub(crate) longest: Option<Duration>,
 }
 
 /// A call that was started.
@@ -172,7 +177,7 @@ enum Finished {
 type Outcome = Result<Weighed, CallError>;
 
 impl<'a> Calls<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         recording: Recording,
         (budget, allowance): (Budget, Allowance),
         handler: &'a dyn CallHandler,
@@ -221,7 +226,7 @@ impl<'a> Calls<'a> {
     }
 
     /// Takes a request to read what the host keeps.
-    pub(super) fn accept_read(&mut self, id: u32, read: Read) -> Result<(), Refused> {
+    pub(crate) fn accept_read(&mut self, id: u32, read: Read) -> Result<(), Refused> {
         self.next_id(id)?;
         let refusal = self.count_read()?;
         self.waiting_bytes += MAX_QUESTION_BYTES;
@@ -281,7 +286,7 @@ impl<'a> Calls<'a> {
     }
 
     /// Takes a call from the worker.
-    pub(super) fn accept(&mut self, id: u32, mut target: String, written: Written) -> Result<(), Refused> {
+    pub(crate) fn accept(&mut self, id: u32, mut target: String, written: Written) -> Result<(), Refused> {
         self.next_id(id)?;
         let refusal = self.count()?;
         if target.len() > MAX_TARGET_BYTES {
@@ -311,7 +316,7 @@ impl<'a> Calls<'a> {
         self.waiting_bytes < WAITING_BYTES
     }
 
-    pub(super) fn any_in_flight(&self) -> bool {
+    pub(crate) fn any_in_flight(&self) -> bool {
         !self.in_flight.is_empty()
     }
 
@@ -321,7 +326,7 @@ impl<'a> Calls<'a> {
     }
 
     /// The tool of a call that has not ended.
-    pub(super) fn tool_of(&self, call: CallId) -> Option<&str> {
+    pub(crate) fn tool_of(&self, call: CallId) -> Option<&str> {
         self.open.iter().find(|open| open.id == call).map(|open| open.target.as_str())
     }
 
@@ -335,7 +340,7 @@ impl<'a> Calls<'a> {
     }
 
     /// Starts calls while there is room.
-    pub(super) fn start_waiting(&mut self, unsent: usize, listener: &(dyn Fn(Event<'_>) + Sync)) {
+    pub(crate) fn start_waiting(&mut self, unsent: usize, listener: &(dyn Fn(Event<'_>) + Sync)) {
         while self.in_flight.len() < self.budget.calls_in_flight
             && unsent < UNSENT_BYTES
             && self.open_bytes < OPEN_BYTES
@@ -406,7 +411,7 @@ impl<'a> Calls<'a> {
         listener: &(dyn Fn(Event<'_>) + Sync),
     ) {
         let started = Instant::now();
-        let Written { args, texts, is_raw } = written;
+        let Written { args, texts, is_raw, longest } = written;
         let checked = match refusal {
             Some(refusal) => Err(refusal),
             None => self.check(&target, &args).and_then(|tool| Ok((tool, self.vault.arguments(args, texts)?))),
@@ -437,7 +442,12 @@ impl<'a> Calls<'a> {
         self.open.push(Open { id, target: target.clone(), started, bytes });
         let weigh = self.weigher();
         self.in_flight.push(Box::pin(async move {
-            let outcome = match work.await {
+            let answer = match longest {
+                None => work.await,
+                // Dropped, the call is cancelled.
+                Some(longest) => timeout(longest, work).await.unwrap_or_else(|_| Err(took_too_long(longest))),
+            };
+            let outcome = match answer {
                 Ok(answer) => weigh.weigh(answer).await,
                 Err(error) => Err(error),
             };
@@ -488,7 +498,7 @@ impl<'a> Calls<'a> {
     }
 
     /// The next call or read that ends. Only to be awaited while some are in flight.
-    pub(super) async fn next(&mut self) -> Ended {
+    pub(crate) async fn next(&mut self) -> Ended {
         match self.in_flight.next().await {
             Some(Finished::Other { id, kind: task, outcome }) => {
                 let told = outcome.and_then(|weighed| self.vault.keep(weighed));
@@ -517,9 +527,20 @@ impl<'a> Calls<'a> {
         }
     }
 
+    /// Values take the places of handles in a result, elsewhere if they are large. What goes beside it.
+    pub(crate) async fn fill_result(
+        &mut self,
+        value: Box<RawValue>,
+        media: Media,
+        limit: usize,
+    ) -> Result<(Box<RawValue>, Vec<Box<RawValue>>), Box<ErrorReport>> {
+        let Some(filler) = self.vault.filler(&value) else { return Ok((value, Vec::new())) };
+        work::sized(filler.bytes(), move |_| filler.fill_result(&value, media, limit)).await
+    }
+
     /// Cancels what is still going on. Gives all records in order, and the tools of calls that
     /// had not ended.
-    pub(super) fn finish(mut self) -> (Vec<CallRecord>, Vec<String>) {
+    pub(crate) fn finish(mut self) -> (Vec<CallRecord>, Vec<String>) {
         self.in_flight.clear();
         self.afterwards.catch_up();
         let never_started = self.waiting.drain(..).filter_map(|waiting| match waiting {
@@ -543,6 +564,10 @@ impl<'a> Calls<'a> {
         self.records.sort_by_key(|record| record.id);
         (self.records, unfinished)
     }
+}
+
+fn took_too_long(longest: Duration) -> CallError {
+    CallError::new(ErrorCode::Timeout, format!("the call took longer than the {} ms that it may", longest.as_millis()))
 }
 
 fn unfinished_error() -> CallError {

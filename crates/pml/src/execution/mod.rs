@@ -25,4 +25,8 @@ pub use self::{
     outcome::{CallRecord, Outcome, millis},
     run::{Event, Media, Request, run},
 };
+pub(crate) use self::{
+    calls::{Calls, Refused, Written},
+    reports::{Report, Reports},
+};
 pub use crate::broker::Budget;

@@ -23,7 +23,7 @@ const PACE: Duration = Duration::from_millis(100);
 
 /// The reports of one run, for whoever tells them.
 #[derive(Debug)]
-pub(super) struct Reports {
+pub(crate) struct Reports {
     shared: Arc<Shared>,
     /// When the next one may be told.
     due: Instant,
@@ -31,7 +31,7 @@ pub(super) struct Reports {
 
 /// The same for whoever makes calls.
 #[derive(Clone, Debug)]
-pub(super) struct Reporting(Arc<Shared>);
+pub(crate) struct Reporting(Arc<Shared>);
 
 impl Reporting {
     /// What hears the progress of a call.
@@ -50,9 +50,9 @@ struct Shared {
 
 /// What the server of one call reported last.
 #[derive(Debug)]
-pub(super) struct Report {
-    pub(super) call: CallId,
-    pub(super) progress: Progress,
+pub(crate) struct Report {
+    pub(crate) call: CallId,
+    pub(crate) progress: Progress,
 }
 
 impl Shared {
@@ -71,21 +71,21 @@ impl Shared {
 }
 
 impl Reports {
-    pub(super) fn new() -> Reports {
+    pub(crate) fn new() -> Reports {
         Reports { shared: Arc::default(), due: Instant::now() }
     }
 
-    pub(super) fn reporting(&self) -> Reporting {
+    pub(crate) fn reporting(&self) -> Reporting {
         Reporting(Arc::clone(&self.shared))
     }
 
     /// Forgets a call that has ended: its end says more.
-    pub(super) fn forget(&self, call: CallId) {
+    pub(crate) fn forget(&self, call: CallId) {
         self.shared.untold().retain(|report| report.call != call);
     }
 
     /// The next report, when it is time for one; never, if there are no `reports`. Dropping the future loses nothing.
-    pub(super) async fn next_of(reports: &mut Option<Reports>) -> Report {
+    pub(crate) async fn next_of(reports: &mut Option<Reports>) -> Report {
         match reports {
             Some(reports) => reports.next().await,
             None => std::future::pending().await,

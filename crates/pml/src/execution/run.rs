@@ -462,7 +462,7 @@ impl Run<'_> {
     fn take(&mut self, message: FromWorker) -> Result<Option<ExecutionComplete>, Stop> {
         match message {
             FromWorker::Call { id, target, args, texts, is_raw } => {
-                self.calls.accept(id, target, Written { args, texts, is_raw })?;
+                self.calls.accept(id, target, Written { args, texts, is_raw, longest: None })?;
             }
             FromWorker::Log(log) => {
                 // The worker keeps to the limit by itself; one that does not is not believed.
@@ -538,9 +538,7 @@ impl Run<'_> {
             (Some(error), _) => return Err(Box::new(error)),
             (None, value) => value.unwrap_or_else(|| RawValue::NULL.to_owned()),
         };
-        let Some(filler) = self.calls.vault.filler(&value) else { return Ok(value) };
-        let (media, limit) = (self.media, self.budget.result_bytes);
-        let filled = work::sized(filler.bytes(), move |_| filler.fill_result(&value, media, limit)).await;
+        let filled = self.calls.fill_result(value, self.media, self.budget.result_bytes).await;
         filled.map(|(value, attached)| {
             self.attached = attached;
             value

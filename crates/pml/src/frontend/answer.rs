@@ -127,7 +127,13 @@ fn beyond_64_bits(json: &str) -> Option<&str> {
 }
 
 /// The result, or its start and how to get the rest.
-fn success(value: Box<RawValue>, keeper: &Keeper, left: usize, told: &mut Value, hidden: &mut usize) -> String {
+pub(super) fn success(
+    value: Box<RawValue>,
+    keeper: &Keeper,
+    left: usize,
+    told: &mut Value,
+    hidden: &mut usize,
+) -> String {
     // A text is shown as it is, not in quotes.
     let text = match serde_json::from_str::<String>(value.get()) {
         Ok(text) => Text::Plain(text.into()),

@@ -26,15 +26,16 @@ use super::{
     shares::Shares,
 };
 use crate::{
-    broker::Broker,
+    broker::{Broker, OWN},
     capability::{CapabilityName, Saver},
     catalog::Catalog,
     events::Bus,
-    execution::{Budget, Ceilings},
+    execution::{Budget, Ceilings, Nested},
     sandbox::Pool,
     shown::visible,
     trace::{MAX_DEPTH, Recorder},
     upstream::{Fleet, Upstream},
+    workflow::{OwnTools, Plans},
 };
 
 /// How many servers are started at the same time when pml starts.
@@ -117,6 +118,8 @@ pub(super) struct Shared {
     pub(super) plain_names: bool,
     pub(super) results: Arc<Results>,
     pub(super) parked: Parked,
+    /// Plans that were suggested.
+    pub(super) plans: Arc<Plans>,
     /// What each client that lives wants to hear, at least.
     pub(super) log_levels: Mutex<Vec<(Weak<Session>, usize)>>,
     pub(super) runs: Runs,
@@ -136,6 +139,9 @@ impl Frontend {
     pub fn new(parts: Parts) -> Arc<Frontend> {
         let Parts { pool, broker, catalog, servers, bus, recorder, settings, .. } = parts;
         let Parts { expose, plain_names, concurrent_runs, capabilities, exposed, .. } = parts;
+        let plans: Arc<Plans> = Arc::default();
+        let nested = Nested::new(pool.clone(), recorder.clone());
+        broker.provide(OWN, Arc::new(OwnTools::new(nested, recorder.clone(), Arc::clone(&plans))));
         let shared = Shared {
             pool,
             catalog,
@@ -147,6 +153,7 @@ impl Frontend {
             plain_names,
             results: Arc::default(),
             parked: Parked::default(),
+            plans,
             log_levels: Mutex::default(),
             runs: Runs::default(),
             turns: Shares::new(concurrent_runs, MAX_WAITING),

@@ -19,7 +19,8 @@ const HOW: &str = "pml reaches all MCP servers below through code. Use it for an
     1. search_tools({query}) finds tools and gives their TypeScript signatures.\n\
     2. execute_code({code}) runs TypeScript: `const x = await mcp.server.tool({...}); return x.items.length`. Do \
     loops, filters and joins in the code, several calls in one run, and return only what is needed.\n\
-    3. read_result({id}) reads on where a result was too long.\n";
+    3. read_result({id}) reads on where a result was too long.\n\
+    4. execute_workflow({workflow}) runs a graph of calls without code; ({intent}) suggests what to do.\n";
 
 const DISTRUSTED: &str = "The pml.toml of this folder is not used: the user has not trusted it (`pml trust`).\n";
 

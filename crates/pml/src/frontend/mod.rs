@@ -31,6 +31,7 @@ mod surface;
 mod tokens;
 mod tools;
 mod watches;
+mod workflow;
 
 pub use self::{
     gateway::{Expose, Frontend, Parts, Settings},

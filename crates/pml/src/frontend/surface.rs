@@ -10,7 +10,7 @@ use super::{
     gateway::{Expose, Frontend, tool_failure},
     rpc::{self, Era, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, MODERN, Reply, Request},
     session::{LEVELS, Scope, Session, client_of, level},
-    tools::{self, EXECUTE, Execute, READ, SEARCH},
+    tools::{self, EXECUTE, Execute, READ, SEARCH, WORKFLOW},
 };
 use crate::{
     catalog::nearest,
@@ -176,6 +176,10 @@ impl Frontend {
             }
             EXECUTE => match tools::parse(EXECUTE, arguments) {
                 Ok(arguments) => Box::pin(self.execute(arguments, scope)).await,
+                Err(message) => wrong(message),
+            },
+            WORKFLOW => match tools::parse(WORKFLOW, arguments) {
+                Ok(arguments) => Box::pin(self.execute_workflow(arguments, scope)).await,
                 Err(message) => wrong(message),
             },
             READ => match tools::parse(READ, arguments) {

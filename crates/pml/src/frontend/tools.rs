@@ -12,7 +12,8 @@ use crate::broker::whole;
 pub(super) const SEARCH: &str = "search_tools";
 pub(super) const EXECUTE: &str = "execute_code";
 pub(super) const READ: &str = "read_result";
-pub(super) const NAMES: [&str; 3] = [EXECUTE, READ, SEARCH];
+pub(super) const WORKFLOW: &str = "execute_workflow";
+pub(super) const NAMES: [&str; 4] = [EXECUTE, WORKFLOW, READ, SEARCH];
 
 /// Is this the name of one of them?
 pub(super) fn is_own(name: &str) -> bool {
@@ -55,6 +56,17 @@ pub(super) fn all() -> Vec<Value> {
             },
             "annotations": { "readOnlyHint": false, "destructiveHint": true, "idempotentHint": false, "openWorldHint": true },
             "_meta": hints("run code call MCP tools automate batch"),
+        }),
+        json!({
+            "name": WORKFLOW,
+            "title": "Run a graph of tool calls",
+            "description": "Runs tasks that depend on each other, in parallel where they do not; all is checked before anything \
+                runs, and a failing task fails only those that need it. \"$OUTPUT[id].path\" as an argument is the value of an \
+                earlier task; inside a text write ${$OUTPUT[id].path}. In forEach tasks $ITEM and $INDEX. With an intent alone \
+                it suggests a capability or a plan to accept.",
+            "inputSchema": crate::workflow::ask_schema(),
+            "annotations": { "readOnlyHint": false, "destructiveHint": true, "idempotentHint": false, "openWorldHint": true },
+            "_meta": hints("workflow graph plan intent parallel tasks"),
         }),
         json!({
             "name": READ,

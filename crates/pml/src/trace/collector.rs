@@ -181,6 +181,14 @@ impl Collector {
         });
     }
 
+    /// Gives a task the id and the layer that its workflow has for it.
+    pub(super) fn name(&mut self, call: CallId, task_id: &str, layer: u32) {
+        if let Some(task) = self.task(call) {
+            task_id.clone_into(&mut task.result.task_id);
+            task.result.layer_index = layer;
+        }
+    }
+
     /// The arguments of a task.
     pub(super) fn arguments(&mut self, call: CallId, args: &str) {
         if let Some(index) = self.by_call.get(&call.0).copied() {

@@ -6,6 +6,8 @@ use pml_wire::{
     trace::{TaskKind, TaskResult, Trace},
 };
 
+/// The server of what pml offers itself, which runs the calls of others.
+const OWN: &str = "pml";
 /// Longest intent that is read, in bytes. The search reads no more of a query.
 const MAX_INTENT: usize = 4096;
 /// Steps that are read.
@@ -28,7 +30,7 @@ impl Lesson {
     pub fn of(trace: &Trace, now_ms: u64) -> Option<Lesson> {
         let tools = trace.task_results.iter().filter(|task| task.kind == TaskKind::Tool);
         // A name that is no tool id was never a tool.
-        let known = tools.filter(|task| task.tool.parse::<ToolId>().is_ok());
+        let known = tools.filter(|task| task.tool.parse::<ToolId>().is_ok_and(|tool| tool.server() != OWN));
         let steps: Vec<_> = known.take(MAX_STEPS).map(|task| (task.tool.clone(), outcome(task))).collect();
         if steps.is_empty() {
             return None;

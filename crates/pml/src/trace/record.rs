@@ -221,6 +221,11 @@ impl Recording {
         self.lock().as_ref()?.announcement.clone().filter(|announcement| announcement.peek().is_none())
     }
 
+    /// What was asked for last is a task of a workflow, with an id and a layer of its own.
+    pub fn named(&self, call: CallId, task_id: &str, layer: u32) {
+        self.with(|collector| collector.name(call, task_id, layer));
+    }
+
     /// The arguments of something that was asked for, once they are known.
     pub fn arguments(&self, call: CallId, args: &str) {
         self.with(|collector| collector.arguments(call, args));

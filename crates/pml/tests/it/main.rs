@@ -69,3 +69,4 @@ mod trace_cli;
 mod traces;
 mod trust;
 mod upstream;
+mod workflows;

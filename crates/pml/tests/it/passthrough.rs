@@ -341,9 +341,16 @@ async fn names_are_plain_where_only_one_server_has_them() {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     let listed = names(&list, "name");
-    for wanted in
-        ["execute_code", "read_result", "search_tools", "one__echo", "two__echo", "three__echo", "get-tiny-image"]
-    {
+    for wanted in [
+        "execute_code",
+        "execute_workflow",
+        "read_result",
+        "search_tools",
+        "one__echo",
+        "two__echo",
+        "three__echo",
+        "get-tiny-image",
+    ] {
         assert!(listed.contains(&wanted), "{wanted}: {listed:?}");
     }
     assert!(!listed.iter().any(|name| name.contains("sleep") || name.contains("get-env")), "the policy counts");

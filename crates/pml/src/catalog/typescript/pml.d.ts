@@ -48,6 +48,36 @@ declare module "pml" {
   /** Calls tools at the same time. The answers are in the order of the calls. */
   export function callToolsBatch(calls: ({ name: string; args?: object } & CallOptions)[]): Promise<CallAnswer[]>;
 
+  /** A task of a workflow. */
+  export interface WorkflowTask {
+    id: string;
+    /** `server:tool`; or `capability` or `code` instead. */
+    tool?: string;
+    capability?: string;
+    code?: string;
+    /** `"$OUTPUT[id].path"` is the value of another task, `"${$OUTPUT[id].path}"` its text within a longer one. */
+    args?: object;
+    dependsOn?: string[];
+    when?: object;
+    forEach?: string | any[] | { in: string | any[]; concurrency?: number };
+    timeout_ms?: number;
+    retry?: number | { times: number; backoff_ms?: number };
+  }
+
+  /** How a workflow went. */
+  export interface WorkflowOutcome {
+    status: "success" | "error";
+    /** The results of the tasks that succeeded, by their ids. */
+    results: Record<string, any>;
+    tasks: { id: string; status: "success" | "error" | "skipped" | "not_run"; duration_ms: number; error?: any }[];
+    [key: string]: any;
+  }
+
+  /** Runs tasks that depend on each other. Rejects if the workflow cannot run as it is written; then nothing has run. */
+  export function executeWorkflow(workflow: { tasks: WorkflowTask[]; name?: string; intent?: string }, args?: object): Promise<WorkflowOutcome>;
+  /** Suggests a capability or a plan for an intent, and runs nothing; `{ accept, args }` runs a plan. */
+  export function executeWorkflow(asked: string | { accept: string; args?: object } | { intent: string }): Promise<any>;
+
   /**
    * A result that was too long to be shown, of an earlier program of the same client.
    * @param id As named in the answer, `r_…`.
@@ -123,6 +153,7 @@ declare module "pml" {
     readonly searchTools: typeof searchTools;
     readonly callTool: typeof callTool;
     readonly callToolsBatch: typeof callToolsBatch;
+    readonly executeWorkflow: typeof executeWorkflow;
     readonly readResource: typeof readResource;
     readonly listResources: typeof listResources;
     readonly getPrompt: typeof getPrompt;

@@ -71,6 +71,7 @@ fn text(out: &mut impl Write, trace: &Trace, has_code: bool) -> io::Result<()> {
         Entry::Passthrough => "a call of the client's own",
         Entry::Run => "a program, by pml run",
         Entry::Capability => "a capability",
+        Entry::Workflow => "a workflow, or a program of one",
         Entry::Other => "by a way that this pml does not know",
     };
     writeln!(out, "what     {entry}")?;

@@ -228,6 +228,7 @@ fn entry(entry: Entry) -> &'static str {
         Entry::Passthrough => "passthrough",
         Entry::Run => "run",
         Entry::Capability => "capability",
+        Entry::Workflow => "workflow",
         Entry::Other => "other",
     }
 }

@@ -134,7 +134,7 @@ impl Row {
         // Of a passthrough call the one result is the answer, and of `pml run` no model reads any.
         let (task_bytes, answer_bytes) = match trace.entry {
             Entry::ExecuteCode => (sizes.iter().sum::<i64>().min(MAX_SIZE), raw_size(trace.result.as_deref())),
-            Entry::Passthrough | Entry::Run | Entry::Capability | Entry::Other => (0, 0),
+            Entry::Passthrough | Entry::Run | Entry::Capability | Entry::Workflow | Entry::Other => (0, 0),
         };
         let tasks = trace.task_results.into_iter().zip(sizes).map(|(task, result_bytes)| TaskRow {
             tool: cut(task.tool),
@@ -391,6 +391,7 @@ fn entry(entry: Entry) -> &'static str {
         Entry::Passthrough => "passthrough",
         Entry::Run => "run",
         Entry::Capability => "capability",
+        Entry::Workflow => "workflow",
         Entry::Other => "other",
     }
 }
@@ -401,6 +402,7 @@ pub(super) fn entry_of(text: &str) -> Entry {
         "passthrough" => Entry::Passthrough,
         "run" => Entry::Run,
         "capability" => Entry::Capability,
+        "workflow" => Entry::Workflow,
         _ => Entry::Other,
     }
 }
