@@ -10,6 +10,7 @@ use crate::{
     features::{DOUBT, FEATURES, Feature, Features, Known, OF_PREFIX, PREFIX, Scene},
     gate::Gate,
     graph::{Edge, Graph, Related, ToolStatistics},
+    matching::Calibration,
     memory::Memory,
     model::Settings,
     names::NameId,
@@ -82,6 +83,7 @@ pub struct Learned {
     pub(crate) words: Words,
     pub(crate) ranker: Ranker,
     pub(crate) gates: [Gate; 2],
+    pub(crate) calibration: Calibration,
     /// Of the tools of the last trace: rankings of the same tools need not look them up.
     pub(crate) lineup: Arc<Lineup>,
 }
@@ -97,6 +99,7 @@ impl Learned {
             words: Words::default(),
             ranker: Ranker::new(),
             gates: [Gate::default(), Gate::default()],
+            calibration: Calibration::new(),
             lineup: Arc::default(),
             settings,
         }

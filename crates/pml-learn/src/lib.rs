@@ -20,6 +20,7 @@ mod features;
 mod gate;
 mod graph;
 mod learned;
+mod matching;
 mod math;
 mod memory;
 mod model;
@@ -39,6 +40,7 @@ pub use self::{
     features::{FEATURES, Feature, Features},
     graph::{Edge, EdgeKind, Related, ToolStatistics},
     learned::{Learned, Ranked, Reason, Status},
+    matching::{Capabilities, Capability, Match},
     model::{Model, Settings, Update},
     observation::{Observation, Purpose, Query, Step, StepOutcome, Task, TraceId},
     replay::{Draw, PrioritySampler, Replay},

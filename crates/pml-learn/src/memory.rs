@@ -158,6 +158,18 @@ impl Memory {
         self.tools.marked(place).iter().copied().filter(|tool| tool & AGAIN == 0)
     }
 
+    /// Is a trace an example of what to do for its intent?
+    pub(crate) fn is_example(&self, place: usize) -> bool {
+        self.traces[place].has_intent && self.traces[place].success
+    }
+
+    /// Are these, which are in order and each once, the tools of a trace?
+    pub(crate) fn has_tools(&self, place: usize, tools: &[NameId]) -> bool {
+        let mut count = 0;
+        self.distinct_tools(place).inspect(|_| count += 1).all(|tool| tools.binary_search(&tool).is_ok())
+            && count == tools.len()
+    }
+
     fn floor(&self) -> f64 {
         let deviation = (self.square - self.mean * self.mean).max(0.0).sqrt();
         (self.mean + deviation).clamp(0.0, HIGHEST_FLOOR)

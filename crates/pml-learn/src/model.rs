@@ -8,6 +8,7 @@ use crate::{
     features::{Features, Scene},
     graph::NAMES,
     learned::{Learned, Standing, score_at},
+    matching::Capabilities,
     memory::{LEAST_SHARE, Nearness},
     names::NameId,
     observation::{Observation, StepOutcome, Task, TraceId},
@@ -63,6 +64,8 @@ pub struct Model {
     pub(crate) seen: Seen,
     pub(crate) evidence: Evidence,
     pub(crate) buffer: Buffer,
+    /// What could be used again when a trace was made. Not a part of what is learned: the host says it anew.
+    capabilities: Arc<Capabilities>,
 }
 
 impl Model {
@@ -71,6 +74,7 @@ impl Model {
             seen: Seen::default(),
             evidence: Evidence::default(),
             buffer: Buffer::new(settings.replay, settings.seed),
+            capabilities: Arc::new(Capabilities::new(settings.dimensions, [])),
             learned: Learned::new(settings),
         }
     }
@@ -82,6 +86,11 @@ impl Model {
     /// What rankings need. A clone of it stays as it is while the model goes on.
     pub fn learned(&self) -> &Learned {
         &self.learned
+    }
+
+    /// The programs that can be used again, from the next trace on.
+    pub fn set_capabilities(&mut self, capabilities: Arc<Capabilities>) {
+        self.capabilities = capabilities;
     }
 
     /// Was this trace learned, as far as that is remembered?
@@ -124,6 +133,14 @@ impl Model {
         let share = shares.iter().copied().fold(0.0, f64::max);
         if share >= WHOLE_SHARE {
             self.learned.memory.observe(&nearness.cosines);
+        }
+        if let Some(intent) = &intent
+            && observation.success
+            && share > 0.0
+        {
+            let Learned { calibration, memory, graph, .. } = &mut self.learned;
+            let known = (&*memory, &graph.names);
+            calibration.observe(known, &self.capabilities, (intent, &nearness.cosines), &succeeded, share);
         }
         self.line_up(observation.tools);
         let is_searched = observation.scores.iter().any(|score| *score > 0.0);

@@ -26,6 +26,8 @@ use crate::{
 
 const MAGIC: &[u8; 8] = b"PMLSHARE";
 const VERSION: u32 = 2;
+/// What the ids of tools begin with that run capabilities.
+const CAPABILITIES: &str = "capabilities:";
 /// Longest document that is read.
 const LARGEST_BYTES: usize = 16 << 20;
 /// Traces whose intents are told, as directions.
@@ -50,8 +52,9 @@ impl Learned {
         let mut clock = self.clock.clone();
         clock.now_ms = clock.epoch_ms + (clock.now_ms - clock.epoch_ms) / DAY_MS * DAY_MS;
         write_clock(&mut writer, &clock);
-        write_graph(&mut writer, &anonymous_graph(&self.graph));
-        write_memory(&mut writer, &anonymous_memory(&self.memory, &self.settings));
+        let (graph, numbers) = anonymous_graph(&self.graph);
+        write_graph(&mut writer, &graph);
+        write_memory(&mut writer, &anonymous_memory(&self.memory, &self.settings, &numbers));
         write_ranker(&mut writer, &self.ranker);
         seal(MAGIC, VERSION, &writer.0)
     }
@@ -110,24 +113,25 @@ fn settings(like: &Settings) -> Settings {
     }
 }
 
-/// The same without capabilities, and with days in place of times.
-fn anonymous_graph(graph: &Graph) -> Graph {
+/// The same without capabilities, and with days in place of times; and the new number of each name.
+fn anonymous_graph(graph: &Graph) -> (Graph, Vec<Option<NameId>>) {
     let day = |time_ms: i64| time_ms - time_ms.rem_euclid(DAY_MS);
     let mut graph = graph.clone();
     let is_capability = |id: NameId, graph: &Graph| {
-        graph.contained.row(&[id]).next().is_some() && graph.sequences.row(&[id]).next().is_none()
+        let has_run = graph.contained.row(&[id]).next().is_some() && graph.sequences.row(&[id]).next().is_none();
+        has_run || graph.names.name(id).starts_with(CAPABILITIES)
     };
     let kept: Vec<bool> = (0..graph.names.len() as NameId).map(|id| !is_capability(id, &graph)).collect();
     graph.contained = Counts::new(graph.contained.capacity);
-    graph.retain(&kept);
+    let numbers = graph.retain(&kept);
     graph.nodes.iter_mut().for_each(|node| node.last_ms = day(node.last_ms.max(0)));
     let counts = graph.sequences.values_mut().chain(graph.co_occurrences.values_mut());
     counts.chain(graph.pair_sequences.values_mut()).for_each(|count| count.last_ms = day(count.last_ms));
-    graph
+    (graph, numbers)
 }
 
-/// The latest traces, of nobody.
-fn anonymous_memory(memory: &Memory, settings: &Settings) -> Memory {
+/// The latest traces, of nobody, with tools as they are numbered in the document.
+fn anonymous_memory(memory: &Memory, settings: &Settings, numbers: &[Option<NameId>]) -> Memory {
     let mut places: Vec<usize> = (0..memory.traces.len()).filter(|place| memory.traces[*place].has_intent).collect();
     places.sort_by_key(|place| std::cmp::Reverse(memory.traces[*place].number));
     places.truncate(REMEMBERED);
@@ -138,7 +142,8 @@ fn anonymous_memory(memory: &Memory, settings: &Settings) -> Memory {
         let trace = &memory.traces[place];
         anonymous.rows.push_row(&memory.rows, place);
         let trace = Remembered { caller: 0, number: number as u64, ..trace.clone() };
-        anonymous.restore(trace, &memory.tools(place).collect::<Vec<_>>());
+        let tools: Vec<NameId> = memory.tools(place).filter_map(|tool| numbers[tool as usize]).collect();
+        anonymous.restore(trace, &tools);
     }
     anonymous.next_number = anonymous.traces.len() as u64;
     anonymous

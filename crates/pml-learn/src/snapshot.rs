@@ -12,6 +12,7 @@ use crate::{
     features::{FEATURES, Feature},
     gate::{Gate, WINDOW},
     graph::{Count, Counts, Graph, NAMES, Node},
+    matching::{self, Calibration},
     memory::{Memory, Remembered},
     model::{Model, STEPS, Settings},
     names::NameId,
@@ -91,6 +92,7 @@ impl Model {
             gate.gains.iter().for_each(|gain| writer.f32(*gain));
         }
         write_buffer(writer, &self.buffer);
+        write_calibration(writer, &self.learned.calibration);
     }
 
     fn read(reader: &mut Reader<'_>, settings: Settings) -> Result<Model, SnapshotError> {
@@ -121,6 +123,7 @@ impl Model {
             }
         }
         read_buffer(reader, &mut model.buffer)?;
+        model.learned.calibration = read_calibration(reader)?;
         Ok(model)
     }
 }
@@ -406,6 +409,25 @@ fn read_buffer(reader: &mut Reader<'_>, buffer: &mut Buffer) -> Result<(), Snaps
     buffer.next = next;
     buffer.random = random;
     Ok(())
+}
+
+fn write_calibration(writer: &mut Writer, calibration: &Calibration) {
+    let Calibration { weights, squares, asked } = calibration;
+    weights.iter().chain(squares).for_each(|number| writer.f64(*number));
+    writer.u64(*asked);
+}
+
+fn read_calibration(reader: &mut Reader<'_>) -> Result<Calibration, SnapshotError> {
+    let mut calibration = Calibration::new();
+    for (term, weight) in calibration.weights.iter_mut().enumerate() {
+        let least = if term == 0 { -matching::LARGEST_WEIGHT } else { 0.0 };
+        *weight = reader.within(least, matching::LARGEST_WEIGHT)?;
+    }
+    for square in &mut calibration.squares {
+        *square = reader.within(1.0, LARGEST_COUNT)?;
+    }
+    calibration.asked = reader.u64()?;
+    Ok(calibration)
 }
 
 /// A count: not negative, and finite.

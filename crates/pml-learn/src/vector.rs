@@ -99,6 +99,16 @@ impl Rows {
         cosines.extend(rows.map(|(row, step)| product(&direction.factors, row) as f32 * (step * scale)));
     }
 
+    /// A row as a direction. `None` if there is no such row, or it is zero.
+    pub(crate) fn direction(&self, row: usize) -> Option<Direction> {
+        if row >= self.steps.len() {
+            return None;
+        }
+        let (numbers, step) = self.row(row);
+        let values: Vec<f32> = numbers.map(|number| f32::from(number) * step).collect();
+        Direction::new(&values, self.row_len())
+    }
+
     /// A row as numbers, and what 1 is worth in it.
     pub(crate) fn row(&self, row: usize) -> (impl Iterator<Item = i8>, f32) {
         let groups = self.values[row * self.width..(row + 1) * self.width].iter().flat_map(|group| {

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod learning;
+mod matching;
 mod properties;
 mod shared;
 mod world;

@@ -117,6 +117,23 @@ fn a_poisoned_document_is_refused_or_bounded() {
 }
 
 #[test]
+fn capabilities_are_left_out_and_the_rest_keeps_its_tools() {
+    let mut model = Model::new(settings());
+    for id in 0..40_u128 {
+        learn(&mut model, &Told::new(id, 0, &["capabilities:secret_name"]));
+        learn(&mut model, &Told::new(100 + id, 1, &["g", "h"]));
+    }
+    let bytes = model.learned().to_shared();
+    let secret = b"secret_name";
+    assert!(!bytes.windows(secret.len()).any(|window| window == secret));
+    let others = Shared::from_bytes(&bytes, &settings()).unwrap();
+    assert_eq!(others.names().collect::<Vec<_>>(), ["g", "h"]);
+    let ranking = order(&rank(&Model::new(settings()), Some(&others), 1));
+    let place = |tool: char| ranking.find(tool).unwrap();
+    assert!(place('g') < place('f') && place('h') < place('f'), "{ranking}");
+}
+
+#[test]
 fn a_hub_flooded_with_one_tool_does_not_take_the_ranking_over() {
     let mut flooded = Model::new(settings());
     for round in 0..3000 {

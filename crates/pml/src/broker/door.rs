@@ -34,7 +34,7 @@ use crate::{
     catalog::{Catalog, Finder, Pace, Pins, Snapshot, Source, TooSlow, Tool},
     digest::sha256,
     events::{Body, Bus},
-    learning::Learning,
+    learning::{Learning, Reusables},
     rate::Bucket,
     room::{Charge, Room},
     trace::{Context, Recorder},
@@ -75,6 +75,8 @@ pub struct Broker {
     pub(super) lists: Arc<Lists>,
     pub(super) learning: Learning,
     pub(super) recent: Arc<Recent>,
+    /// The capabilities of the catalogue, as of the last search.
+    reusables: Arc<Mutex<Option<Arc<Reusables>>>>,
 }
 
 /// The rules of a door that only lets calls of some tools through: those of its profile, narrowed, as of the last look.
@@ -148,6 +150,7 @@ impl Broker {
             lists: Arc::default(),
             learning,
             recent: Arc::default(),
+            reusables: Arc::default(),
         };
         broker.set_rules(policy, broker.servers.all().iter().map(Upstream::settings));
         broker
@@ -265,6 +268,15 @@ impl Broker {
 
     pub(super) fn snapshot(&self) -> Arc<Snapshot> {
         self.catalog.snapshot()
+    }
+
+    /// The capabilities of a catalogue. `None` if it has none.
+    pub(super) fn reusables(&self, snapshot: &Snapshot) -> Option<Arc<Reusables>> {
+        let mut known = self.reusables.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.as_ref().is_some_and(|known| known.are_of(snapshot)) {
+            *known = Reusables::of(snapshot).map(Arc::new);
+        }
+        known.clone()
     }
 
     /// May a server change its tools while it is called?

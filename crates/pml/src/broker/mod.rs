@@ -31,9 +31,12 @@ mod provider;
 mod questions;
 mod recent;
 mod record;
+mod reusing;
 mod search;
 mod sharing;
 mod subject;
+
+pub use crate::catalog::CAPABILITIES;
 
 pub use self::{
     afterwards::Afterwards,
@@ -47,8 +50,9 @@ pub use self::{
     planned::{PlannedCall, Refusal},
     policy::{OnChange, Only, Policy, matches},
     profile::Profile,
-    provider::{CAPABILITIES, OWN, Provider, ProviderCall, RESERVED},
+    provider::{OWN, Provider, ProviderCall, RESERVED},
     record::SEARCH,
+    reusing::Offer,
     search::{Findings, Question, did_you_mean, rounded, whole},
     subject::{Subject, SubjectKind, SubjectRequest},
 };

@@ -21,14 +21,12 @@ use super::{
     sharing::Key,
 };
 use crate::{
-    catalog::Tool,
+    catalog::{CAPABILITIES, Tool},
     room::Charge,
     trace::Context,
     upstream::{ProgressListener, Upstream},
 };
 
-/// The provider of capabilities.
-pub const CAPABILITIES: &str = "capabilities";
 /// The provider of what programs ask of pml itself.
 pub const OWN: &str = "pml";
 /// Names that no server can have.

@@ -1,6 +1,6 @@
 //! Tools by what they are for, as far as they may be called.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use pml_learn::Purpose;
@@ -18,9 +18,10 @@ use super::{
     learned,
     passthrough::OwnTask,
     record::{Record, SEARCH},
+    reusing::{Offer, Reuse},
 };
 use crate::{
-    catalog::{Change, Found, Pins, Searchable, Snapshot, Tool, Wish},
+    catalog::{CAPABILITIES, Change, Found, Pins, Searchable, Snapshot, Tool, Wish},
     digest::sha256,
     learning::{Progress, Related, View},
     trace::Context,
@@ -168,8 +169,12 @@ impl Broker {
         let (is_slow, is_narrowed) = (index.is_slow(), self.is_narrowed());
         self.learning.begin();
         let view = self.learning.view();
+        let reusables = self.reusables(&snapshot);
         let work = move |_: &Waiter| {
-            let is_wanted = |tool: &Tool| rules.policy.allows_as_it_is(&tool.id, &pins);
+            let is_allowed = |tool: &ToolId| rules.policy.allows_as_it_is(tool, &pins);
+            let reuse = reusables.as_deref().map(|reusables| Reuse { reusables, is_allowed });
+            let is_wanted =
+                |tool: &Tool| is_allowed(&tool.id) && reuse.as_ref().is_none_or(|reuse| reuse.is_shown(tool));
             let server = question.server.as_deref();
             let searched = match is_narrowed {
                 // What a profile leaves out is not counted either.
@@ -179,17 +184,41 @@ impl Broker {
                 }
                 false => index.count(server),
             };
-            let view = view.filter(|view| view.ranks(Purpose::Search, !question.after.is_empty()));
-            let learned = view.and_then(|view| learned::search(&view, &index, &snapshot, &question, &is_wanted));
-            let (found, related) = learned.unwrap_or_else(|| {
+            let view = view.as_deref();
+            let ranking = view.filter(|view| view.ranks(Purpose::Search, !question.after.is_empty()));
+            let learned = ranking.and_then(|view| learned::search(view, &index, &snapshot, &question, &is_wanted));
+            let (mut found, related) = learned.unwrap_or_else(|| {
                 let Question { query, limit, threshold, server, .. } = &question;
                 let wish = Wish { query, limit: *limit, threshold: *threshold, server: server.as_deref() };
                 (index.search(&snapshot, wish, is_wanted), Vec::new())
             });
+            if let Some(reuse) = &reuse {
+                reuse.arrange(&mut found, view, (&index, &question), is_wanted);
+            }
             (found, related, searched)
         };
         let (found, related, searched) = work::weighed(is_slow, work).await;
         Findings { found, searched, not_ready: self.not_ready(), related }
+    }
+
+    /// Capabilities that are probably what is asked for and may be used, the most probable first.
+    pub fn offers(&self, request: &str) -> Vec<Offer> {
+        let (snapshot, rules) = (self.snapshot(), self.rules());
+        let (Some(reusables), Some(view)) = (self.reusables(&snapshot), self.learning.view()) else {
+            return Vec::new();
+        };
+        let is_allowed = |tool: &ToolId| rules.policy.allows_as_it_is(tool, &self.pins);
+        Reuse { reusables: &reusables, is_allowed }.offers(&view, request, |tool| is_allowed(&tool.id))
+    }
+
+    /// How often these tools and no others were used with success for an intent like this, if no capability is for it.
+    pub fn repetitions(&self, intent: &str, tools: &BTreeSet<String>) -> usize {
+        let is_known = self.reusables(&self.snapshot()).is_some_and(|reusables| reusables.have(tools));
+        if tools.iter().any(|tool| tool.starts_with(CAPABILITIES)) || is_known || !self.offers(intent).is_empty() {
+            return 0;
+        }
+        let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
+        self.learning.view().map_or(0, |view| view.repetitions(intent, &tools))
     }
 
     /// What was learned so far.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::name::CapabilityName;
 use crate::{
     broker::{CAPABILITIES, OWN},
-    catalog::Snapshot,
+    catalog::{self, SavedProgram, Snapshot},
     hub::store::{self, CapabilityStats, Visibility},
 };
 
@@ -127,6 +127,28 @@ impl Capability {
         standing
     }
 
+    /// What a search needs to know of it.
+    fn for_finding(&self, standing: &Standing) -> SavedProgram {
+        // What pml answers itself, and resources and prompts, are of no server's tools.
+        let is_tool = |saved: &&SavedTool| saved.tool.parse::<ToolId>().is_ok_and(|id| id.server() != OWN);
+        SavedProgram {
+            tools: self.notes.tools.iter().filter(is_tool).map(|saved| saved.tool.clone()).collect(),
+            intents: self
+                .notes
+                .intents
+                .iter()
+                .chain([&self.description])
+                .filter(|it| !it.is_empty())
+                .cloned()
+                .collect(),
+            standing: match (standing.gone.is_empty(), standing.changed.is_empty()) {
+                (false, _) => catalog::Standing::Gone,
+                (true, false) => catalog::Standing::Changed,
+                (true, true) => catalog::Standing::Sound,
+            },
+        }
+    }
+
     /// What the catalogue shows of it.
     pub fn as_tool(&self, standing: &Standing) -> Value {
         let mut description = String::new();
@@ -150,6 +172,7 @@ impl Capability {
             "name": self.name.in_code(),
             "description": description,
             "inputSchema": self.parameters,
+            "_meta": self.for_finding(standing).to_meta(),
         });
         // A schema that only wraps one value would be unwrapped, and the value is not.
         let is_wrapper = |schema: &Value| schema["properties"].as_object().is_some_and(|names| names.len() == 1);

@@ -168,6 +168,11 @@ impl Finder {
         timeout(within, self.when(|index| index.stage != Stage::Meanwhile)).await.unwrap_or(meanwhile)
     }
 
+    /// The tools there are now, whether or not they can be searched yet.
+    pub fn catalog(&self) -> Arc<Snapshot> {
+        self.shared.catalog.snapshot()
+    }
+
     /// The same as far as it is there now.
     pub fn now(&self) -> Option<Searchable> {
         self.shared.published.borrow().clone()

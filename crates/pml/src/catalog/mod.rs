@@ -12,6 +12,7 @@ mod mistakes;
 mod model;
 mod pins;
 mod references;
+mod saved_program;
 mod schema;
 mod schema_cost;
 mod schema_form;
@@ -29,6 +30,7 @@ pub use self::{
     listing::{Difference, Listing, Source},
     model::{built_in_model, load_model},
     pins::{Change, Pins},
+    saved_program::{CAPABILITIES, SavedProgram, Standing},
     schema::{Pace, TooSlow, Verdict, nearest},
     snapshot::{Catalog, Snapshot},
     text_arguments::wants_text,

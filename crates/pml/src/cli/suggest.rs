@@ -89,7 +89,18 @@ pub(super) async fn run(args: Args, config: Config) -> ExitCode {
             reasons: ranked.reasons.iter().filter_map(|known| reason(known, may_name)).collect(),
         };
         let is_learned = view.ranks(Purpose::Suggestion, !after.is_empty());
-        Ok((ranked.into_iter().map(suggestion).collect::<Vec<_>>(), is_learned, progress))
+        let mut suggestions: Vec<Suggestion> = ranked.into_iter().map(suggestion).collect();
+        // A capability does the whole task; once a part of it is done, the next tool is asked for.
+        let offers = if after.is_empty() { services.broker.offers(&intent) } else { Vec::new() };
+        for (at, offer) in offers.iter().enumerate() {
+            let known = suggestions.iter().position(|known| known.tool == offer.tool.id.as_str());
+            let score = known.map_or(0.0, |known| suggestions.remove(known).score);
+            let place = if offer.is_first() { at } else { known.unwrap_or(usize::MAX).min(at + 1) };
+            let (tool, reasons) = (offer.tool.id.to_string(), vec![offer.reason()]);
+            suggestions.insert(place.min(suggestions.len()), Suggestion { tool, score, reasons });
+        }
+        suggestions.truncate(args.limit);
+        Ok((suggestions, is_learned, progress))
     })
     .await;
     let (suggestions, is_learned, progress) = match suggested.and_then(|inner| inner) {

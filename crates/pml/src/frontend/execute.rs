@@ -38,12 +38,16 @@ impl Frontend {
             Ok(saving) => saving,
             Err(err) => return tool_failure(err.code, &err.message, err.hint.as_deref()),
         };
+        let intent = arguments.intent.clone();
         let mut outcome = teller.during(self.run(arguments, &teller, scope)).await;
         let called = outcome.calls.iter().filter_map(|call| call.tool.parse().ok());
         outcome.warnings.extend(self.note_changes(&scope.session, called));
         let saved = match saving {
             Some(saving) => Some(Box::pin(self.save(saving, &outcome)).await),
-            None => None,
+            None => {
+                outcome.warnings.extend(self.propose(intent.as_deref(), &outcome, &scope.session));
+                None
+            }
         };
         let (results, caller) = (Arc::clone(&self.shared.results), scope.session.caller.clone());
         let keeper = Keeper { results, caller, budget: self.settings().output_tokens };

@@ -20,6 +20,7 @@ mod introductions;
 mod metrics;
 mod nested;
 mod passthrough;
+mod proposals;
 mod recall;
 mod results;
 mod rpc;

@@ -64,6 +64,8 @@ pub(super) struct Session {
     told_changes: Mutex<HashSet<ToolId>>,
     /// The servers whose introductions it has been told.
     told_introductions: Mutex<HashSet<String>>,
+    /// Sets of tools of which it has been told that what uses them could have a name.
+    told_proposals: Mutex<HashSet<String>>,
     /// Resources that the client wants to hear about.
     pub(super) watches: Arc<Watches>,
     /// What the client is still to be told about changes, from the beginning of its session on, whether or not it has
@@ -136,6 +138,7 @@ impl Session {
             next_ask: AtomicU64::new(1),
             told_changes: Mutex::default(),
             told_introductions: Mutex::default(),
+            told_proposals: Mutex::default(),
             watches: Arc::default(),
             bulletin: OnceLock::new(),
             initialized: CancellationToken::new(),
@@ -175,6 +178,11 @@ impl Session {
     /// Is this the first time that the client is told of a changed tool?
     pub(super) fn tells_change(&self, tool: &ToolId) -> bool {
         is_first(&self.told_changes, tool.clone())
+    }
+
+    /// Is the client to be told that programs with these tools could have a name? Only once.
+    pub(super) fn tells_proposal(&self, tools: &str) -> bool {
+        is_first(&self.told_proposals, tools.to_owned())
     }
 
     /// Is this the first time that the client is told what a server says about itself?

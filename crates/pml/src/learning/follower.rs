@@ -6,7 +6,7 @@
 
 use std::{fs::File, path::PathBuf, sync::Arc, time::Duration};
 
-use pml_learn::{Model, Update};
+use pml_learn::{Capabilities, Model, Update};
 use pml_wire::ExecutionId;
 use tokio::{
     runtime::Handle,
@@ -19,12 +19,13 @@ use super::{
     orders::{FOLDER, Orders},
     others::{self, Others},
     ranking::{View, settings},
+    reusable::Reusables,
     saved::Saved,
     shape::Shapes,
     teacher::{Page, Teacher},
 };
 use crate::{
-    catalog::Finder,
+    catalog::{CAPABILITIES, Finder},
     clock::now_millis,
     files,
     hub::client::HubClient,
@@ -59,6 +60,8 @@ pub(super) struct Follower {
     model: Model,
     shapes: Shapes,
     others: Others,
+    /// The capabilities that the model knows of.
+    reusables: Option<Reusables>,
     /// Which of the orders all of this is of.
     epoch: u64,
     cursor: Cursor,
@@ -84,6 +87,7 @@ impl Follower {
             model: Model::new(settings()),
             shapes: Shapes::default(),
             others: Others::default(),
+            reusables: None,
             epoch: 0,
             cursor: Cursor::default(),
             lock: None,
@@ -169,8 +173,23 @@ impl Follower {
                 (Model::new(settings()), Shapes::default(), start)
             }
         };
+        self.reusables = None;
         self.unsaved = 0;
         self.is_changed = true;
+    }
+
+    /// Tells the model which capabilities there are: what used them, or exactly their tools, was right to be matched with them.
+    fn take_capabilities(&mut self) {
+        let snapshot = self.finder.catalog();
+        let has_any = snapshot.listing(CAPABILITIES).is_some();
+        if self.reusables.as_ref().map_or(!has_any, |known| known.are_of(&snapshot)) {
+            return;
+        }
+        self.reusables = Reusables::of(&snapshot);
+        self.model.set_capabilities(match &self.reusables {
+            Some(reusables) => Arc::clone(&reusables.capabilities),
+            None => Arc::new(Capabilities::new(settings().dimensions, [])),
+        });
     }
 
     fn take_shapes(&mut self) {
@@ -192,6 +211,7 @@ impl Follower {
             self.teacher = teacher;
             let page = page?;
             let next = (!page.is_last).then(|| self.read_after(page.end));
+            self.take_capabilities();
             let mut priorities = Vec::new();
             for prepared in &page.lessons {
                 if self.shared.is_over() {

@@ -13,7 +13,9 @@ mod handle;
 mod missing;
 mod orders;
 mod others;
+mod proposals;
 mod ranking;
+mod reusable;
 mod samples;
 mod saved;
 mod shape;
@@ -24,7 +26,9 @@ pub use self::{
     handle::{Learning, Options, Progress},
     orders::{Order, Orders, is_there},
     others::take_over,
+    proposals::{ENOUGH, Proposal, name_for, proposal_line, proposals},
     ranking::{Related, View},
+    reusable::{Reusables, SUGGESTED},
     shape::{LearnedType, schema_of},
     told::reason,
 };

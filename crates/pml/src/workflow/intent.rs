@@ -159,7 +159,7 @@ fn best_capability(found: &[crate::catalog::Found]) -> Option<&crate::catalog::F
 
 /// Tools in the order in which they were used for such intents. Empty if nothing speaks for any.
 async fn learned_steps(door: &Broker, view: &View, intent: &str) -> Vec<Step> {
-    let index = door.settled_search().await;
+    let index = door.settled_search(Duration::ZERO).await;
     let snapshot = door.known_tools();
     let may_name = |id: &str| tool_now(&snapshot, id).is_some_and(|tool| door.allows(&tool.id));
     let (tools, scores) = index.scores(intent);

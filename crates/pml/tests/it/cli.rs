@@ -20,7 +20,7 @@ fn pml(args: &[&str]) -> Output {
     pml_in(Path::new("/"), args, b"")
 }
 
-fn pml_in(directory: &Path, args: &[&str], stdin: &[u8]) -> Output {
+pub(crate) fn pml_in(directory: &Path, args: &[&str], stdin: &[u8]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_pml"))
         .args(args)
         .current_dir(directory)

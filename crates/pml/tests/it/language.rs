@@ -164,7 +164,10 @@ async fn every_listed_global_is_there_and_works() {
         ),
         ("new Date(2024, 0, 1).getTimezoneOffset()", json!(0)),
         ("Object.keys(globalThis)", json!([])),
-        ("await new Promise(setImmediate); clearImmediate(setImmediate(() => { throw 1 })); console.clear(); 5", json!(5)),
+        (
+            "await new Promise(setImmediate); clearImmediate(setImmediate(() => { throw 1 })); console.clear(); 5",
+            json!(5),
+        ),
         (
             "const target = new EventTarget(); let seen; target.addEventListener('done', (event) => { seen = [event.detail, event.currentTarget === target] }); target.dispatchEvent(new CustomEvent('done', { detail: 5 })); seen",
             json!([5, true]),

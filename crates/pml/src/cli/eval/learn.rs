@@ -3,19 +3,18 @@
 use std::{
     collections::HashSet,
     io::{self, Write},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use pml_learn::Replay;
 use pml_search::{Index, ToolText};
 use pml_wire::ErrorCode;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
     judged::Interval,
-    lines::{ToolLine, read_lines, wrong_line},
-    measure::{Checkpoint, METHODS, NEXT_METRICS, Options, SET_METRICS, Searches, Table, Trace, measure},
+    lines::{ToolLine, Trace, read_lines, read_traces},
+    measure::{Checkpoint, METHODS, NEXT_METRICS, Options, SET_METRICS, Searches, Table, measure},
 };
 use crate::{
     catalog::{built_in_model, load_model},
@@ -76,38 +75,14 @@ enum ReplayArg {
     Per,
 }
 
-#[derive(Debug, Deserialize)]
-struct TraceLine {
-    intent: String,
-    steps: Vec<StepLine>,
-    #[serde(default = "succeeded")]
-    success: bool,
-    #[serde(default)]
-    caller: String,
-    /// Milliseconds since 1970. Traces without one are of the same moment.
-    #[serde(default)]
-    timestamp_ms: i64,
-}
-
-#[derive(Debug, Deserialize)]
-struct StepLine {
-    tool: String,
-    #[serde(default = "succeeded")]
-    success: bool,
-}
-
-fn succeeded() -> bool {
-    true
-}
-
 /// Measures and prints. The inner error is that of printing.
 pub(super) fn run(args: &Args) -> Result<io::Result<()>, Error> {
     let tools: Vec<(usize, ToolLine)> = read_lines(&args.tools, COMMAND)?;
     if tools.is_empty() {
         return Err(Error::new(ErrorCode::ConfigInvalid, format!("`{}` has no tools", args.tools.display())));
     }
-    let train = read_traces(&args.train)?;
-    let test = read_traces(&args.test)?;
+    let train = read_traces(&args.train, COMMAND)?;
+    let test = read_traces(&args.test, COMMAND)?;
     if test.iter().all(|trace| trace.succeeded().next().is_none()) {
         let message = format!("`{}` has no trace with a successful step: nothing to measure", args.test.display());
         return Err(Error::new(ErrorCode::ConfigInvalid, message));
@@ -142,23 +117,6 @@ pub(super) fn run(args: &Args) -> Result<io::Result<()>, Error> {
     let searches = Searches { table: table.snapshot(), whole: whole.snapshot() };
     let checkpoints = measure(&searches, &train, &test, &options);
     Ok(print(&checkpoints, args, whole.len(), train.len(), test.len()))
-}
-
-fn read_traces(path: &Path) -> Result<Vec<Trace>, Error> {
-    let lines: Vec<(usize, TraceLine)> = read_lines(path, COMMAND)?;
-    let read = |(number, line): (usize, TraceLine)| {
-        if let Some(step) = line.steps.iter().find(|step| step.tool.is_empty()) {
-            return Err(wrong_line(path, number, &format!("`tool` is `{}`", step.tool), COMMAND));
-        }
-        Ok(Trace {
-            intent: line.intent,
-            steps: line.steps.into_iter().map(|step| (step.tool, step.success)).collect(),
-            success: line.success,
-            caller: line.caller,
-            time_ms: line.timestamp_ms,
-        })
-    };
-    lines.into_iter().map(read).collect()
 }
 
 /// Mistakes in the data that do not prevent an answer, but explain a bad one.

@@ -13,7 +13,10 @@ use pml_learn::{
 };
 use pml_search::{Embedder as _, Mode, Snapshot, Table as WordTable, word_hashes};
 
-use super::judged::{Interval, quality};
+use super::{
+    judged::{Interval, quality},
+    lines::{Trace, shuffle},
+};
 
 /// Ranking methods, in the order in which they are reported.
 pub(super) const METHODS: [&str; 4] = ["search", "markov", "knn", "ranker"];
@@ -21,17 +24,6 @@ pub(super) const SET_METRICS: [&str; 5] = ["r@1", "r@5", "r@10", "ndcg@10", "mrr
 pub(super) const NEXT_METRICS: [&str; 3] = ["hit@1", "hit@5", "mrr"];
 const SEARCH: usize = 0;
 const RANKER: usize = 3;
-
-/// An execution, as a line of a file tells it.
-#[derive(Clone, Debug)]
-pub(super) struct Trace {
-    pub(super) intent: String,
-    /// Tools and whether their calls succeeded.
-    pub(super) steps: Vec<(String, bool)>,
-    pub(super) success: bool,
-    pub(super) caller: String,
-    pub(super) time_ms: i64,
-}
 
 #[derive(Clone, Debug)]
 pub(super) struct Options {
@@ -217,13 +209,6 @@ impl<'s> Judge<'s> {
     }
 }
 
-impl Trace {
-    /// Tools whose calls succeeded, in order.
-    pub(super) fn succeeded(&self) -> impl Iterator<Item = &str> {
-        self.steps.iter().filter(|(_, succeeded)| *succeeded).map(|(tool, _)| tool.as_str())
-    }
-}
-
 /// The places of all candidates, best first, by each method. Where a method sees no difference the search decides.
 fn rankings(model: &Model, query: &Query<'_>) -> [Vec<usize>; 4] {
     let features = model.learned().features(query);
@@ -272,18 +257,5 @@ impl<const M: usize> Judgements<M> {
             let values: Vec<f64> = self.0.iter().map(|values| value(values, metric) / seeds as f64).collect();
             Interval::of(&values)
         })
-    }
-}
-
-/// Fisher and Yates, with SplitMix64.
-fn shuffle(items: &mut [usize], seed: u64) {
-    let mut state = seed;
-    for left in (2..=items.len()).rev() {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        items.swap(left - 1, (mixed % left as u64) as usize);
     }
 }

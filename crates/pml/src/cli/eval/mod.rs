@@ -1,5 +1,6 @@
 //! `pml eval`: how good pml is, on anybody's data.
 
+mod capabilities;
 mod judged;
 mod learn;
 mod lines;
@@ -16,12 +17,15 @@ pub(super) enum What {
     Search(search::Args),
     /// Measure how much traces improve what the search finds, and what comes next
     Learn(learn::Args),
+    /// Measure how well capabilities are matched with intents, and how far the probability of a match can be believed
+    Capabilities(capabilities::Args),
 }
 
 pub(super) fn run(what: &What) -> ExitCode {
     let printed = match what {
         What::Search(args) => search::run(args),
         What::Learn(args) => learn::run(args),
+        What::Capabilities(args) => capabilities::run(args),
     };
     match printed {
         Ok(Ok(())) => ExitCode::SUCCESS,
