@@ -514,11 +514,9 @@ impl CallHandler for Broker {
     fn explain(&self, report: &mut ErrorReport) {
         let Some(missing) = report.missing.take().filter(|_| report.hint.is_none()) else { return };
         let snapshot = self.snapshot();
-        let learned = || {
-            let tool = snapshot.tool(&missing.tool).filter(|tool| self.allows(&tool.id))?;
-            self.learned()?.missing_property(tool, &missing)
-        };
-        report.hint = learned();
+        let tool = snapshot.tool(&missing.tool).filter(|tool| self.allows(&tool.id));
+        let learned = self.learned();
+        report.hint = tool.zip(learned).and_then(|(tool, learned)| learned.missing_property(tool, &missing));
     }
 
     fn refused(&self, context: &Arc<Context>, id: CallId, target: &str, error: &CallError) {

@@ -165,8 +165,9 @@ mod tests {
 
     #[test]
     fn what_is_almost_certain_comes_first_and_what_is_probable_is_seen() {
+        type Row = (&'static [&'static str], &'static [(&'static str, f64)], &'static str);
         #[rustfmt::skip]
-        let table: [(&[&str], &[(&str, f64)], &str); 8] = [
+        let table: [Row; 8] = [
             // found          offers                          then
             (&["a", "b"],     &[],                            "a b"),
             (&["a", "b"],     &[("x", 0.9)],                  "x a b"),

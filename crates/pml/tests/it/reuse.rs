@@ -106,6 +106,7 @@ impl World {
             policy,
             data_dir,
             model_dir: None,
+            encoder: true,
             results_bytes: 1 << 30,
             retention: Retention::default(),
             max_starting: 4,
