@@ -250,6 +250,7 @@ impl Gateway {
             policy: Policy { allow: vec!["*".to_owned()], deny: vec!["other:*".to_owned()], ..Policy::default() },
             data_dir: Some(data_dir.path().to_owned()),
             model_dir: None,
+            encoder: true,
             results_bytes: 512 * MIB,
             retention: Retention::default(),
             max_starting: 4,

@@ -51,6 +51,7 @@ impl Filled {
         ids
     }
 
+    #[expect(clippy::print_stderr, reason = "this is a program for people")]
     pub(crate) fn end(&self) -> ExitCode {
         eprintln!("filled `{}` with {} traces", self.folder.display(), self.count);
         ExitCode::SUCCESS

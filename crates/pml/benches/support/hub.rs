@@ -88,6 +88,7 @@ impl Hub {
     }
 
     /// Delivers traces until there are as many as there are to be.
+    #[allow(dead_code, reason = "the bench of PostgreSQL fills its store directly")]
     pub(crate) fn fill(&self, filled: &Filled) -> Vec<ExecutionId> {
         filled.ids(|from, missing| {
             let count = DELIVERED.min(missing.next_multiple_of(BATCH)) / BATCH;
