@@ -1,9 +1,9 @@
 //! Workflows: tasks that depend on each other, run through the broker.
 //!
-//! [`graph`] is a workflow as it is written, with [`reference`] and [`template`] for values that are known only while it runs
-//! and [`condition`] for when a task runs. [`structure`] finds out what each task depends on, [`check`] whether all of it can
+//! [`graph`] is a workflow as it is written, with [`mod@reference`] and [`template`] for values that are known only while it runs
+//! and [`condition`] for when a task runs. [`structure`] finds out what each task depends on, [`mod@check`] whether all of it can
 //! run; [`problem`] is what is wrong, all of it at once. [`schedule`] decides what may start, [`outputs`] has the values that
-//! references stand for, [`run`] makes the calls, and [`outcome`] is how it went. [`intent`] suggests a plan, and [`provider`]
+//! references stand for, [`mod@run`] makes the calls, and [`outcome`] is how it went. [`intent`] suggests a plan, and [`provider`]
 //! is how programs get to all of this.
 //!
 //! **Invariants:** nothing runs before the whole workflow was checked. A task that fails takes those with it that depend on it,
