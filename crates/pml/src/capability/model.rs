@@ -165,7 +165,8 @@ impl Capability {
         description.push_str(&self.description);
         let other = self.notes.intents.iter().find(|intent| !self.description.contains(intent.as_str()));
         if let Some(intent) = other {
-            description.push_str(&format!(" Saved for: {intent}"));
+            let end = if self.description.ends_with('.') { "" } else { "." };
+            description.push_str(&format!("{end} Saved for: {intent}"));
         }
         let description: String = description.chars().take(MAX_DESCRIPTION_CHARS).collect();
         let mut tool = json!({

@@ -336,7 +336,7 @@ fn provide_own(services: &Services, pool: &Pool) {
     services.broker.provide(OWN, Arc::new(tools));
 }
 
-/// Runs `work` with the servers alone.
+/// Runs `work` with the servers and the names of capabilities, which it cannot run.
 async fn with_servers<F: Future>(
     config: &Config,
     work: impl FnOnce(Arc<Services>, CancellationToken) -> F,
@@ -344,7 +344,14 @@ async fn with_servers<F: Future>(
     with_started(config, Traces::reading(&config.traces, config.data_dir.as_deref()), |services| {
         let interrupt = CancellationToken::new();
         cancel_on_signal(interrupt.clone());
-        work(services, interrupt)
+        async move {
+            if let Some(capabilities) = services.capabilities()
+                && let Err(err) = capabilities.reload().await
+            {
+                tracing::warn!(error = %err, "capabilities cannot be read");
+            }
+            work(services, interrupt).await
+        }
     })
     .await
 }

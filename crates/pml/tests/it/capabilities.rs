@@ -297,6 +297,26 @@ fn a_stored_program_is_kept_edited_renamed_and_removed() {
 }
 
 #[test]
+fn the_shell_finds_lists_and_types_capabilities_and_a_workflow_runs_them() {
+    let home = home();
+    assert!(home.pml(&["run", "--intent", "greet with a sum", "-e", GREETING]).status.success());
+    assert!(home.pml(&["capability", "save", "--name", "demo.greet"]).status.success());
+    for command in [&["search", "greet somebody with a sum"][..], &["tools"], &["types"]] {
+        let output = home.pml(command);
+        assert!(output.status.success() && stdout(&output).contains("demo_greet"), "{command:?}: {output:?}");
+    }
+    let file = home.path().join("graph.json");
+    let graph = json!({ "tasks": [
+        { "id": "greeting", "capability": "demo.greet", "args": { "a": 1 } },
+        { "id": "again", "tool": "two:echo", "args": { "text": "$OUTPUT[greeting].said" } },
+    ] });
+    fs::write(&file, graph.to_string()).unwrap();
+    let told = parsed(&home.pml(&["workflow", "run", file.to_str().unwrap(), "--json"]));
+    assert_eq!(told["results"]["greeting"]["sum"], 41, "{told}");
+    assert_eq!(told["results"]["again"], told["results"]["greeting"]["said"], "{told}");
+}
+
+#[test]
 fn capabilities_travel_as_files_that_can_be_reviewed() {
     let (home, other) = (home(), home());
     assert!(home.pml(&["run", "--intent", "greet with a sum", "-e", GREETING]).status.success());
