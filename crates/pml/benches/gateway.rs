@@ -289,7 +289,7 @@ fn workflows(results: &mut Results) {
     let wrong = json!({ "workflow": { "tasks": wrong } });
     let refused = (0..30).map(|_| {
         let started = Instant::now();
-        let answer = pipe.call("execute_workflow", &wrong);
+        let answer = pipe.request("tools/call", &json!({ "name": "execute_workflow", "arguments": wrong }));
         assert_eq!(answer["structuredContent"]["error"]["code"], "WORKFLOW_INVALID", "{answer}");
         started.elapsed().as_secs_f64() * 1e3
     });
