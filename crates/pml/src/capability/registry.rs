@@ -119,6 +119,13 @@ impl Registry {
         Ok(())
     }
 
+    /// Reads everything, for a command that goes on without capabilities if that fails.
+    pub async fn read(&self) {
+        if let Err(err) = self.reload().await {
+            tracing::warn!(error = %err, "capabilities cannot be read");
+        }
+    }
+
     /// Reads everything again if another process may have changed something.
     pub async fn refresh(&self) -> Result<(), StoreError> {
         let (newest, read_at) = {

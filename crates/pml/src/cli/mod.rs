@@ -345,10 +345,8 @@ async fn with_servers<F: Future>(
         let interrupt = CancellationToken::new();
         cancel_on_signal(interrupt.clone());
         async move {
-            if let Some(capabilities) = services.capabilities()
-                && let Err(err) = capabilities.reload().await
-            {
-                tracing::warn!(error = %err, "capabilities cannot be read");
+            if let Some(capabilities) = services.capabilities() {
+                capabilities.read().await;
             }
             work(services, interrupt).await
         }

@@ -110,11 +110,9 @@ async fn execute(args: RunArgs, mut config: Config) -> Result<ExitCode, Error> {
     };
     with_services(&config, Mode::Subprocess, async |pool, services, interrupt| {
         provide_own(&services, &pool);
-        // The whole graph is checked before anything runs, so their names must be known.
-        if let Some(saver) = services.provide_capabilities(&pool, &config.traces.rules)
-            && let Err(err) = saver.registry.reload().await
-        {
-            tracing::warn!(error = %err, "capabilities cannot be read");
+        // The whole graph is checked before anything runs, so the names of capabilities must be known.
+        if let Some(saver) = services.provide_capabilities(&pool, &config.traces.rules) {
+            saver.registry.read().await;
         }
         let context = Context::new(Entry::Workflow, CLI).with_intent(args.intent.clone());
         let (id, text) = (context.execution, document.text.clone());
