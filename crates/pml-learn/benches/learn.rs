@@ -8,7 +8,7 @@
 
 use std::{collections::BTreeMap, env, fs, hint::black_box, process::ExitCode, sync::mpsc, thread, time::Instant};
 
-use pml_learn::{Model, Observation, Purpose, Query, Settings, Step, StepOutcome, Tools, TraceId};
+use pml_learn::{Model, Observation, Purpose, Query, Settings, Step, StepOutcome, Tools, TraceId, needs_scores};
 use pml_search::{Index, Mode, Snapshot, ToolText, word_hashes};
 use serde_json::{Value, json};
 
@@ -158,14 +158,16 @@ fn measure() -> BTreeMap<&'static str, f64> {
     results
 }
 
-/// Learns further traces with a full memory, which cost most, as a rebuild does: one thread searches, and another learns.
+/// Learns further traces with a full memory, which cost most, as a rebuild does: one thread searches for the intents of those from
+/// which weights are learned, and another learns.
 fn rebuild_seconds(world: &World, mut model: Model) -> f64 {
     let started = Instant::now();
     let numbers = TRACES + FURTHER..TRACES + 2 * FURTHER;
     thread::scope(|scope| {
         let (sender, receiver) = mpsc::sync_channel(200);
         let searched = numbers.clone();
-        scope.spawn(move || searched.map(|number| world.find(number)).try_for_each(|found| sender.send(found)));
+        let find = |number: u64| world.look_up(number, needs_scores(TRACES, TraceId(u128::from(number))));
+        scope.spawn(move || searched.map(find).try_for_each(|found| sender.send(found)));
         for (number, found) in numbers.zip(receiver) {
             world.learn(&mut model, &found, number);
         }
@@ -187,12 +189,16 @@ impl World {
     }
 
     fn find(&self, number: u64) -> Found {
+        self.look_up(number, true)
+    }
+
+    fn look_up(&self, number: u64, needs_scores: bool) -> Found {
         let topic = Random(number).next() % TOPICS;
         let intent = format!("{} {}", Random(topic ^ 0xabcd).words(8), Random(number ^ 0xdcba).words(4));
         Found {
             intent: self.index.embedder().query(&intent),
             words: word_hashes(&intent),
-            scores: self.snapshot.scores(&intent, Mode::Hybrid),
+            scores: if needs_scores { self.snapshot.scores(&intent, Mode::Hybrid) } else { Vec::new() },
         }
     }
 
@@ -219,6 +225,7 @@ impl World {
             tools: &self.tools,
             scores: &found.scores,
             steps: &steps,
+            forecasts: &[],
             capability: None,
             success: true,
         });

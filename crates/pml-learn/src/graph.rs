@@ -166,9 +166,9 @@ impl<const N: usize> Counts<N> {
     fn forget_weakest(&mut self) {
         let mut order: Vec<(f64, i64, [NameId; N])> =
             self.iter().map(|(key, count)| (count.weight, count.last_ms, key)).collect();
-        order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
-        let mut gone: Vec<[NameId; N]> =
-            order[..order.len() - self.capacity * 3 / 4].iter().map(|(.., key)| *key).collect();
+        let count = order.len() - self.capacity * 3 / 4;
+        order.select_nth_unstable_by(count - 1, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
+        let mut gone: Vec<[NameId; N]> = order[..count].iter().map(|(.., key)| *key).collect();
         gone.sort_unstable();
         self.keep(|key, _| gone.binary_search(&key).is_err().then_some(key));
     }

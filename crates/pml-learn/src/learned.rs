@@ -8,6 +8,7 @@ use std::{collections::BinaryHeap, sync::Arc};
 use crate::{
     clock::Clock,
     features::{DOUBT, FEATURES, Feature, Features, Known, OF_PREFIX, PREFIX, Scene},
+    foresight::Foresight,
     gate::Gate,
     graph::{Edge, Graph, Related, ToolStatistics},
     matching::Calibration,
@@ -84,6 +85,7 @@ pub struct Learned {
     pub(crate) ranker: Ranker,
     pub(crate) gates: [Gate; 2],
     pub(crate) calibration: Calibration,
+    pub(crate) foresight: Foresight,
     /// Of the tools of the last trace: rankings of the same tools need not look them up.
     pub(crate) lineup: Arc<Lineup>,
 }
@@ -100,9 +102,15 @@ impl Learned {
             ranker: Ranker::new(),
             gates: [Gate::default(), Gate::default()],
             calibration: Calibration::new(),
+            foresight: Foresight::default(),
             lineup: Arc::default(),
             settings,
         }
+    }
+
+    /// Traces that were learned.
+    pub fn traces(&self) -> u64 {
+        self.traces
     }
 
     /// Does what was learned change rankings of this kind? If not, a ranking is the order of the search.

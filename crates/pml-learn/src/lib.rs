@@ -17,6 +17,7 @@ mod clock;
 mod codec;
 mod evidence;
 mod features;
+mod foresight;
 mod gate;
 mod graph;
 mod learned;
@@ -38,13 +39,14 @@ mod words;
 
 pub use self::{
     features::{FEATURES, Feature, Features},
+    foresight::{Ahead, Forecasted, LEAST_PROBABILITY, LEAST_SHARE, Prospect, SpeculationStatus},
     graph::{Edge, EdgeKind, Related, ToolStatistics},
     learned::{Learned, Ranked, Reason, Status},
     matching::{Capabilities, Capability, Match},
-    model::{Model, Settings, Update},
+    model::{Model, Settings, Update, needs_scores},
     observation::{Observation, Purpose, Query, Step, StepOutcome, Task, TraceId},
     replay::{Draw, PrioritySampler, Replay},
-    shared::Shared,
+    shared::{Shared, mean_weights},
     snapshot::SnapshotError,
     tools::Tools,
 };

@@ -329,11 +329,10 @@ fn nearest_groups(
 ) -> Vec<Near> {
     let mut own = Vec::new();
     capabilities.rows.cosines(intent, &mut own);
-    let of_traces = cosines.iter().enumerate().filter(|(at, _)| memory.is_example(*at));
-    let of_own = own.iter().enumerate().map(|(row, cosine)| (cosines.len() + row, cosine));
+    let is_example = |at: usize| at >= cosines.len() || memory.is_example(at);
     let mut near: Vec<Near> = Vec::new();
     let mut taken = 0;
-    for (cosine, at) in nearest(of_traces.chain(of_own)) {
+    for (cosine, at) in nearest(cosines.iter().chain(&own), is_example) {
         let group = match at.checked_sub(cosines.len()) {
             Some(row) => Some(Group::Capability(capabilities.owners[row] as usize)),
             None => groups.of(signature(memory.distinct_tools(at))),
@@ -358,13 +357,14 @@ fn nearest_groups(
     near
 }
 
-/// The [`NEAREST`] cosines, the highest first; of equal ones that with the lower place.
-fn nearest<'c>(cosines: impl Iterator<Item = (usize, &'c f32)>) -> Vec<(f32, usize)> {
+/// The [`NEAREST`] cosines of those that count, the highest first; of equal ones that with the lower place.
+fn nearest<'c>(cosines: impl Iterator<Item = &'c f32>, counts: impl Fn(usize) -> bool) -> Vec<(f32, usize)> {
     let before = |a: &(f32, usize), b: &(f32, usize)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
     let mut kept: Vec<(f32, usize)> = Vec::with_capacity(2 * NEAREST);
     let mut least = f32::NEG_INFINITY;
-    for (at, cosine) in cosines {
-        if *cosine > least {
+    for (at, cosine) in cosines.enumerate() {
+        // Most are ruled out by their cosine, without a look at their traces.
+        if *cosine > least && counts(at) {
             kept.push((*cosine, at));
             if kept.len() == 2 * NEAREST {
                 kept.select_nth_unstable_by(NEAREST - 1, before);

@@ -59,8 +59,9 @@ pub(crate) struct Memory {
     pub(crate) rows: Rows,
     pub(crate) traces: Vec<Remembered>,
     tools: ToolLists,
-    /// Of each tool, the traces that have used it and have an intent.
+    /// Of each tool, the traces that have used it and have an intent; and of all of them.
     with_intent: Vec<u32>,
+    all_with_intent: u32,
     /// The places of each caller's traces, oldest first.
     of_callers: Vec<VecDeque<u32>>,
     pub(crate) next_number: u64,
@@ -139,6 +140,7 @@ impl Memory {
             traces: Vec::new(),
             tools: ToolLists::default(),
             with_intent: Vec::new(),
+            all_with_intent: 0,
             of_callers: Vec::new(),
             next_number: 0,
             mean: 0.0,
@@ -189,9 +191,10 @@ impl Memory {
         let scale = 1.0 / (1.0 - nearness.floor);
         let sharpness = self.sharpness();
         let floor = nearness.floor;
-        // Few traces vote: first who they are, then what with.
+        // Few traces vote: first who they are, then what with. A trace without an intent has a cosine of 0, which is never above
+        // the floor.
         for (place, cosine) in nearness.cosines.iter().enumerate() {
-            if *cosine > floor && self.traces[place].has_intent {
+            if *cosine > floor {
                 nearness.voters.push(place as u32);
             }
         }
@@ -211,18 +214,22 @@ impl Memory {
     /// Notes how similar the intents of traces are to each other.
     pub(crate) fn observe(&mut self, cosines: &[f32]) {
         const LANES: usize = 4; // sums that need not wait for each other
-        let (mut counts, mut sums, mut squares) = ([0_u32; LANES], [0.0_f64; LANES], [0.0_f64; LANES]);
-        for (place, (cosine, trace)) in cosines.iter().zip(&self.traces).enumerate() {
-            // A trace without an intent has a zero row, so its cosine is 0.
-            let cosine = f64::from(*cosine);
-            counts[place % LANES] += u32::from(trace.has_intent);
-            sums[place % LANES] += cosine;
-            squares[place % LANES] += cosine * cosine;
-        }
-        let count = f64::from(counts.iter().sum::<u32>());
-        if count == 0.0 {
+        let (mut sums, mut squares) = ([0.0_f64; LANES], [0.0_f64; LANES]);
+        if cosines.is_empty() || self.all_with_intent == 0 {
             return;
         }
+        // A trace without an intent has a zero row, so its cosine is 0.
+        let mut add = |lane: usize, cosine: f32| {
+            let cosine = f64::from(cosine);
+            sums[lane] += cosine;
+            squares[lane] += cosine * cosine;
+        };
+        let (groups, rest) = cosines.as_chunks::<LANES>();
+        for group in groups {
+            (0..LANES).for_each(|lane| add(lane, group[lane]));
+        }
+        rest.iter().enumerate().for_each(|(lane, cosine)| add(lane, *cosine));
+        let count = f64::from(self.all_with_intent);
         self.observed += 1;
         let rate = 1.0 / (self.observed as f64).min(WINDOW);
         self.mean += rate * (sums.iter().sum::<f64>() / count - self.mean);
@@ -271,6 +278,7 @@ impl Memory {
 
     fn put(&mut self, place: usize, trace: Remembered, tools: &[NameId]) {
         if self.traces.get(place).is_some_and(|old| old.has_intent) {
+            self.all_with_intent -= 1;
             for tool in self.tools.marked(place).iter().filter(|tool| *tool & AGAIN == 0) {
                 self.with_intent[*tool as usize] -= 1;
             }
@@ -292,6 +300,7 @@ impl Memory {
         queue.insert(at, place as u32);
         self.tools.set(place, tools);
         if trace.has_intent {
+            self.all_with_intent += 1;
             for tool in self.tools.marked(place).iter().filter(|tool| *tool & AGAIN == 0) {
                 if self.with_intent.len() <= *tool as usize {
                     self.with_intent.resize(*tool as usize + 1, 0);

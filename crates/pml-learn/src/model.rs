@@ -12,6 +12,7 @@ use crate::{
     memory::{LEAST_SHARE, Nearness},
     names::NameId,
     observation::{Observation, StepOutcome, Task, TraceId},
+    random::Random,
     ranker::{Example, RIVALS},
     replay::{Buffer, LEAST_PRIORITY, Replay},
     seen::Seen,
@@ -23,6 +24,10 @@ use crate::{
 pub(crate) const STEPS: usize = 64;
 /// Steps of a trace whose next tool is learned from, spread over the trace.
 const LEARNED_STEPS: usize = 8;
+/// Traces whose weights are all learned from. Later on weights hardly change, so one in [`SAMPLED`] is enough, and the others need
+/// no search.
+const ALL_SAMPLED: u64 = 2000;
+const SAMPLED: u64 = 4;
 /// A trace with a smaller share of new evidence has no say at the gate, nor on which intents are similar.
 const WHOLE_SHARE: f64 = 0.5;
 
@@ -55,6 +60,12 @@ pub struct Update {
     pub td_error: f64,
     /// How much there is to learn from the trace: the size of the error, from 0.01 to 1.
     pub priority: f64,
+}
+
+/// Does a model that has learned so many traces, or more, learn weights from this one? If not, it does not look at the scores of
+/// the search. Depends on the trace and on no order, so a host can ask long before it is the trace's turn.
+pub fn needs_scores(traces: u64, trace: TraceId) -> bool {
+    traces < ALL_SAMPLED || Random((trace.0 ^ (trace.0 >> 64)) as u64).next().is_multiple_of(SAMPLED)
 }
 
 /// Learns, and ranks by what it has [`Learned`]. See the crate.
@@ -103,7 +114,9 @@ impl Model {
         if !self.seen.insert(observation.trace) {
             return None;
         }
+        let is_sampled = needs_scores(self.learned.traces, observation.trace);
         self.learned.traces += 1;
+        self.learned.foresight.learn(observation.forecasts);
         let moment = self.learned.clock.observe(observation.time_ms);
         if let Some(factor) = moment.rescale {
             self.learned.graph.rescale(factor);
@@ -144,7 +157,7 @@ impl Model {
         }
         self.line_up(observation.tools);
         let is_searched = observation.scores.iter().any(|score| *score > 0.0);
-        if share > 0.0 && is_searched {
+        if share > 0.0 && is_searched && is_sampled {
             let known = self.learned.known(factor);
             let lineup = Arc::clone(&self.learned.lineup);
             let scene = Scene::new(known, nearness, observation.words, lineup, observation.scores, &succeeded);

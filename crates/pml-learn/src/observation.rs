@@ -1,6 +1,6 @@
 //! What the host tells the model, and asks it.
 
-use crate::tools::Tools;
+use crate::{foresight::Forecasted, tools::Tools};
 
 /// The id of a trace. The same trace has the same id however often it is delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,10 +20,12 @@ pub struct Observation<'a> {
     pub words: &'a [u32],
     /// All tools that the search knows.
     pub tools: &'a Tools,
-    /// The score of each for the intent, 0 if it does not fit.
+    /// The score of each for the intent, 0 if it does not fit. May be empty if they are [not needed](crate::needs_scores).
     pub scores: &'a [f32],
     /// In the order in which they were called.
     pub steps: &'a [Step<'a>],
+    /// Calls that were expected of the execution, and what became of each forecast.
+    pub forecasts: &'a [Forecasted],
     /// The capability that ran, if the execution was one of a capability.
     pub capability: Option<&'a str>,
     /// Whether the execution succeeded as a whole.

@@ -1,8 +1,9 @@
 //! What was learned, as a document for others: what a hub gives to the gateways of an organisation.
 //!
 //! It has names of tools; how often each was used, succeeded and failed; how often tools follow each other and occur together;
-//! for the latest [`REMEMBERED`] traces the direction of the intent, the tools and whether it succeeded; and the weights. It has
-//! no text of an intent and no word of one, no caller, no trace id, no capability, and no time but the day.
+//! for the latest [`REMEMBERED`] traces the direction of the intent, the tools and whether it succeeded; and the weights, its own
+//! or those that others have learned. It has no text of an intent and no word of one, no caller, no trace id, no capability, and
+//! no time but the day.
 //!
 //! Whoever reads it trusts it little: every number is checked, its counts are scaled down to [`LARGEST_EVIDENCE`] traces, its
 //! weights are held near the prior, and in a ranking it has at most [`LARGEST_SHARE`].
@@ -10,14 +11,14 @@
 use crate::{
     clock::DAY_MS,
     codec::{Reader, Writer},
-    features::{FEATURES, Feature},
+    features::{FEATURES, Feature, Features},
     graph::{Counts, Graph},
     learned::Learned,
     memory::{Memory, Remembered},
     model::Settings,
     names::NameId,
     observation::Task,
-    ranker::PRIOR,
+    ranker::{PRIOR, Ranker},
     snapshot::{
         SnapshotError, read_clock, read_graph, read_memory, read_ranker, seal, unseal, write_clock, write_graph,
         write_memory, write_ranker, write_settings,
@@ -39,14 +40,17 @@ pub(crate) const LARGEST_EVIDENCE: f64 = 1000.0;
 pub(crate) const LARGEST_SHARE: f32 = 0.4;
 /// Own traces after which a document counts half of that.
 const OWN_TRACES: f64 = 100.0;
+/// Weights that are from fewer traces are hardly more than the prior.
+const LEAST_EVIDENCE: f64 = 20.0;
 
 /// What others have learned.
 #[derive(Clone, Debug)]
 pub struct Shared(pub(crate) Learned);
 
 impl Learned {
-    /// The document for others. See [`Shared`].
-    pub fn to_shared(&self) -> Vec<u8> {
+    /// The document for others. See [`Shared`]. A model that has learned no weights, since nobody has searched for it, can tell
+    /// those of others.
+    pub fn to_shared(&self, weights: Option<&[Features; 2]>) -> Vec<u8> {
         let mut writer = Writer::default();
         write_settings(&mut writer, &settings(&self.settings));
         let mut clock = self.clock.clone();
@@ -55,7 +59,9 @@ impl Learned {
         let (graph, numbers) = anonymous_graph(&self.graph);
         write_graph(&mut writer, &graph);
         write_memory(&mut writer, &anonymous_memory(&self.memory, &self.settings, &numbers));
-        write_ranker(&mut writer, &self.ranker);
+        let ranker =
+            weights.map(|weights| Ranker { weights: weights.map(|weights| weights.map(f64::from)), ..Ranker::new() });
+        write_ranker(&mut writer, ranker.as_ref().unwrap_or(&self.ranker));
         seal(MAGIC, VERSION, &writer.0)
     }
 
@@ -97,10 +103,46 @@ impl Shared {
         self.0.graph.traces * self.0.clock.factor()
     }
 
+    /// Of all tools of a task, and of the next tool.
+    pub fn weights(&self) -> [Features; 2] {
+        Task::ALL.map(|task| self.0.ranker.weights(task))
+    }
+
     /// Names of the tools that it knows.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.names()
     }
+}
+
+/// The mean of the weights that several models have learned, each with the traces that it is from. Whoever tells them is
+/// believed within the bounds of a document. `None` if none of them has learned from enough traces.
+pub fn mean_weights(told: impl IntoIterator<Item = (f64, [Features; 2])>) -> Option<[Features; 2]> {
+    let mut sums = [[0.0; FEATURES]; 2];
+    let mut total = 0.0;
+    for (evidence, weights) in told {
+        let is_finite = evidence.is_finite() && weights.iter().flatten().all(|weight| weight.is_finite());
+        if !is_finite || evidence < LEAST_EVIDENCE {
+            continue;
+        }
+        let share = evidence.min(LARGEST_EVIDENCE);
+        total += share;
+        let bounded = bounded(weights.map(|weights| weights.map(f64::from)));
+        let pairs = sums.iter_mut().flatten().zip(bounded.into_iter().flatten());
+        pairs.for_each(|(sum, weight)| *sum += share * weight);
+    }
+    (total > 0.0).then(|| sums.map(|sums| sums.map(|sum| (sum / total) as f32)))
+}
+
+/// Weights that are not far from the prior, and above 0 but for that of used tools.
+fn bounded(mut weights: [[f64; FEATURES]; 2]) -> [[f64; FEATURES]; 2] {
+    for (weights, prior) in weights.iter_mut().zip(&PRIOR) {
+        for feature in 0..FEATURES {
+            let most = 2.0 * prior[feature].abs() + 1.0;
+            let least = if feature == Feature::Used.index() { -most } else { 0.0 };
+            weights[feature] = weights[feature].clamp(least, most);
+        }
+    }
+    weights
 }
 
 /// Those of a document: what is not told is the same everywhere.
@@ -159,11 +201,5 @@ fn bound(learned: &mut Learned) {
     }
     // No trace says more than one.
     learned.memory.cap_weights(1.0 / factor.max(f64::MIN_POSITIVE));
-    for (weights, prior) in learned.ranker.weights.iter_mut().zip(&PRIOR) {
-        for feature in 0..FEATURES {
-            let most = 2.0 * prior[feature].abs() + 1.0;
-            let least = if feature == Feature::Used.index() { -most } else { 0.0 };
-            weights[feature] = weights[feature].clamp(least, most);
-        }
-    }
+    learned.ranker.weights = bounded(learned.ranker.weights);
 }

@@ -10,6 +10,7 @@ use crate::{
     codec::{Reader, Writer},
     evidence::{self, CALLERS, Evidence},
     features::{FEATURES, Feature},
+    foresight::{self, Foresight},
     gate::{Gate, WINDOW},
     graph::{Count, Counts, Graph, NAMES, Node},
     matching::{self, Calibration},
@@ -25,8 +26,8 @@ use crate::{
 };
 
 const MAGIC: &[u8; 8] = b"PMLLEARN";
-/// Rises with every change of the format, of the features or of the meaning of a count.
-const VERSION: u32 = 3;
+/// Rises with every change of the format, of the features, of the meaning of a count or of which traces weights are learned from.
+const VERSION: u32 = 4;
 const CHECKSUM: usize = 32;
 /// No count gets there: `2^64` half-lives' worth of one, times as many traces as there can be.
 const LARGEST_COUNT: f64 = 1e60;
@@ -93,6 +94,7 @@ impl Model {
         }
         write_buffer(writer, &self.buffer);
         write_calibration(writer, &self.learned.calibration);
+        write_foresight(writer, &self.learned.foresight);
     }
 
     fn read(reader: &mut Reader<'_>, settings: Settings) -> Result<Model, SnapshotError> {
@@ -124,6 +126,7 @@ impl Model {
         }
         read_buffer(reader, &mut model.buffer)?;
         model.learned.calibration = read_calibration(reader)?;
+        model.learned.foresight = read_foresight(reader)?;
         Ok(model)
     }
 }
@@ -428,6 +431,32 @@ fn read_calibration(reader: &mut Reader<'_>) -> Result<Calibration, SnapshotErro
     }
     calibration.asked = reader.u64()?;
     Ok(calibration)
+}
+
+fn write_foresight(writer: &mut Writer, foresight: &Foresight) {
+    let Foresight { cells, outcomes, made, used } = foresight;
+    for (right, all) in cells {
+        writer.f64(*right);
+        writer.f64(*all);
+    }
+    writer.count(outcomes.len());
+    outcomes.iter().for_each(|is_good| writer.flag(*is_good));
+    writer.u64(*made);
+    writer.u64(*used);
+}
+
+fn read_foresight(reader: &mut Reader<'_>) -> Result<Foresight, SnapshotError> {
+    let mut foresight = Foresight::default();
+    for (right, all) in &mut foresight.cells {
+        *right = reader.within(0.0, foresight::FADING)?;
+        *all = reader.within(*right, foresight::FADING)?;
+    }
+    for _ in 0..reader.count(1, foresight::WINDOW)? {
+        foresight.outcomes.push_back(reader.flag()?);
+    }
+    foresight.made = reader.u64()?;
+    foresight.used = Some(reader.u64()?).filter(|used| *used <= foresight.made).ok_or(SnapshotError::Damaged)?;
+    Ok(foresight)
 }
 
 /// A count: not negative, and finite.

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     embedder::{Embedder, dimensions},
-    lexical::{self, Entry, NameWord, Word},
+    lexical::{self, NameWord, Word, Words},
     model::Bag,
     snapshot::Snapshot,
     standing::Standing,
@@ -31,9 +31,9 @@ pub struct Index {
 /// What the search keeps of a tool's text.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Text {
-    pub(crate) words: Box<[Entry]>,
+    pub(crate) words: Words,
     pub(crate) name: Box<[NameWord]>,
-    /// Tells servers apart.
+    /// Tells servers apart: a number of the name in small letters.
     pub(crate) server: u64,
     pub(crate) standing: Standing,
 }
@@ -43,7 +43,7 @@ impl Text {
         Text {
             words: lexical::analyse(tool),
             name: lexical::name_words(&tool.name),
-            server: Word::number(&tool.server),
+            server: Word::number(&tool.server.to_lowercase()),
             standing: Standing::of(tool),
         }
     }

@@ -33,7 +33,7 @@ const LIGHT_WORDS: [&str; 121] = [
 
 /// Words that stand for one another, a group in each line.
 #[rustfmt::skip]
-const GROUPS: [&str; 61] = [
+const GROUPS: [&str; 69] = [
     "ticket issue bug", "sms text message", "ci build pipeline workflow job", "pr mr pull merge", "repo repository",
     "email mail inbox", "meeting event appointment", "picture photo image", "movie video clip",
     "song music track", "bill invoice", "payment pay money", "server machine instance vm host box", "folder directory",
@@ -46,6 +46,8 @@ const GROUPS: [&str; 61] = [
     "alert alarm", "oncall pager", "incident outage downtime", "screenshot capture", "speech voice loud aloud", "transcribe recording audio",
     "light lamp", "thermostat heating degree temperature", "search find lookup google", "comment feedback remark", "member user person",
     "cost spend expense price", "address location place", "distance far", "status state transition", "review approve", "stop pause halt",
+    "bookmark star favorite", "mute silence snooze", "attach attachment upload", "follow watch subscribe watcher", "agenda calendar event",
+    "email gmail", "disk filesystem", "restrict restriction permission",
 ];
 
 /// What a word counts for a query.

@@ -48,6 +48,14 @@ impl Word {
         singular(text).map_or_else(|| Word::new(text), |singular| Word::new(&singular))
     }
 
+    fn halves(self) -> [u32; 2] {
+        [(self.0 >> 32) as u32, self.0 as u32]
+    }
+
+    fn of_halves([high, low]: [u32; 2]) -> Word {
+        Word(u64::from(high) << 32 | u64::from(low))
+    }
+
     /// Half of it.
     pub(crate) fn short(self) -> u32 {
         (self.0 ^ (self.0 >> 32)) as u32
@@ -74,6 +82,42 @@ pub(crate) struct Entry {
     pub(crate) word: Word,
     pub(crate) singular: f32,
     pub(crate) plural: f32,
+}
+
+/// The words of a tool, in the order of their hashes. There are thousands of tools, so a word takes 12 bytes.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Words(Box<[Packed]>);
+
+/// A word in one form: its two halves, and its weight, which is negative for the plural.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Packed {
+    word: [u32; 2],
+    weight: f32,
+}
+
+impl Words {
+    /// Of entries in the order of their words.
+    fn pack(entries: &[Entry]) -> Words {
+        // Room for all at once: what a growing list leaves behind is not given back.
+        let forms = |entry: &Entry| [entry.singular, -entry.plural].into_iter().filter(|weight| *weight != 0.0);
+        let mut packed = Vec::with_capacity(entries.iter().flat_map(forms).count());
+        for entry in entries {
+            packed.extend(forms(entry).map(|weight| Packed { word: entry.word.halves(), weight }));
+        }
+        Words(packed.into())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Entry> {
+        self.0.chunk_by(|a, b| a.word == b.word).map(|same| Entry {
+            word: Word::of_halves(same[0].word),
+            singular: same.iter().map(|packed| packed.weight.max(0.0)).sum(),
+            plural: same.iter().map(|packed| (-packed.weight).max(0.0)).sum(),
+        })
+    }
+
+    pub(crate) fn contains(&self, word: Word) -> bool {
+        self.0.binary_search_by_key(&word.halves(), |packed| packed.word).is_ok()
+    }
 }
 
 /// A word as it stands in a text.
@@ -135,7 +179,7 @@ pub(crate) fn name_words(name: &str) -> Box<[NameWord]> {
 }
 
 /// All words of a tool, in the order of their hashes.
-pub(crate) fn analyse(tool: &ToolText) -> Box<[Entry]> {
+pub(crate) fn analyse(tool: &ToolText) -> Words {
     let mut entries = Vec::new();
     add(&mut entries, &NAME, [tool.name.as_str()]);
     add(&mut entries, &DESCRIPTION, [tool.description.as_str()]);
@@ -152,7 +196,7 @@ pub(crate) fn analyse(tool: &ToolText) -> Box<[Entry]> {
         singular: same.iter().map(|entry| entry.singular).sum(),
         plural: same.iter().map(|entry| entry.plural).sum(),
     });
-    merged.collect()
+    Words::pack(&merged.collect::<Vec<_>>())
 }
 
 fn add<'a>(entries: &mut Vec<Entry>, field: &Field, texts: impl IntoIterator<Item = &'a str>) {
@@ -191,7 +235,9 @@ mod tests {
         let weight = |name: &str, description: &str| {
             let tool = ToolText::new("", name, description, &json!({}));
             let entries = analyse(&tool);
-            entries.iter().find(|entry| entry.word == Word::new("bucket")).map(|entry| (entry.singular, entry.plural))
+            let found = entries.iter().find(|entry| entry.word == Word::new("bucket"));
+            assert_eq!(entries.contains(Word::new("bucket")), found.is_some());
+            found.map(|entry| (entry.singular, entry.plural))
         };
         let (name, _) = weight("bucket", "").unwrap();
         let (text, _) = weight("", "bucket").unwrap();
@@ -199,5 +245,7 @@ mod tests {
         assert!(name > text && text > among_many);
         assert_eq!(weight("", "buckets").map(|(singular, _)| singular), Some(0.0));
         assert_eq!(weight("x", "y"), None);
+        let (one, many) = weight("bucket", "buckets").unwrap();
+        assert!(one > many && many > 0.0, "each form has its weight");
     }
 }

@@ -36,6 +36,7 @@ mod prefixes;
 mod query;
 mod reading;
 mod rules;
+mod shapes;
 mod snapshot;
 mod spelling;
 mod standing;

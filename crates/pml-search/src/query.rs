@@ -7,6 +7,7 @@ use crate::{
     leaning::Leaning,
     lexical::{Form, Occurrence, occurrence, occurrences},
     model,
+    shapes::shapes,
     spelling::{mended, other_form, written_out},
     tokenize::{Run, is_unspaced, runs},
     tool::beginning,
@@ -80,7 +81,12 @@ impl Query<'_> {
         words.sort_by(|a, b| (a.word, a.form, &a.text).cmp(&(b.word, b.form, &b.text)));
         words.dedup_by_key(|found| (found.word, found.form));
 
-        let kin = kin(&words, &holders);
+        let mut kin = kin(&words, &holders);
+        for shape in shapes(text).into_iter().map(|shape| occurrence(shape.to_owned())) {
+            if holders(&shape.text) > 0 && words.iter().chain(&kin).all(|known| known.word != shape.word) {
+                kin.push(shape);
+            }
+        }
         let is_known = |found: &&Occurrence| holders(&found.text) > 0 || model::knows(&found.text);
         let is_letters = |found: &&Occurrence| found.text.chars().all(char::is_alphabetic);
         let letters: Vec<&Occurrence> = words.iter().filter(is_letters).collect();

@@ -1,18 +1,24 @@
 //! What decides between tools that words and meaning hold to be nearly as good.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     actions::{Action, takes_away, wanted},
     index::Text,
+    lexical::Word,
     names::{as_name, slips},
-    query::Query,
+    query::{QUERY_WORDS, Query},
 };
 
 /// What a tool's score is multiplied by that does another kind of work than the query wants, one that takes something away
 /// where that is not asked for, and one that says that another is to be used.
 const OTHER_ACTION: f32 = 0.93;
 const DESTRUCTIVE: f32 = 0.85;
+/// The same of a tool that shows nothing where the query is a question, of one that only shows where something is to be done,
+/// and of one of another server than the query names.
+const NOT_SHOWING: f32 = 0.86;
+const SHOWING: f32 = 0.88;
+const OTHER_SERVER: f32 = 0.85;
 const DEPRECATED: f32 = 0.8;
 /// The same if none of the query's words is a word.
 const UNKNOWN: f32 = 0.4;
@@ -29,18 +35,27 @@ pub(crate) struct Rules<'s> {
     takes_away: bool,
     /// What every score is multiplied by: less where the query has words that are none.
     certainty: f32,
+    /// Servers that it names, if any.
+    servers: Vec<u64>,
     /// The name that was typed, and how many slips lie between it and the nearest one.
     named: Option<(Box<str>, usize)>,
 }
 
 impl<'s> Rules<'s> {
-    pub(crate) fn new(texts: &'s [Arc<Text>], typed: &str, query: &Query<'_>) -> Rules<'s> {
+    /// `servers` says how many tools each server has.
+    pub(crate) fn new(
+        texts: &'s [Arc<Text>],
+        servers: &HashMap<u64, usize>,
+        typed: &str,
+        query: &Query<'_>,
+    ) -> Rules<'s> {
         let nearest = |name: &str| texts.iter().filter_map(|text| slips(name, &text.standing.name)).min();
         let named = as_name(typed).and_then(|name| nearest(&name).map(|slips| (name, slips)));
         let certainty = UNKNOWN + (1.0 - UNKNOWN) * query.known;
         // A task of several steps wants several things done.
-        let wanted = if query.clauses.is_empty() { wanted(query.text) } else { None };
-        Rules { texts, wanted, takes_away: takes_away(query.text), certainty, named }
+        let wanted = if query.clauses.is_empty() { wanted(typed, query.text) } else { None };
+        let servers = named_servers(texts, servers, typed);
+        Rules { texts, wanted, takes_away: takes_away(query.text), certainty, servers, named }
     }
 
     /// The score that a tool has by them.
@@ -53,10 +68,17 @@ impl<'s> Rules<'s> {
             return NAMED - SLIP * *nearest as f32 + OTHERWISE * score;
         }
         let mut factor = self.certainty;
+        if !self.servers.is_empty() && !self.servers.contains(&text.server) {
+            factor *= OTHER_SERVER;
+        }
         if let (Some(wanted), Some(action)) = (self.wanted, standing.action)
             && !wanted.is_like(action)
         {
-            factor *= OTHER_ACTION;
+            factor *= match wanted {
+                Action::SHOWING => NOT_SHOWING,
+                Action::DOING => SHOWING,
+                _ => OTHER_ACTION,
+            };
         }
         if !self.takes_away && standing.action.is_some_and(Action::is_destructive) {
             factor *= DESTRUCTIVE;
@@ -66,4 +88,16 @@ impl<'s> Rules<'s> {
         }
         score * factor
     }
+}
+
+/// The servers whose name is a word of the query. A name that more tools of other servers have, such as `time`, is a word like any
+/// other.
+fn named_servers(texts: &[Arc<Text>], servers: &HashMap<u64, usize>, typed: &str) -> Vec<u64> {
+    let words = typed.split(|c: char| !c.is_alphanumeric() && c != '-' && c != '_').filter(|word| !word.is_empty());
+    let is_name = |word: &String| {
+        let (server, word) = (Word::number(word), Word::of(word));
+        let others = || texts.iter().filter(|text| text.server != server && text.words.contains(word)).count();
+        servers.get(&server).is_some_and(|tools| others() <= *tools)
+    };
+    words.take(QUERY_WORDS).map(str::to_lowercase).filter(is_name).map(|word| Word::number(&word)).collect()
 }

@@ -97,6 +97,8 @@ pub struct Snapshot {
     /// In order; a tool's place here is its slot.
     ids: Vec<Arc<str>>,
     texts: Vec<Arc<Text>>,
+    /// How many tools each server has.
+    servers: HashMap<u64, usize>,
     words: HashMap<Word, Postings>,
     postings: Vec<Posting>,
     /// Of all slots.
@@ -153,7 +155,7 @@ impl Snapshot {
         }
 
         let mut counts: HashMap<Word, Count> = HashMap::new();
-        for entry in tools.values().flat_map(|tool| &*tool.text.words) {
+        for entry in tools.values().flat_map(|tool| tool.text.words.iter()) {
             let count = counts.entry(entry.word).or_default();
             count.any += 1;
             count.singular += u32::from(entry.singular > 0.0);
@@ -176,8 +178,8 @@ impl Snapshot {
             vectors.push(&tool.vector);
             let prefix = prefixes.get(&tool.text.server).map(Vec::as_slice).unwrap_or_default();
             let corrections = prefixes::corrections(&tool.text.name, prefix);
-            for entry in &*tool.text.words {
-                let entry = corrected(*entry, &corrections);
+            for entry in tool.text.words.iter() {
+                let entry = corrected(entry, &corrections);
                 let Some(place) = words.get_mut(&entry.word) else { continue };
                 let any = ANY_FORM * place.rarity * saturated(entry.singular + entry.plural);
                 postings[(place.start + place.len) as usize] = Posting {
@@ -188,8 +190,10 @@ impl Snapshot {
                 place.len += 1;
             }
         }
-        let texts = tools.values().map(|tool| Arc::clone(&tool.text)).collect();
-        Snapshot { embedder, ids: tools.keys().cloned().collect(), texts, words, postings, vectors }
+        let texts: Vec<_> = tools.values().map(|tool| Arc::clone(&tool.text)).collect();
+        let mut servers = HashMap::new();
+        texts.iter().for_each(|text| *servers.entry(text.server).or_default() += 1);
+        Snapshot { embedder, ids: tools.keys().cloned().collect(), texts, servers, words, postings, vectors }
     }
 
     pub fn len(&self) -> usize {
@@ -436,7 +440,7 @@ struct Scores<'s> {
 impl<'s> Scores<'s> {
     /// Of a query, and of it as it was typed.
     fn new(snapshot: &'s Snapshot, typed: &str, query: &Query<'_>, mode: Mode) -> Scores<'s> {
-        let rules = Rules::new(&snapshot.texts, typed, query);
+        let rules = Rules::new(&snapshot.texts, &snapshot.servers, typed, query);
         let share = 1.0 / (1.0 + query.leaning.as_ref().map_or(0.0, |leaning| leaning.strength));
         let mut scores = Scores { words: Vec::new(), meaning: Vec::new(), words_weight: 0.0, share, rules };
         if mode != Mode::Embedding {

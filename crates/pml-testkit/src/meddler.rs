@@ -52,6 +52,7 @@ struct State {
     usual: Mutex<Mood>,
     moods: Mutex<VecDeque<Mood>>,
     requests: AtomicUsize,
+    replies: AtomicUsize,
 }
 
 impl Meddler {
@@ -63,6 +64,7 @@ impl Meddler {
             usual: Mutex::new(Mood::Pass),
             moods: Mutex::default(),
             requests: AtomicUsize::new(0),
+            replies: AtomicUsize::new(0),
         };
         let meddler = Meddler { address: listener.local_addr()?, state: Arc::new(state) };
         let state = Arc::clone(&meddler.state);
@@ -96,6 +98,11 @@ impl Meddler {
         self.state.requests.load(Ordering::SeqCst)
     }
 
+    /// Replies that the hub has given so far, whether or not they were passed on.
+    pub fn replies(&self) -> usize {
+        self.state.replies.load(Ordering::SeqCst)
+    }
+
     /// Moods that still wait for a request.
     pub fn waiting(&self) -> usize {
         lock(&self.state.moods).len()
@@ -126,6 +133,7 @@ impl State {
                 hub.write_all(&request).await?;
                 let mut reply = Vec::new();
                 hub.read_to_end(&mut reply).await?;
+                self.replies.fetch_add(usize::from(!reply.is_empty()), Ordering::SeqCst);
                 match mood {
                     Mood::Pass => stream.write_all(&reply).await,
                     _ => Ok(()),

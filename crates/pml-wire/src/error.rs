@@ -1,4 +1,4 @@
-//! The codes an agent can see.
+//! The error codes that agents see.
 
 use serde::{Deserialize, Serialize};
 
@@ -65,13 +65,13 @@ codes! {
     ResourceNotFound = "RESOURCE_NOT_FOUND",
     /// The arguments of a tool call are not what the tool takes.
     InvalidArguments = "INVALID_ARGUMENTS",
-    /// The tool ran and said that it failed.
+    /// The tool ran and reported a failure.
     ToolError = "TOOL_ERROR",
-    /// The program calls a tool that does not exist, or wrongly, so it was not started.
+    /// The program was not started, because it calls an unknown tool or passes invalid arguments.
     PreflightFailed = "PREFLIGHT_FAILED",
-    /// The tool asks the user something, and there is nobody to ask.
+    /// The tool asks the user for input, and no user can be asked.
     InputRequired = "INPUT_REQUIRED",
-    /// What the tool returned is not what its output schema says.
+    /// The result does not match the output schema of the tool.
     InvalidResult = "INVALID_RESULT",
     /// The policy does not allow this call.
     PolicyDenied = "POLICY_DENIED",
@@ -81,13 +81,13 @@ codes! {
     ProviderInitFailed = "PROVIDER_INIT_FAILED",
     /// The server is not connected at the moment.
     ProviderUnavailable = "PROVIDER_UNAVAILABLE",
-    /// The server did not answer in time.
+    /// The server did not respond in time.
     ProviderTimeout = "PROVIDER_TIMEOUT",
     /// The server's process ended while a call was waiting for it.
     ProviderCrashed = "PROVIDER_CRASHED",
-    /// The server answered with something that is not MCP.
+    /// The response of the server is not valid MCP.
     ProviderProtocol = "PROVIDER_PROTOCOL",
-    /// The server wants the user to log in first.
+    /// The server requires a login.
     AuthRequired = "AUTH_REQUIRED",
     /// A login at a server did not succeed.
     LoginFailed = "LOGIN_FAILED",
@@ -103,13 +103,13 @@ codes! {
     CapabilityNotFound = "CAPABILITY_NOT_FOUND",
     /// The program cannot become a capability, or a capability cannot be changed so.
     CapabilityRefused = "CAPABILITY_REFUSED",
-    /// The sandbox process ended without an answer.
+    /// The sandbox process ended without a result.
     WorkerCrashed = "WORKER_CRASHED",
-    /// The sandbox process did something that only a broken-out program would do.
+    /// The sandbox process violated the protocol, as only a compromised worker would.
     SandboxViolation = "SANDBOX_VIOLATION",
     /// No sandbox could be started, or this machine cannot make one that is strong enough.
     SandboxUnavailable = "SANDBOX_UNAVAILABLE",
-    /// pml is ending and takes no more programs.
+    /// pml is shutting down and accepts no more programs.
     ShuttingDown = "SHUTTING_DOWN",
     /// The process that ran the program ended before the program did.
     Interrupted = "INTERRUPTED",
@@ -117,9 +117,9 @@ codes! {
     TraceNotFound = "TRACE_NOT_FOUND",
     /// The stored traces cannot be read or changed.
     TraceStoreFailed = "TRACE_STORE_FAILED",
-    /// A hub does not answer.
+    /// A hub does not respond.
     HubUnavailable = "HUB_UNAVAILABLE",
-    /// A hub does not do what it was asked.
+    /// A hub refused a request.
     HubRefused = "HUB_REFUSED",
     /// A workflow cannot run as it is written. Nothing of it has run.
     WorkflowInvalid = "WORKFLOW_INVALID",
@@ -134,7 +134,7 @@ codes! {
 }
 
 impl ErrorCode {
-    /// May the same thing succeed if it is simply tried again later?
+    /// May the same request succeed if it is retried later?
     pub fn is_retryable(self) -> bool {
         match self {
             ErrorCode::WorkerCrashed
@@ -192,18 +192,18 @@ impl ErrorCode {
     }
 }
 
-/// Whether a call that failed may have happened all the same.
+/// Whether a failed call may have had an effect.
 ///
-/// It decides whether the call may be repeated: what was never sent has no effect yet, and what was sent and not answered
+/// It decides whether the call may be repeated: a call that was not sent had no effect, and a call that was sent without a response
 /// may have had one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Delivery {
-    /// The server never got the call, or refused it before it began.
+    /// The call did not reach the server, or the server refused it before it began.
     NotSent,
-    /// The call was sent, and no answer says what became of it.
+    /// The call was sent, and there was no response.
     Unknown,
-    /// The server answered: the failure is what became of the call.
+    /// The server responded with the failure.
     Answered,
 }
 
@@ -219,7 +219,7 @@ impl Delivery {
 }
 
 impl ErrorCode {
-    /// Whether a call that failed with this code may have happened, unless more is known.
+    /// Whether a call that failed with this code may have had an effect, if nothing more is known.
     pub fn delivery(self) -> Delivery {
         match self {
             ErrorCode::ProviderTimeout

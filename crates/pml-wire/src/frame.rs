@@ -4,12 +4,16 @@
 //! a reply to its call and is 0 elsewhere. The body is JSON text that this module never looks at.
 //!
 //! **Invariant:** [`Decoder`] takes any bytes. It never panics, and it never holds more memory than
-//! it was given bytes: a header that promises a large body reserves nothing.
+//! it was given bytes: a header that promises a large body reserves nothing. The body of a large frame is handed out in
+//! the buffer that it was read into, so it is never copied.
 
 use thiserror::Error;
 
 /// Length of the header in front of each body.
 pub const HEADER_BYTES: usize = 9;
+
+/// A body of at least this length gets a buffer of its own.
+const LARGE_BYTES: usize = 64 * 1024;
 
 /// What a frame is, and so which way it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -124,12 +128,21 @@ pub enum FrameError {
 ///
 /// If the body is 4 GiB or more; callers cap it long before.
 pub fn encode(out: &mut Vec<u8>, kind: Kind, id: u32, body: &[u8]) {
-    let len = u32::try_from(body.len()).expect("a frame body is shorter than 4 GiB");
     out.reserve(HEADER_BYTES + body.len());
+    encode_header(out, kind, id, body.len());
+    out.extend_from_slice(body);
+}
+
+/// Writes the header of a frame, for a body that the caller writes to the stream itself.
+///
+/// # Panics
+///
+/// As [`encode`].
+pub fn encode_header(out: &mut Vec<u8>, kind: Kind, id: u32, body_bytes: usize) {
+    let len = u32::try_from(body_bytes).expect("a frame body is shorter than 4 GiB");
     out.extend_from_slice(&len.to_le_bytes());
     out.push(kind as u8);
     out.extend_from_slice(&id.to_le_bytes());
-    out.extend_from_slice(body);
 }
 
 /// Cuts a stream of bytes into frames.
@@ -138,13 +151,22 @@ pub struct Decoder {
     buffer: Vec<u8>,
     /// Where the first byte not yet handed out stands in `buffer`.
     start: usize,
+    /// The header of the large frame whose body the buffer begins with. `start` is 0 then.
+    large: Option<Header>,
     max_body: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Header {
+    kind: Kind,
+    id: u32,
+    body_bytes: usize,
 }
 
 impl Decoder {
     /// A decoder that refuses bodies of more than `max_body` bytes.
     pub fn new(max_body: u32) -> Decoder {
-        Decoder { buffer: Vec::new(), start: 0, max_body }
+        Decoder { buffer: Vec::new(), start: 0, large: None, max_body }
     }
 
     /// Where the next bytes of the stream are to be appended.
@@ -157,24 +179,55 @@ impl Decoder {
         &mut self.buffer
     }
 
+    /// Forgets all bytes that were not handed out.
+    pub fn clear(&mut self) {
+        self.buffer.clear();
+        self.start = 0;
+        self.large = None;
+    }
+
     /// The next whole frame, or `None` until more bytes are there.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
+        if let Some(header) = self.large {
+            return Ok(self.next_large(header));
+        }
         let pending = &self.buffer[self.start..];
-        let Some((header, rest)) = pending.split_first_chunk::<HEADER_BYTES>() else {
+        let Some((bytes, rest)) = pending.split_first_chunk::<HEADER_BYTES>() else {
             return Ok(None);
         };
-        let [l0, l1, l2, l3, kind, i0, i1, i2, i3] = *header;
+        let header = self.read_header(*bytes)?;
+        if let Some(body) = rest.get(..header.body_bytes) {
+            let frame = Frame { kind: header.kind, id: header.id, body: body.to_vec() };
+            self.start += HEADER_BYTES + header.body_bytes;
+            return Ok(Some(frame));
+        }
+        if header.body_bytes >= LARGE_BYTES {
+            self.buffer.drain(..self.start + HEADER_BYTES);
+            self.start = 0;
+            self.large = Some(header);
+        }
+        Ok(None)
+    }
+
+    fn read_header(&self, bytes: [u8; HEADER_BYTES]) -> Result<Header, FrameError> {
+        let [l0, l1, l2, l3, kind, i0, i1, i2, i3] = bytes;
         let len = u32::from_le_bytes([l0, l1, l2, l3]);
         let kind = Kind::from_byte(kind).ok_or(FrameError::UnknownKind(kind))?;
         if len > self.max_body {
             return Err(FrameError::TooLarge { len, max: self.max_body });
         }
-        let Some(body) = rest.get(..len as usize) else {
-            return Ok(None);
-        };
-        let frame = Frame { kind, id: u32::from_le_bytes([i0, i1, i2, i3]), body: body.to_vec() };
-        self.start += HEADER_BYTES + len as usize;
-        Ok(Some(frame))
+        Ok(Header { kind, id: u32::from_le_bytes([i0, i1, i2, i3]), body_bytes: len as usize })
+    }
+
+    /// The large frame, once its whole body is in the buffer. What follows it moves to a new buffer.
+    fn next_large(&mut self, Header { kind, id, body_bytes }: Header) -> Option<Frame> {
+        if self.buffer.len() < body_bytes {
+            return None;
+        }
+        let rest = self.buffer.split_off(body_bytes);
+        let body = std::mem::replace(&mut self.buffer, rest);
+        self.large = None;
+        Some(Frame { kind, id, body })
     }
 }
 
@@ -243,6 +296,51 @@ mod tests {
         decoder.buffer().extend_from_slice(&[Kind::Log as u8, 0, 0, 0, 0]);
         assert_eq!(decoder.next_frame(), Ok(None));
         assert!(decoder.buffer.capacity() < 64);
+    }
+
+    #[test]
+    fn large_frames_survive_any_cut_of_the_stream() {
+        let sizes = [0, LARGE_BYTES - 1, 3, LARGE_BYTES, LARGE_BYTES + 1, 5, 3 * LARGE_BYTES, 3 * LARGE_BYTES, 1];
+        let body = |index: usize, size| (0..size).map(|at| (at * 7 + index) as u8).collect();
+        let frames: Vec<_> = sizes
+            .iter()
+            .enumerate()
+            .map(|(index, size)| Frame { kind: Kind::Value, id: index as u32, body: body(index, *size) })
+            .collect();
+        let mut bytes = Vec::new();
+        for frame in &frames {
+            encode(&mut bytes, frame.kind, frame.id, &frame.body);
+        }
+        for step in [13, 1000, LARGE_BYTES - 1, LARGE_BYTES, LARGE_BYTES + HEADER_BYTES, 5 * LARGE_BYTES, bytes.len()] {
+            assert_eq!(decode(&bytes, step, u32::MAX), (frames.clone(), None), "pieces of {step} bytes");
+        }
+    }
+
+    #[test]
+    fn a_large_body_is_handed_out_where_it_was_read() {
+        let mut bytes = Vec::new();
+        encode(&mut bytes, Kind::Value, 0, &vec![1; 2 * LARGE_BYTES]);
+        let mut decoder = Decoder::new(u32::MAX);
+        decoder.buffer().extend_from_slice(&bytes[..LARGE_BYTES]);
+        assert_eq!(decoder.next_frame(), Ok(None));
+        decoder.buffer().extend_from_slice(&bytes[LARGE_BYTES..]);
+        let read_into = decoder.buffer.as_ptr();
+        let frame = decoder.next_frame().unwrap().unwrap();
+        assert_eq!((frame.body.as_ptr(), frame.body.len()), (read_into, 2 * LARGE_BYTES));
+    }
+
+    #[test]
+    fn a_cleared_decoder_begins_with_a_header() {
+        let mut bytes = Vec::new();
+        encode(&mut bytes, Kind::Log, 1, b"small");
+        encode(&mut bytes, Kind::Value, 2, &vec![1; LARGE_BYTES]);
+        let mut decoder = Decoder::new(u32::MAX);
+        decoder.buffer().extend_from_slice(&bytes[..LARGE_BYTES / 2]);
+        assert_eq!(decoder.next_frame().unwrap().unwrap().id, 1);
+        assert_eq!(decoder.next_frame(), Ok(None));
+        decoder.clear();
+        decoder.buffer().extend_from_slice(&bytes[..HEADER_BYTES + 5]);
+        assert_eq!(decoder.next_frame().unwrap().unwrap().id, 1);
     }
 
     #[test]

@@ -43,6 +43,23 @@ pub struct IngestError {
     pub message: String,
 }
 
+/// The body of `PUT /api/model/contribution`: what a gateway has learned and its traces do not say. Each takes the place of the
+/// last one of the same gateway.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Contribution<T> {
+    /// Tells gateways with the same key apart. Random, and the same for as long as their data is kept.
+    pub gateway: String,
+    /// Traces that the weights are from, with old ones fading.
+    #[serde(default)]
+    pub evidence: f64,
+    /// Of all tools of a task, and of the next tool, in the order of the features. Empty if the gateway has learned none.
+    #[serde(default)]
+    pub weights: [Vec<f32>; 2],
+    /// The shapes of results, by tool: kinds of values and names of properties, never a value.
+    #[serde(default)]
+    pub types: T,
+}
+
 /// The body of every response that is an error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
@@ -81,11 +98,13 @@ pub enum Code {
     ForeignCapability,
     /// Somebody else has that name.
     NameTaken,
+    /// A capability is not what `If-Match` or `If-None-Match` expects; nothing was changed.
+    Changed,
     Internal,
 }
 
 impl Code {
-    pub const ALL: [Code; 16] = [
+    pub const ALL: [Code; 17] = [
         Code::Unauthorized,
         Code::Forbidden,
         Code::NotFound,
@@ -101,6 +120,7 @@ impl Code {
         Code::InvalidCapability,
         Code::ForeignCapability,
         Code::NameTaken,
+        Code::Changed,
         Code::Internal,
     ];
 
@@ -121,6 +141,7 @@ impl Code {
             Code::InvalidCapability => "INVALID_CAPABILITY",
             Code::ForeignCapability => "FOREIGN_CAPABILITY",
             Code::NameTaken => "NAME_TAKEN",
+            Code::Changed => "CHANGED",
             Code::Internal => "INTERNAL",
         }
     }
@@ -138,9 +159,41 @@ impl Code {
             Code::RateLimited => 429,
             Code::Unavailable => 503,
             Code::Conflict | Code::NameTaken => 409,
+            Code::Changed => 412,
             Code::Internal => 500,
         }
     }
+}
+
+/// The answer to `GET /api/registry`: every capability that the key may see, but for private ones, without its code.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RegistryReply {
+    /// Tells the database of this hub from others; empty if it never had a capability.
+    pub hub: String,
+    pub capabilities: Vec<RegistryCapability>,
+    /// Ids of capabilities that were deleted. One that is in neither list was not: the key may not see it any more, or this is
+    /// another database.
+    pub removed: Vec<String>,
+}
+
+/// A capability in a [`RegistryReply`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RegistryCapability {
+    pub id: String,
+    pub org: String,
+    pub project: String,
+    pub namespace: String,
+    pub action: String,
+    pub visibility: String,
+    /// Changes with every change of the capability; goes into `If-Match`.
+    pub tag: String,
+    /// The number of its newest version.
+    pub version: u32,
+    /// May this key put new versions of it?
+    pub may_change: bool,
+    /// May this key rename and delete it?
+    pub may_remove: bool,
 }
 
 /// The answer to `GET /api/traces`.

@@ -1,7 +1,7 @@
-//! What the frames between host and worker say.
+//! The messages between host and worker.
 //!
 //! One type per [`Kind`](crate::Kind) that has a JSON object as its body. The bodies of
-//! `RpcResult`, `RpcJsonText`, `Names` and `Value` are values as they are, passed through unparsed; `NamesRequest`
+//! `RpcResult`, `RpcJsonText`, `Names` and `Value` are JSON values, passed through unparsed; `NamesRequest`
 //! has none.
 
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub const PROTOCOL_VERSION: u32 = 1;
 /// `Init`: everything a run needs. Its size does not depend on how many tools there are.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Init {
-    /// What to call the program in messages, such as `agent.ts`.
+    /// The name of the program in messages, such as `agent.ts`.
     pub name: String,
     /// The program, TypeScript, as the agent wrote it.
     pub code: String,
@@ -28,12 +28,12 @@ pub struct Init {
     pub limits: Limits,
 }
 
-/// What one run may use. The host enforces all of it again, or from outside.
+/// The limits of one run. The host enforces all of them again, or from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Time that the program may compute, from the moment `Init` arrives. Waiting for the host is not counted.
+    /// Compute time of the program, from the arrival of `Init`. Waiting for the host is not counted.
     pub timeout_ms: u64,
-    /// Time that the run may take in all.
+    /// Total time of the run.
     pub total_ms: u64,
     /// Memory of the engine.
     pub memory_bytes: usize,
@@ -41,35 +41,35 @@ pub struct Limits {
     pub result_bytes: usize,
     /// All console output together.
     pub log_bytes: usize,
-    /// How many branch decisions are recorded; 0 leaves the probes out of the program.
+    /// Number of recorded branch decisions; 0 compiles the program without probes.
     pub decisions: usize,
 }
 
-/// `Analyse`: a program to be read and not run.
+/// `Analyse`: a program to be read and not run. A worker that got one may get more, each after the answer to the one before.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Analyse {
-    /// What to call the program in messages.
+    /// The name of the program in messages.
     pub name: String,
     pub code: String,
 }
 
-/// Most parameters that are read off one program.
+/// Most parameters that are extracted from one program.
 pub const MAX_PARAMETERS: usize = 32;
 
-/// `Analysis`: what was read off a program.
+/// `Analysis`: the result of an `Analyse`.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Analysis {
     /// The program with parameters in the place of values.
     pub code: String,
     /// The values that became parameters, in the order of the text.
     pub parameters: Vec<AnalysedParameter>,
-    /// The names of `args` that the program read before.
+    /// The properties of `args` that the program already read.
     pub arguments: Vec<String>,
-    /// The program uses `args` in other ways than by name.
+    /// The program uses `args` other than by property name.
     pub uses_args_whole: bool,
     /// The lines that read a kept result of an earlier run.
     pub recalls: Vec<u32>,
-    /// Why it cannot be read.
+    /// Why the program cannot be analysed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorReport>,
 }
@@ -85,7 +85,7 @@ pub struct AnalysedParameter {
     pub line: u32,
 }
 
-/// `Ready`: the jail is closed.
+/// `Ready`: the sandbox is set up.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Ready {
     pub version: u32,
@@ -103,7 +103,7 @@ pub struct RpcCall<'a> {
     /// text to the tool where its schema wants a string, and the value elsewhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub texts: Vec<u32>,
-    /// The program wants the text of the result, also if it is JSON.
+    /// The program wants the text of the result, even if it is JSON.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub raw: bool,
 }
@@ -113,14 +113,14 @@ pub struct RpcCall<'a> {
 pub struct CallError {
     pub code: ErrorCode,
     pub message: String,
-    /// May the same call be made again?
+    /// May the same call be retried?
     pub retryable: bool,
-    /// Whether the call may have happened.
+    /// Whether the call may have had an effect.
     pub outcome: Delivery,
-    /// What else the tool said, as JSON.
+    /// The `data` of the error, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<serde_json::Value>,
-    /// The code of the JSON-RPC error that the server answered with, if it was one.
+    /// The code of the server's JSON-RPC error, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rpc_code: Option<i64>,
 }
@@ -133,7 +133,7 @@ impl CallError {
     }
 }
 
-/// How long a worker waits before it says so with a `Waiting`, in milliseconds.
+/// How long a worker waits before it reports it with a `Waiting` frame, in milliseconds.
 pub const WAITING_AFTER_MS: u64 = 5;
 
 /// The exit code of a worker that ran out of memory where it could not send a frame.
@@ -142,8 +142,8 @@ pub const EXIT_OUT_OF_MEMORY: i32 = 102;
 /// Most calls that one [`Preflight`] names.
 pub const MAX_PREFLIGHT_CALLS: usize = 200;
 
-/// `Preflight`: the tool calls that can be read off the program. Sent only if there are any, and
-/// then before every other frame of the run, so that the host can refuse before anything happened.
+/// `Preflight`: the tool calls that are written out in the program. Sent only if there are any, and
+/// before every other frame of the run, so that the host can refuse the program before it has any effect.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preflight {
     pub calls: Vec<PreflightCall>,
@@ -154,17 +154,17 @@ pub struct Preflight {
 pub struct PreflightCall {
     /// `server:tool` as the program wrote it; not yet a [`ToolId`].
     pub target: String,
-    /// The names of the arguments that can be read off and are sure to be sent.
+    /// The names of the arguments that are written out and certain to be sent.
     pub keys: Vec<String>,
-    /// Those of which the value can be `undefined`, and then is not sent.
+    /// The names of arguments whose value may be `undefined`, and is then not sent.
     #[serde(default)]
     pub perhaps: Vec<String>,
-    /// The arguments whose values are written out whole, as they are sent.
+    /// The arguments with literal values, as they are sent.
     #[serde(default)]
     pub values: serde_json::Map<String, serde_json::Value>,
     /// There may be more arguments than `keys`: a spread, a computed name, or no object literal.
     pub is_open: bool,
-    /// The call is made whenever the program runs to that place, and its failure fails the program.
+    /// The call is made whenever the program reaches it, and its failure fails the program.
     pub is_certain: bool,
     /// Where, counted from 1.
     pub line: u32,
@@ -177,7 +177,7 @@ pub struct PreflightCall {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Handles {
-    /// All of it, because it is large.
+    /// The whole result, because it is large.
     Whole(Handle),
     /// Content blocks, in order.
     Blocks(Vec<Block>),
@@ -197,11 +197,11 @@ pub enum Block {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Handle {
-    /// Names the value. Cannot be guessed, so that no server can name what it did not return.
+    /// The id of the value. Unguessable, so that no server can refer to a value that it did not return.
     pub token: String,
     /// `text`, `json`, `image`, `audio` or `resource`.
     pub r#type: String,
-    /// Bytes of the text: of the text itself, of the JSON text, or of the base64 text.
+    /// Size in bytes: of the text, the JSON text, or the base64 text.
     pub size: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
@@ -213,25 +213,25 @@ pub struct Handle {
 /// value in its place where it leaves the run: in the result, and in the arguments of a call.
 pub const HANDLE_KEY: &str = "$pml:handle";
 
-/// `Read`: a part of a value that the host keeps. The frame's id is counted with the calls'. The
-/// answer is an `RpcResult`, an `RpcError`, or, for `json`, perhaps an `RpcHandles` again.
+/// `Read`: requests a part of a value that the host keeps. The frame's id is counted with the calls'. The
+/// response is an `RpcResult`, an `RpcError`, or, for `json`, possibly an `RpcHandles`.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Read {
     pub token: String,
     pub part: Part,
 }
 
-/// Which part.
+/// The part to read.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// Bytes `from..to` of the text, moved to whole characters; answered with a [`Slice`].
+    /// Bytes `from..to` of the text, aligned to whole characters; the response is a [`Slice`].
     Slice { from: u64, to: u64 },
     /// The value at a path such as `items[3].name`; the whole for an empty one.
     Json { path: String },
 }
 
-/// Answer to [`Part::Slice`].
+/// Response to [`Part::Slice`].
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slice {
     pub text: String,
@@ -239,27 +239,27 @@ pub struct Slice {
     pub next: u64,
 }
 
-/// `Recall`: the value of a result that was kept for the client of this run. The frame's id is counted with the calls'. The
-/// answer is an `RpcResult`, an `RpcError`, or an `RpcHandles` if it is large.
+/// `Recall`: requests a result that was kept for the client of this run. The frame's id is counted with the calls'. The
+/// response is an `RpcResult`, an `RpcError`, or an `RpcHandles` if the result is large.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recall {
-    /// As the program wrote it; not yet checked.
+    /// The id as the program wrote it; not yet checked.
     pub id: String,
 }
 
-/// Longest body of a `Read`, a `Recall` or an `Ask`, well over what ours send.
+/// Longest body of a `Read`, a `Recall` or an `Ask`, well above what an honest worker sends.
 pub const MAX_QUESTION_BYTES: usize = 32 * 1024;
 
 /// Most arguments of a prompt, as JSON.
 pub const MAX_PROMPT_BYTES: usize = 16 * 1024;
 
-/// `Ask`: something that no tool answers. The frame's id is counted with the calls'. The answer is an `RpcResult`, an
-/// `RpcError`, or an `RpcHandles` if it is large. What the program wrote is not yet checked.
+/// `Ask`: a request other than a tool call. The frame's id is counted with the calls'. The response is an `RpcResult`, an
+/// `RpcError`, or an `RpcHandles` if the result is large. The fields are as the program wrote them, not yet checked.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ask {
     Search(Search),
-    /// Read a resource; of one server, if that is named.
+    /// Read a resource; of the named server, if any.
     ReadResource {
         uri: String,
         server: Option<String>,
@@ -276,7 +276,7 @@ pub enum Ask {
     },
 }
 
-/// Which tools do what the program describes.
+/// Search for tools.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub struct Search {
     pub query: String,
@@ -286,7 +286,7 @@ pub struct Search {
     pub threshold: Option<f64>,
 }
 
-/// How loud a line of console output is.
+/// The level of a line of console output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
@@ -316,13 +316,13 @@ pub struct Log {
     pub text: String,
 }
 
-/// What a line of console output takes from `log_bytes`: its text and a little for being a line,
-/// so that a flood of empty lines ends too.
+/// The charge of a line of console output to `log_bytes`: its text and a constant per line,
+/// so that a flood of empty lines is bounded too.
 pub fn log_cost(text: &str) -> usize {
     text.len() + 16
 }
 
-/// `Progress`: what the program said with `progress()`.
+/// `Progress`: a call of `progress()` in the program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     pub progress: f64,
@@ -332,23 +332,23 @@ pub struct Progress {
     pub message: Option<String>,
 }
 
-/// `ExecutionComplete`: how the run ended. On success a `Value` frame came before it.
+/// `ExecutionComplete`: the outcome of the run. On success a `Value` frame precedes it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct ExecutionComplete {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorReport>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Those that no [`Decisions`] has told.
+    /// The decisions that no [`Decisions`] frame has reported.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<Decision>,
-    /// Decisions that were made after as many as [`Limits::decisions`] were recorded, counted up to
+    /// Decisions beyond [`Limits::decisions`], counted up to
     /// [`MAX_DECISIONS_CUT`].
     #[serde(default, skip_serializing_if = "is_zero")]
     pub decisions_cut: u64,
 }
 
-/// `Decisions`: told while the program runs, so that they are known also if it is killed.
+/// `Decisions`: reported while the program runs, so that they are known even if it is killed.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Decisions {
     pub decisions: Vec<Decision>,
@@ -361,12 +361,12 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Why a run failed, told in the agent's own lines.
+/// Why a run failed, with lines of the agent's own program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorReport {
     pub code: ErrorCode,
     pub message: String,
-    /// What to do about it.
+    /// What the reader can do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// Calls that led there, one per line, with lines and columns of the agent's TypeScript.
@@ -378,7 +378,7 @@ pub struct ErrorReport {
     /// The tool whose failure was not caught.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolId>,
-    /// The property that the program has read in vain, if that is what failed and the value itself gives no hint.
+    /// The missing property that the program read, if that caused the failure and the value itself gives no hint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<Box<MissingProperty>>,
 }
@@ -400,7 +400,7 @@ impl ErrorReport {
         ErrorReport { code, message: message.into(), hint: None, stack: None, frame: None, tool: None, missing: None }
     }
 
-    /// The one wording of exhausted memory.
+    /// The report of a run that exceeded its memory limit.
     pub fn out_of_memory() -> ErrorReport {
         ErrorReport::new(ErrorCode::MemoryLimit, "the program ran out of memory")
             .with_hint("process the data in smaller pieces, or raise the limit with --memory or limits.memory_mb")

@@ -74,6 +74,9 @@ pub struct Trace {
     pub decisions_cut: u64,
     #[serde(default)]
     pub task_results: Vec<TaskResult>,
+    /// Calls that the host expected of the program, in the order of the forecasts, and what became of each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forecasts: Vec<Forecast>,
     #[serde(default)]
     pub metadata: Metadata,
 }
@@ -143,8 +146,57 @@ pub struct TaskResult {
     /// The line of the program that issued the task, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
+    /// The answer is that of a call which the host had made ahead: one of [`Trace::forecasts`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub speculative: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<TaskError>,
+}
+
+/// A call that the host expected of the program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Forecast {
+    /// `server:tool`.
+    pub tool: String,
+    /// The id of the call that was made ahead, as in the audit log. Absent if none was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<u32>,
+    /// The program makes the call whenever it gets that far.
+    #[serde(default)]
+    pub certain: bool,
+    /// How often the tool has followed the tools before it, from 0 to 1.
+    #[serde(default)]
+    pub follows: f64,
+    /// The calibrated probability that the program makes the call.
+    #[serde(default)]
+    pub probability: f64,
+    #[serde(default)]
+    pub outcome: ForecastOutcome,
+}
+
+/// What became of a forecast.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ForecastOutcome {
+    /// The program made the call, and was given the answer of the call that was made ahead.
+    Used,
+    /// The program made the call, and so did the host for it: the call that was made ahead had failed.
+    Failed,
+    /// The program made the call. None was made ahead.
+    Right,
+    /// The program made the call when the answer from ahead was too old.
+    Late,
+    /// The program did something that may have changed the answer before it made the call.
+    Overtaken,
+    /// The program did not make the call.
+    Wrong,
+    /// The execution was cut off before it was known.
+    #[default]
+    Open,
+    /// An outcome that a newer pml has.
+    #[serde(other)]
+    Other,
 }
 
 /// What kind of thing a task is.

@@ -1,15 +1,15 @@
-//! The socket to the host: non-blocking, buffered, one per worker, on standard input.
+//! The socket to the host: non-blocking, buffered, one per worker, on stdin.
 //!
-//! What is sent stays in a buffer until [`Channel::flush`], so a thousand calls made in one turn
-//! leave in a few writes. The buffer is flushed early when it grows, and when it gets old, so that the console of a
-//! program that never pauses can be followed.
+//! Frames stay in a buffer until [`Channel::flush`], so a thousand calls made in one turn
+//! need a few writes only. The buffer is flushed earlier when it is large or old, so that the console output of a
+//! program that never pauses is visible.
 //!
-//! **Invariant:** the worker never waits to write without also reading. The host stops reading when too many calls wait,
-//! and starts no call while too many answers are unread; if the worker did not read either, both would wait for ever.
-//! What waits on this side, in either direction, is bounded by the memory limit of the run.
+//! **Invariant:** the worker never blocks on a write without also reading. The host stops reading when too many calls are queued,
+//! and starts no call while too many responses are unread; if the worker did not read either, both would deadlock.
+//! The memory limit of the run bounds the buffers of both directions.
 //!
-//! A socket that fails means that the host is gone, and then there is nobody to tell: the worker
-//! leaves.
+//! A socket error means that the host is gone: the worker
+//! exits.
 
 use std::{cell::Cell, io, os::fd::RawFd, rc::Rc, time::Duration};
 
@@ -18,35 +18,35 @@ use serde::Serialize;
 
 use crate::{clock::Moment, last_words};
 
-/// The worker's end of the socket. There is no other descriptor but standard error.
+/// The worker's end of the socket. The only other descriptor is stderr.
 pub(crate) const SOCKET: RawFd = 0;
 
-/// Above this the buffer is written at once.
+/// A larger buffer is written at once.
 const FLUSH_BYTES: usize = 256 * 1024;
-/// A frame that comes this long after the last write is written at once.
+/// A frame is written at once if the last write is this long ago.
 const FLUSH_AFTER: Duration = Duration::from_millis(50);
-/// How much is read at a time.
+/// Size of one read.
 const READ_BYTES: usize = 64 * 1024;
 
-/// What came of waiting for the host.
+/// The outcome of a wait for the host.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// Bytes arrived; there may be whole frames now.
+    /// Bytes arrived; complete frames may be available.
     Data,
-    /// The time was up first.
+    /// The wait timed out.
     TimedOut,
 }
 
 #[derive(Debug)]
 pub(crate) struct Channel {
     out: Vec<u8>,
-    /// How much of `out` is written already.
+    /// The number of bytes of `out` that are written.
     written: usize,
     flushed: Moment,
     decoder: Decoder,
-    /// Most bytes that may wait to be written. Twice as many may be read while waiting to write.
+    /// Capacity of the send buffer. Twice as many bytes may be read while waiting to write.
     room: usize,
-    /// How long the program has waited for the host in here.
+    /// The total time that the program has waited for the host in this module.
     waited: Rc<Cell<Duration>>,
 }
 
@@ -63,17 +63,17 @@ impl Channel {
         }
     }
 
-    /// Adds to `waited` what a program waits for the host in here: for room, and for what it asked.
+    /// From now on, adds the time that the program waits here for the host (for buffer space and for responses) to `waited`.
     pub(crate) fn count_waiting(&mut self, waited: Rc<Cell<Duration>>) {
         self.waited = waited;
     }
 
-    /// Sets how many bytes may wait to be written.
+    /// Sets the capacity of the send buffer.
     pub(crate) fn set_room(&mut self, bytes: usize) {
         self.room = bytes.max(FLUSH_BYTES);
     }
 
-    /// Puts a frame into the buffer.
+    /// Adds a frame to the send buffer.
     pub(crate) fn send(&mut self, kind: Kind, id: u32, body: &[u8]) {
         frame::encode(&mut self.out, kind, id, body);
         if self.unwritten() >= FLUSH_BYTES || Moment::now().since(self.flushed) > FLUSH_AFTER {
@@ -93,7 +93,7 @@ impl Channel {
         self.waited.set(self.waited.get() + Moment::now().since(started));
     }
 
-    /// Puts a frame with a JSON body into the buffer.
+    /// Adds a frame with a JSON body to the send buffer.
     pub(crate) fn send_json(&mut self, kind: Kind, body: &impl Serialize) {
         let body = serde_json::to_vec(body).expect("plain data serializes");
         self.send(kind, 0, &body);
@@ -103,19 +103,9 @@ impl Channel {
         self.out.len() - self.written
     }
 
-    /// Writes as much of the buffer as the host takes now.
+    /// Writes as much of the buffer as the socket accepts.
     pub(crate) fn flush(&mut self) {
-        while self.written < self.out.len() {
-            let rest = &self.out[self.written..];
-            // SAFETY: `rest` is valid for reads of its length, and `write` only reads it.
-            #[expect(unsafe_code, reason = "std has no write for a borrowed descriptor")]
-            let written = unsafe { libc::write(SOCKET, rest.as_ptr().cast(), rest.len()) };
-            match usize::try_from(written) {
-                Ok(written) => self.written += written,
-                Err(_) if would_block() => break,
-                Err(_) => leave_unless_interrupted(),
-            }
-        }
+        self.written += write(&self.out[self.written..]);
         // Half of it at least, so that bytes are moved seldom.
         if self.written > self.out.len() / 2 {
             self.out.drain(..self.written);
@@ -124,20 +114,41 @@ impl Channel {
         self.flushed = Moment::now();
     }
 
-    /// Writes the whole buffer. What the host still sends is of no use to anybody.
-    pub(crate) fn finish(&mut self) {
-        self.flush();
-        while self.unwritten() > 0 {
-            if poll(libc::POLLIN | libc::POLLOUT, None) & libc::POLLOUT != 0 {
-                self.flush();
-            } else {
-                self.read();
-                self.decoder.buffer().clear();
+    /// Sends the result of the run. A large one is not copied into the buffer: the program is over and can wait.
+    pub(crate) fn send_result(&mut self, json: &[u8]) {
+        if json.len() < FLUSH_BYTES {
+            return self.send(Kind::Value, 0, json);
+        }
+        frame::encode_header(&mut self.out, Kind::Value, 0, json.len());
+        self.finish();
+        let mut rest = json;
+        loop {
+            rest = &rest[write(rest)..];
+            if rest.is_empty() {
+                return;
             }
+            self.wait_for_room();
         }
     }
 
-    /// A frame that has already arrived whole.
+    /// Writes the whole buffer.
+    pub(crate) fn finish(&mut self) {
+        self.flush();
+        while self.unwritten() > 0 {
+            self.wait_for_room();
+            self.flush();
+        }
+    }
+
+    /// Waits until the host takes more bytes, after the run: what the host still sends is of no use to anybody.
+    fn wait_for_room(&mut self) {
+        while poll(libc::POLLIN | libc::POLLOUT, None) & libc::POLLOUT == 0 {
+            self.read();
+            self.decoder.clear();
+        }
+    }
+
+    /// A frame that has already arrived in full.
     pub(crate) fn next_frame(&mut self) -> Option<Frame> {
         match self.decoder.next_frame() {
             Ok(frame) => frame,
@@ -166,7 +177,7 @@ impl Channel {
         }
     }
 
-    /// Reads what has arrived. How much is in the buffer now.
+    /// Reads the bytes that have arrived, and returns the size of the receive buffer.
     fn read(&mut self) -> usize {
         let buffer = self.decoder.buffer();
         buffer.reserve(READ_BYTES);
@@ -205,6 +216,22 @@ impl Channel {
     }
 }
 
+/// Writes as many bytes as the host takes now. How many.
+fn write(bytes: &[u8]) -> usize {
+    let mut total = 0;
+    while let Some(rest) = bytes.get(total..).filter(|rest| !rest.is_empty()) {
+        // SAFETY: `rest` is valid for reads of its length, and `write` only reads it.
+        #[expect(unsafe_code, reason = "std has no write for a borrowed descriptor")]
+        let written = unsafe { libc::write(SOCKET, rest.as_ptr().cast(), rest.len()) };
+        match usize::try_from(written) {
+            Ok(written) => total += written,
+            Err(_) if would_block() => break,
+            Err(_) => leave_unless_interrupted(),
+        }
+    }
+    total
+}
+
 /// Is standard input a socket, as it is when pml itself has started this process?
 pub(crate) fn is_connected() -> bool {
     let mut kind: libc::c_int = 0;
@@ -216,7 +243,7 @@ pub(crate) fn is_connected() -> bool {
     answer == 0
 }
 
-/// Has the host closed its end? Asked now and then by a program that never stops to read.
+/// Has the host closed its end? Checked now and then while a program computes without reading.
 pub(crate) fn host_is_gone() -> bool {
     let mut fd = libc::pollfd { fd: SOCKET, events: 0, revents: 0 };
     // SAFETY: `fd` is one valid `pollfd`, and the count says so.
@@ -225,7 +252,7 @@ pub(crate) fn host_is_gone() -> bool {
     ready == 1 && fd.revents & (libc::POLLHUP | libc::POLLERR) != 0
 }
 
-/// Waits until the socket is ready for one of these events. Which ones, or 0 when the time was up first.
+/// Waits until the socket is ready for one of these events. Returns the events, or 0 on timeout.
 fn poll(events: libc::c_short, limit: Option<Duration>) -> libc::c_short {
     // Rounded up: a timer that fires a millisecond early would spin.
     let millis = limit.map_or(-1, |limit| i32::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(i32::MAX));
@@ -242,12 +269,12 @@ fn poll(events: libc::c_short, limit: Option<Duration>) -> libc::c_short {
     }
 }
 
-/// Did the last system call fail because it would have had to wait?
+/// Did the last system call fail with `EAGAIN`?
 fn would_block() -> bool {
     io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock
 }
 
-/// A system call that a signal interrupted is simply made again.
+/// Retries a system call that a signal interrupted.
 fn leave_unless_interrupted() {
     if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
         last_words::leave();

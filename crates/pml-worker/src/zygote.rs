@@ -2,20 +2,27 @@
 //!
 //! Executing the pml binary anew for each worker would pay for its relocations, the engine and the
 //! prelude each time, in time and in private memory. So one process does all of that once, closes
-//! what children inherit, and then forks a worker for each request of the host. It has one thread
-//! and never sees a program.
+//! what children inherit, and then forks a worker for each request of the host. It has one thread,
+//! and runs no program but one of our own ([`Session::warm_up`]), so that its children find the pages of the binary
+//! mapped ([`inherit_file_pages`]) and everything made that is made at its first use.
 //!
-//! Requests come over standard input, a socket: the limits, with the worker's socket and standard
-//! error attached. The answer is the worker's process id, or a negated errno.
+//! Requests arrive over the socket on stdin: the limits, with the worker's socket and stderr
+//! attached. The response is the worker's process id, or a negated errno.
 //! Workers are the host's own children (`CLONE_PARENT`), so the host reaps them and reads their
 //! exit status itself.
 //!
-//! When the host dies, the socket closes and this process ends. That takes down process 1 of the
-//! workers' PID namespace, and with it, by the kernel's hand, every worker.
+//! When the host dies, the socket closes and this process exits. That ends process 1 of the
+//! workers' PID namespace, upon which the kernel kills every worker.
 
 #![expect(unsafe_code, reason = "fork and descriptor passing")]
 
-use std::{io, mem, os::fd::RawFd, ptr};
+use std::{
+    fs,
+    io::{self, BufRead},
+    mem,
+    os::{fd::RawFd, unix::fs::FileExt},
+    ptr,
+};
 
 use pml_wire::hardening::{HardeningReport, Layer};
 
@@ -28,17 +35,17 @@ use crate::{
 /// The host's end of the request socket, until the fork.
 const CONTROL: RawFd = 0;
 
-/// What a request brings.
+/// The contents of a request.
 struct Request {
     limits: WorkerLimits,
     socket: RawFd,
     stderr: RawFd,
 }
 
-/// What came over the request socket.
+/// The outcome of a receive on the request socket.
 enum Received {
     Request(Request),
-    /// A request whose descriptors did not arrive: this process has no room for them.
+    /// A request whose descriptors did not arrive, because this process is at its descriptor limit.
     Incomplete,
     /// The host has closed its end.
     Gone,
@@ -46,15 +53,49 @@ enum Received {
 
 pub(crate) fn run() -> ! {
     last_words::install();
+    // If it fails, workers start more slowly.
+    let _ = inherit_file_pages();
     let report = harden::prepare(true);
     let has_namespaces = report.layers.iter().any(|layer| layer.layer == Layer::Namespaces && layer.enforced);
     if has_namespaces && let Err(err) = fork_init() {
         last_words::fail(&format!("the PID namespace has no first process: {err}"));
     }
-    match engine::with_session(|session| serve(&session, &report)) {
+    let served = engine::with_session(|session| {
+        session.warm_up();
+        serve(&session, &report)
+    });
+    match served {
         Ok(never) => never,
         Err(err) => last_words::fail(&format!("the engine does not start: {err}")),
     }
+}
+
+/// Has children inherit which pages of the binary and its libraries are mapped.
+///
+/// A child begins without the pages that are mapped from files, and each of them, where it is first used, costs a page
+/// fault: more than a hundred of the two hundred that the start of a worker takes. The kernel only copies the entries of
+/// a mapping to a child if a page in it is private. So one byte of each mapping is written, with the value it has. That
+/// does not change what may be done with the pages: code stays read-only and executable.
+fn inherit_file_pages() -> io::Result<()> {
+    let maps = io::BufReader::new(fs::File::open("/proc/self/maps")?);
+    let memory = fs::File::options().read(true).write(true).open("/proc/self/mem")?;
+    for line in maps.lines() {
+        if let Some(start) = read_only_file_mapping(&line?) {
+            let mut byte = [0];
+            memory.read_exact_at(&mut byte, start)?;
+            memory.write_all_at(&byte, start)?;
+        }
+    }
+    Ok(())
+}
+
+/// Where a mapping begins, if the line of `/proc/self/maps` is of a private mapping of a file that cannot be written to.
+fn read_only_file_mapping(line: &str) -> Option<u64> {
+    let mut fields = line.split_ascii_whitespace();
+    let (range, permissions, path) = (fields.next()?, fields.next()?, fields.nth(3)?);
+    let is_meant = matches!(permissions, "r--p" | "r-xp") && path.starts_with('/');
+    let (start, _) = range.split_once('-').filter(|_| is_meant)?;
+    u64::from_str_radix(start, 16).ok()
 }
 
 /// Forks a worker for each request, until the host closes the socket. A request that cannot be served is answered with the
@@ -97,7 +138,7 @@ fn answer(answer: i32) {
     unsafe { libc::send(CONTROL, (&raw const answer).cast(), mem::size_of_val(&answer), libc::MSG_NOSIGNAL) };
 }
 
-/// Makes the request's socket and pipe standard input and error, and closes all else.
+/// Makes the request's socket and pipe stdin and stderr, and closes all other descriptors.
 fn take_descriptors(request: &Request) {
     // SAFETY: all are descriptors of this process, and nothing else in it uses them.
     unsafe {
@@ -181,5 +222,28 @@ fn receive() -> Received {
         }
         let [socket, stderr] = ptr::read_unaligned(descriptors.cast::<[RawFd; 2]>());
         Received::Request(Request { limits: WorkerLimits::from_bytes(bytes), socket, stderr })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read_only_file_mapping;
+
+    #[test]
+    fn only_read_only_mappings_of_files_are_meant() {
+        #[rustfmt::skip]
+        let table = [
+            ("565500000000-565502000000 r--p 00000000 fe:00 42                         /usr/bin/pml", Some(0x5655_0000_0000)),
+            ("565502000000-565503000000 r-xp 02000000 fe:00 42                         /usr/bin/a pml", Some(0x5655_0200_0000)),
+            ("565503000000-565503100000 rw-p 03000000 fe:00 42                         /usr/bin/pml", None),
+            ("565503000000-565503100000 r--s 03000000 fe:00 42                         /usr/lib/cache", None),
+            ("7ffc397de000-7ffc397ff000 rw-p 00000000 00:00 0                          [stack]", None),
+            ("7ff794551000-7ff794552000 r-xp 00000000 00:00 0                          [vdso]", None),
+            ("7ff794545000-7ff794549000 r--p 00000000 00:00 0 ", None),
+            ("", None),
+        ];
+        for (line, expected) in table {
+            assert_eq!(read_only_file_mapping(line), expected, "{line}");
+        }
     }
 }

@@ -238,6 +238,8 @@ fn properties() -> Vec<(&'static str, Value)> {
         ("return [typeof Temporal, Object.keys(Temporal), Temporal.Now.timeZoneId(), Math.abs(Temporal.Now.instant().epochMilliseconds - Date.now()) < 5000, JSON.stringify([Temporal.PlainDate.from('2026-03-01')]), Temporal.PlainDate.from('2026-03-01')]",
             json!(["object", [], "UTC", true, "[\"2026-03-01\"]", "2026-03-01"])),
         ("return ['coptic', 'chinese'].map((calendar) => { try { return new Intl.DateTimeFormat('en', { calendar }).format(0) } catch (e) { return e.name + /is not supported here/.test(e.message) } })", json!(["RangeErrortrue", "RangeErrortrue"])),
+        ("return ['coptic', 'islamic-rgsa'].map((calendar) => { try { return new Intl.DateTimeFormat('en', { calendar }).format(0) } catch (e) { return /Temporal/.test(e.message) } })", json!([true, false])),
+        ("return ['coptic', 'islamic', 'islamic-rgsa'].map((calendar) => { try { return Temporal.PlainDate.from({ year: 1740, month: 1, day: 1, calendar }).calendarId } catch (e) { return e.name } })", json!(["coptic", "islamic-civil", "RangeError"])),
         ("return Object.keys(globalThis).concat(typeof Intl, Object.keys(Intl))", json!(["object"])),
     ]
 }

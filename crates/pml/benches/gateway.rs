@@ -45,7 +45,7 @@ const WARM_WORKERS: usize = 4;
 /// What is waited for anything before the bench is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-const PROMISES: [Promise; 16] = [
+const PROMISES: [Promise; 17] = [
     Promise::at_most(
         "list_one_worst_ms",
         300.0,
@@ -67,6 +67,11 @@ const PROMISES: [Promise; 16] = [
     Promise::at_most("ratio_workflow", 1.3, "100 independent tasks of a workflow, against Promise.all in a program"),
     Promise::at_most("workflow_1000_failed", 0.0, "tasks that failed of 1 000 in one workflow"),
     Promise::at_most("validate_1000_ms", 50.0, "refusing a workflow of 1 000 tasks for its last one, median"),
+    Promise::at_most(
+        "nested_over_bound_ms",
+        0.0,
+        "what calling a capability adds to a program, less 1.5 × a run of the same program by itself and 0.3 ms",
+    ),
     Promise::at_most("tokens_1", 2500.0, "tokens that a client is shown at first, 1 server"),
     Promise::at_most("tokens_10", 2500.0, "the same, 10 servers"),
     Promise::at_most("tokens_38", 2500.0, "the same, 38 servers"),
@@ -76,11 +81,12 @@ const PROMISES: [Promise; 16] = [
 type Part = fn(&mut Results);
 
 /// What is measured, by what `--only` calls it. There is `tokens` as well.
-const PARTS: [(&str, Part); 6] = [
+const PARTS: [(&str, Part); 7] = [
     ("start", start_up),
     ("trivial", trivial),
     ("sequential", sequential),
     ("workflow", workflows),
+    ("nested", nested),
     ("cancel", cancellation),
     ("load", load),
 ];
@@ -245,6 +251,43 @@ fn sequential(results: &mut Results) {
     results.insert("direct_10_calls_warm_ms", warm_direct);
     results.insert("code_10_calls_warm_ms", warm_runs);
     results.insert("ratio_sequential_warm", warm_runs / warm_direct);
+}
+
+/// What calling a capability adds to a program that does nothing else, against running the program of the capability by
+/// itself, in turns.
+fn nested(results: &mut Results) {
+    let args = ["--era", "legacy"].map(str::to_owned).to_vec();
+    let setup = Setup::new(&[("fix".to_owned(), server_path("fixture-server"), args)]);
+    setup.learn();
+    let mut pipe = Pipe::begin(setup.path());
+    let code = "return await mcp.fix.add({ a: args.a, b: 1 })";
+    let direct = json!({ "code": code, "args": { "a": 1 } });
+    let saving = json!({ "code": code, "args": { "a": 1 }, "intent": "add one", "save_as": "bench.add" });
+    let saved = pipe.call("execute_code", &saving);
+    assert_eq!(saved["structuredContent"]["saved"]["name"], "bench.add", "{saved}");
+    let calling = json!({ "code": "return await mcp.capabilities.bench_add({ a: 1 })" });
+    let empty = json!({ "code": "return 2" });
+    let mut times = [Vec::new(), Vec::new(), Vec::new()];
+    for round in 0..ROUNDS {
+        for (asked, times) in [&calling, &direct, &empty].into_iter().zip(&mut times) {
+            let started = Instant::now();
+            let answer = pipe.call("execute_code", asked);
+            let took = started.elapsed().as_secs_f64() * 1e3;
+            assert_eq!(answer["structuredContent"]["result"], 2, "{answer}");
+            if round >= 20 {
+                times.push(took);
+            }
+            // As after a pause: the sandboxes that wait are there again.
+            thread::sleep(Duration::from_millis(15));
+        }
+    }
+    pipe.stop();
+    let [calling, direct, empty] = times.map(|times| median(&times));
+    let adds = calling - empty;
+    results.insert("nested_call_ms", adds);
+    results.insert("direct_run_ms", direct);
+    results.insert("nested_ratio", adds / direct);
+    results.insert("nested_over_bound_ms", adds - (1.5 * direct + 0.3));
 }
 
 /// A workflow against a program that makes the same calls at the same time, in turns; and how long checking one takes.

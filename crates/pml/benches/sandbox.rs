@@ -1,7 +1,8 @@
 //! What a sandbox costs. Budgets are in SPECIFICATION.md; each is a ratio to something measured
 //! in the same run, since machines are shared and noisy.
 //!
-//! Run: `scripts/bench sandbox [--json] [--check]`, which also installs Deno to compare with.
+//! Run: `scripts/bench sandbox [--json] [--check] [--only PART]`, which also installs Deno to compare with. The parts are
+//! `warm`, `probes`, `calls`, `payload`, `cold`, `memory` and `deno`.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a bench talks to a terminal")]
 #![expect(
@@ -48,7 +49,8 @@ fn main() -> ExitCode {
     // As the host's own commands have it.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("the runtime starts");
-    let results = runtime.block_on(measure());
+    let only = args.iter().position(|arg| arg == "--only").and_then(|at| args.get(at + 1));
+    let results = runtime.block_on(measure(only.map(String::as_str)));
     match has("--json") {
         true => println!("{}", results.json()),
         false => results.print(),
@@ -62,7 +64,9 @@ fn main() -> ExitCode {
 /// Everything that was measured, by key.
 struct Results(BTreeMap<&'static str, f64>);
 
-async fn measure() -> Results {
+/// Measures everything, or the part that is named.
+async fn measure(only: Option<&str>) -> Results {
+    let is_wanted = |part: &str| only.is_none_or(|only| only == part);
     let mut all = BTreeMap::new();
     let mut step = |key, value| {
         eprintln!("  {key} = {value:.3}");
@@ -71,38 +75,49 @@ async fn measure() -> Results {
     step("pingpong_us", pingpong() * 1e6);
 
     let pool = Bench::start(Mode::Worker, WARM_WORKERS);
-    step("warm_exec_us", pool.warm("return 1+1", 500, 200).await * 1e6);
-    let branches = "let n = 0; for (let i = 0; i < 50; i++) { if (i % 2) n++; else n--; } return n";
-    step("hooks_on_us", pool.warm(branches, 200, 200).await * 1e6);
-    step("hooks_off_us", pool.warm(branches, 200, 0).await * 1e6);
-    let tight = "let n = 0; for (let i = 0; i < 1e6; i++) { if (i % 3 === 0) n++; } return n";
-    let (mut on, mut off) = (f64::MAX, f64::MAX);
-    // In turns, and the best of each: the machine is shared, and both are long.
-    for _ in 0..5 {
-        on = on.min(pool.warm(tight, 3, 200).await);
-        off = off.min(pool.warm(tight, 3, 0).await);
+    if is_wanted("warm") {
+        step("warm_exec_us", pool.warm("return 1+1", 500, 200).await * 1e6);
     }
-    step("tight_loop_probed_ms", on * 1e3);
-    step("tight_loop_plain_ms", off * 1e3);
-    let (rpc, sequential) = pool.sequential().await;
-    step("rpc_us", rpc * 1e6);
-    step("seq_1000_ms", sequential * 1e3);
-    step("par_1000_ms", pool.parallel().await * 1e3);
-    step("kill_over_ms", pool.kill_over().await * 1e3);
-    step("payload_in_10mb_ms", pool.payload_in().await * 1e3);
-    step("payload_out_10mb_ms", pool.payload_out().await * 1e3);
+    if is_wanted("probes") {
+        let branches = "let n = 0; for (let i = 0; i < 50; i++) { if (i % 2) n++; else n--; } return n";
+        step("hooks_on_us", pool.warm(branches, 200, 200).await * 1e6);
+        step("hooks_off_us", pool.warm(branches, 200, 0).await * 1e6);
+        let tight = "let n = 0; for (let i = 0; i < 1e6; i++) { if (i % 3 === 0) n++; } return n";
+        let (mut on, mut off) = (f64::MAX, f64::MAX);
+        // In turns, and the best of each: the machine is shared, and both are long.
+        for _ in 0..5 {
+            on = on.min(pool.warm(tight, 3, 200).await);
+            off = off.min(pool.warm(tight, 3, 0).await);
+        }
+        step("tight_loop_probed_ms", on * 1e3);
+        step("tight_loop_plain_ms", off * 1e3);
+    }
+    if is_wanted("calls") {
+        let (rpc, sequential) = pool.sequential().await;
+        step("rpc_us", rpc * 1e6);
+        step("seq_1000_ms", sequential * 1e3);
+        step("par_1000_ms", pool.parallel().await * 1e3);
+        step("kill_over_ms", pool.kill_over().await * 1e3);
+    }
+    if is_wanted("payload") {
+        step("payload_in_10mb_ms", pool.payload_in(&payload()).await * 1e3);
+        step("payload_in_10mb_distinct_ms", pool.payload_in(&distinct_payload()).await * 1e3);
+        step("payload_out_10mb_ms", pool.payload_out().await * 1e3);
+    }
     pool.stop().await;
 
-    let cold = Bench::start(Mode::Subprocess, 1);
-    step("cold_ms", cold.cold().await * 1e3);
-    cold.stop().await;
-
-    let many = Bench::start(Mode::Worker, 100);
-    many.pool.full().await;
-    step("pss_100_mb", pss_of_children() / MIB as f64);
-    many.stop().await;
-
-    match deno() {
+    if is_wanted("cold") {
+        let cold = Bench::start(Mode::Subprocess, 1);
+        step("cold_ms", cold.cold().await * 1e3);
+        cold.stop().await;
+    }
+    if is_wanted("memory") {
+        let many = Bench::start(Mode::Worker, 100);
+        many.pool.full().await;
+        step("pss_100_mb", pss_of_children() / MIB as f64);
+        many.stop().await;
+    }
+    match is_wanted("deno").then(deno).flatten() {
         Some((worker, rpc)) => {
             step("deno_worker_ms", worker);
             step("deno_rpc_us", rpc);
@@ -135,6 +150,7 @@ impl Results {
             "pss_100_mb",
             "kill_over_ms",
             "payload_in_10mb_ms",
+            "payload_in_10mb_distinct_ms",
             "payload_out_10mb_ms",
             "deno_worker_ms",
             "deno_rpc_us",
@@ -171,6 +187,8 @@ impl Results {
             ("cold start, ms", self.get("cold_ms"), Bound::AtMost(5.0)),
             ("100 warm workers, MB PSS", self.get("pss_100_mb"), Bound::AtMost(50.0)),
             ("endless loop, ms after its deadline", self.get("kill_over_ms"), Bound::AtMost(60.0)),
+            ("10 MB of JSON into a program, ms", self.get("payload_in_10mb_ms"), Bound::AtMost(150.0)),
+            ("10 MB of JSON out of a program, ms", self.get("payload_out_10mb_ms"), Bound::AtMost(150.0)),
         ]
     }
 
@@ -374,8 +392,8 @@ impl Bench {
         median(times)
     }
 
-    async fn payload_in(&self) -> f64 {
-        let tools = Tools { answer: payload(), ..Tools::default() };
+    async fn payload_in(&self, answer: &RawValue) -> f64 {
+        let tools = Tools { answer: answer.to_owned(), ..Tools::default() };
         self.timed("return (await mcp.bench.big({})).length", &tools).await
     }
 
@@ -406,6 +424,18 @@ impl Bench {
         }
         median(times)
     }
+}
+
+/// 10 MB of rows that have every number and every text but two to themselves.
+fn distinct_payload() -> Box<RawValue> {
+    let row = |number: usize| {
+        format!(
+            r#"{{"id":{number},"name":"name {number}","tags":["tag {}","b"],"ok":true,"ratio":0.{number}5}}"#,
+            number * 7
+        )
+    };
+    let rows: Vec<_> = (100_000..).map(row).take(PAYLOAD_BYTES / (row(100_000).len() + 1)).collect();
+    RawValue::from_string(format!("[{}]", rows.join(","))).expect("JSON")
 }
 
 /// 10 MB of rows.

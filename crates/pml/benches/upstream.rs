@@ -143,12 +143,13 @@ async fn audit_call() -> f64 {
         success: None,
         code: None,
         duration_ms: None,
+        speculation: None,
     };
     let ended = CallLine { event: CallEvent::Ended, success: Some(true), duration_ms: Some(1.5), ..line.clone() };
     let mut samples = Vec::new();
     for _ in 0..ROUNDS {
         let started = Instant::now();
-        audit.record_start(&line).await;
+        audit.record_start(Vec::new(), &line).await;
         audit.record(&ended);
         samples.push(started.elapsed().as_secs_f64());
     }
@@ -257,6 +258,7 @@ impl Gateway {
             network: serve::Network::default(),
             traces: serve::Traces::default(),
             learns: false,
+            speculates: false,
         })
         .expect("services start");
         services.servers.all()[0].init().await.expect("the server starts");
@@ -301,6 +303,7 @@ impl Gateway {
                 notices: Notices::default(),
                 afterwards: Afterwards::default(),
                 progress: None,
+                early: None,
             };
             let started = Instant::now();
             let answer = self.services.broker.call(call).await.expect("an answer");

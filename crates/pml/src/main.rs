@@ -1,5 +1,5 @@
-//! Several roles in one binary: the host, the jailed worker, the keeper of a server's process, and
-//! the servers of the demonstration.
+//! One binary with several roles: the host, the sandboxed worker, the keeper of a server's processes, and
+//! the servers of the demo.
 
 use std::{env, process::ExitCode};
 
@@ -10,7 +10,7 @@ static HEAP: pml_worker::Heap = pml_worker::Heap;
 
 fn main() -> ExitCode {
     let mut args = env::args_os();
-    // Before anything of the user's is read: configuration, environment, terminal.
+    // The role is chosen before pml reads any user data: configuration, environment, terminal.
     match args.nth(1).as_deref().and_then(|role| role.to_str()) {
         Some(pml_worker::COMMAND) => pml_worker::main(args),
         Some(keeper::KEEPER) => keeper::main(args),

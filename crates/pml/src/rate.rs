@@ -23,15 +23,21 @@ impl Bucket {
 
     /// Takes one call, or says when there will be one.
     pub fn take(&self) -> Result<(), Duration> {
+        self.take_above(0.0)
+    }
+
+    /// Takes one call if so many are left after it, or says when they will be.
+    fn take_above(&self, reserve: f64) -> Result<(), Duration> {
         let capacity = f64::from(self.per_minute.get());
         let per_second = capacity / 60.0;
         let mut guard = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let (left, since) = *guard;
         let now = Instant::now();
         let left = (left + now.duration_since(since).as_secs_f64() * per_second).min(capacity);
-        let (left, result) = match left >= 1.0 {
+        let needed = 1.0 + reserve;
+        let (left, result) = match left >= needed {
             true => (left - 1.0, Ok(())),
-            false => (left, Err(Duration::from_secs_f64((1.0 - left) / per_second))),
+            false => (left, Err(Duration::from_secs_f64((needed - left) / per_second))),
         };
         *guard = (left, now);
         result
@@ -39,14 +45,18 @@ impl Bucket {
 
     /// Takes one call, or says why not. `does` is who does what, such as "this run calls tools".
     pub fn admit(&self, does: &str) -> Result<(), CallError> {
-        self.take().map_err(|wait| {
-            let message = format!(
-                "{does} more than {} times a minute; try again in {:.1} s",
-                self.per_minute,
-                wait.as_secs_f64()
-            );
-            CallError::new(ErrorCode::RateLimited, message)
-        })
+        self.take().map_err(|wait| self.refusal(does, wait))
+    }
+
+    /// Takes one call if at least half of a minute's worth is left after it, or says why not.
+    pub fn admit_spare(&self, does: &str) -> Result<(), CallError> {
+        self.take_above(f64::from(self.per_minute.get()) / 2.0).map_err(|wait| self.refusal(does, wait))
+    }
+
+    fn refusal(&self, does: &str, wait: Duration) -> CallError {
+        let (most, wait) = (self.per_minute, wait.as_secs_f64());
+        let message = format!("{does} more than {most} times a minute; try again in {wait:.1} s");
+        CallError::new(ErrorCode::RateLimited, message)
     }
 
     pub fn per_minute(&self) -> u32 {
@@ -69,5 +79,14 @@ mod tests {
         assert!(bucket.take().is_err());
         tokio::time::advance(Duration::from_secs(3600)).await;
         assert_eq!((0..100).filter(|_| bucket.take().is_ok()).count(), 60);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_spare_is_the_upper_half() {
+        let bucket = Bucket::new(NonZeroU32::new(10).unwrap());
+        assert_eq!((0..100).filter(|_| bucket.admit_spare("x").is_ok()).count(), 5);
+        assert_eq!((0..100).filter(|_| bucket.take().is_ok()).count(), 5, "the lower half is for others");
+        let one = Bucket::new(NonZeroU32::MIN);
+        assert!(one.admit_spare("x").is_err() && one.take().is_ok());
     }
 }

@@ -132,6 +132,7 @@ fn senseless_numbers_and_texts_have_an_answer() {
             tools: &tools,
             scores: &scores,
             steps: &steps,
+            forecasts: &[],
             capability: Some(""),
             success: true,
         };
@@ -169,6 +170,7 @@ fn senseless_numbers_and_texts_have_an_answer() {
         tools: &Tools::new(["a".into()]),
         scores: &[1.0],
         steps: &steps,
+        forecasts: &[],
         capability: None,
         success: true,
     };
@@ -191,8 +193,8 @@ fn a_damaged_snapshot_is_an_error() {
     assert_eq!(read(b""), Err(SnapshotError::Foreign));
     assert_eq!(read(&[&bytes[..], b"more"].concat()), Err(SnapshotError::Damaged));
     let mut newer = bytes.clone();
-    newer[8] = 4;
-    assert_eq!(read(&newer), Err(SnapshotError::Version { found: 4, reads: 3 }));
+    newer[8] = 5;
+    assert_eq!(read(&newer), Err(SnapshotError::Version { found: 5, reads: 4 }));
     let other = pml_learn::Settings { dimensions: 17, ..settings() };
     assert_eq!(Model::from_bytes(&bytes, other).map(|_| ()), Err(SnapshotError::Settings));
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pml_learn::{
     EdgeKind, Model, Observation, Purpose, Query, Reason, Replay, Settings, Step, StepOutcome, Tools, TraceId,
+    needs_scores,
 };
 
 use crate::world::{TOOLS, Told, intent, learn, order, rank, scores, settings};
@@ -68,6 +69,7 @@ fn the_graph_tells_what_was_counted() {
         tools: &Tools::default(),
         scores: &[],
         steps: &steps,
+        forecasts: &[],
         capability: Some("local.report"),
         success: true,
     });
@@ -120,6 +122,7 @@ fn what_loses_to_the_search_is_not_used() {
             tools: &Tools::new(found.into_iter().map(Arc::from)),
             scores: &scores,
             steps: &steps,
+            forecasts: &[],
             capability: None,
             success: true,
         });
@@ -200,4 +203,57 @@ fn a_search_is_for_what_is_looked_for_and_not_for_what_follows() {
     let ranking = model.learned().rank(&query, 8, |_, _| true);
     let expected = Reason::FollowsOften { after: "g".into(), count: 60 };
     assert!(order(&ranking).starts_with('h') && ranking[0].reasons.contains(&expected), "{ranking:?}");
+}
+
+#[test]
+fn a_prospect_is_how_often_a_tool_followed() {
+    let mut model = Model::new(settings());
+    let nothing = model.learned().prospect(&["a"], "b", true);
+    assert_eq!((nothing.follows, model.learned().probability(nothing)), (0.0, 0.5));
+    for number in 0..30 {
+        let tools = if number % 3 == 0 { ["a", "c", "d"] } else { ["a", "b", "c"] };
+        let caller = format!("caller {number}");
+        learn(&mut model, &Told { caller, ..Told::new(number, 1, &tools) });
+    }
+    let follows = |before: &[&str], tool: &str| model.learned().prospect(before, tool, true).follows;
+    let (often, seldom) = (follows(&["a"], "b"), follows(&["a"], "c"));
+    assert!(often > 0.55 && often < 0.68 && seldom > 0.25 && seldom < 0.35, "{often} {seldom}");
+    assert!(follows(&["a", "b"], "c") > 0.8, "two tools say more than one: {}", follows(&["a", "b"], "c"));
+    assert_eq!((follows(&[], "b"), follows(&["new"], "b"), follows(&["a"], "new")), (0.0, 0.0, 0.0));
+}
+
+/// A rebuild searches only for the traces from which weights are learned.
+#[test]
+fn scores_that_are_not_needed_change_nothing() {
+    let (mut with, mut without) = (Model::new(settings()), Model::new(settings()));
+    let (tools, all, none) = (&*TOOLS, scores(), Vec::new());
+    let mut skipped = 0;
+    for id in 0..3000_u128 {
+        let told = Told::new(id, id as usize % 5, &[["a", "h", "c", "g", "e"][id as usize % 5], "b"]);
+        let steps: Vec<Step<'_>> = told.steps.iter().map(|(tool, outcome)| Step { tool, outcome: *outcome }).collect();
+        let observation = Observation {
+            trace: TraceId(id),
+            time_ms: told.time_ms,
+            caller: ["x", "y", "z"][id as usize % 3],
+            intent: &told.intent,
+            words: &[],
+            tools,
+            scores: &all,
+            steps: &steps,
+            forecasts: &[],
+            capability: None,
+            success: true,
+        };
+        let is_needed = needs_scores(without.learned().traces(), TraceId(id));
+        let weights = with.learned().status().weights;
+        with.update(&observation);
+        without.update(&Observation { scores: if is_needed { &all } else { &none }, ..observation });
+        if !is_needed {
+            skipped += 1;
+            assert!(id >= 2000);
+            assert_eq!(with.learned().status().weights, weights, "{id}");
+        }
+    }
+    assert!((700..800).contains(&skipped), "{skipped}");
+    assert!(with.to_bytes() == without.to_bytes());
 }

@@ -1,6 +1,9 @@
 //! What others may be told, and what they can do to a ranking.
 
-use pml_learn::{Model, Observation, Purpose, Query, Ranked, Shared, SnapshotError, Step, StepOutcome, TraceId};
+use pml_learn::{
+    Feature, Model, Observation, Purpose, Query, Ranked, Shared, SnapshotError, Step, StepOutcome, TraceId,
+    mean_weights,
+};
 use sha2::{Digest as _, Sha256};
 
 use crate::world::{TOOLS, Told, intent, learn, order, scores, settings};
@@ -25,7 +28,7 @@ fn rank_by(model: &Model, others: Option<&Shared>, topic: usize, scores: &[f32])
 
 #[test]
 fn others_help_who_has_learned_nothing_and_less_who_has() {
-    let others = Shared::from_bytes(&hub().learned().to_shared(), &settings()).unwrap();
+    let others = Shared::from_bytes(&hub().learned().to_shared(None), &settings()).unwrap();
     assert!(others.evidence() > 50.0 && others.names().any(|name| name == "g"));
     let place = |ranking: &[Ranked], tool: &str| order(ranking).split(' ').position(|found| found == tool).unwrap();
     let fresh = Model::new(settings());
@@ -40,7 +43,7 @@ fn others_help_who_has_learned_nothing_and_less_who_has() {
 
 #[test]
 fn others_lead_where_the_search_fits_nothing_and_only_there() {
-    let others = Shared::from_bytes(&hub().learned().to_shared(), &settings()).unwrap();
+    let others = Shared::from_bytes(&hub().learned().to_shared(None), &settings()).unwrap();
     let fresh = Model::new(settings());
     // `a` is best by far, well or badly.
     let scored = |best: f32| [&[best][..], &[best / 10.0; 7]].concat();
@@ -68,10 +71,11 @@ fn a_document_names_tools_and_nobody() {
         tools: &TOOLS,
         scores: &scores(),
         steps: &[Step { tool: "a", outcome: StepOutcome::Succeeded }],
+        forecasts: &[],
         capability: Some("local.our_report"),
         success: true,
     });
-    let bytes = model.learned().to_shared();
+    let bytes = model.learned().to_shared(None);
     let has = |part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
     for absent in [
         &b"caller"[..],
@@ -82,12 +86,12 @@ fn a_document_names_tools_and_nobody() {
     ] {
         assert!(!has(absent), "{absent:?}");
     }
-    assert_eq!(model.learned().to_shared(), bytes, "the same model is the same document");
+    assert_eq!(model.learned().to_shared(None), bytes, "the same model is the same document");
 }
 
 #[test]
 fn a_poisoned_document_is_refused_or_bounded() {
-    let bytes = hub().learned().to_shared();
+    let bytes = hub().learned().to_shared(None);
     let read = |bytes: &[u8]| Shared::from_bytes(bytes, &settings());
     let fresh = Model::new(settings());
     const START: usize = 8 + 4 + 32;
@@ -123,7 +127,7 @@ fn capabilities_are_left_out_and_the_rest_keeps_its_tools() {
         learn(&mut model, &Told::new(id, 0, &["capabilities:secret_name"]));
         learn(&mut model, &Told::new(100 + id, 1, &["g", "h"]));
     }
-    let bytes = model.learned().to_shared();
+    let bytes = model.learned().to_shared(None);
     let secret = b"secret_name";
     assert!(!bytes.windows(secret.len()).any(|window| window == secret));
     let others = Shared::from_bytes(&bytes, &settings()).unwrap();
@@ -140,9 +144,31 @@ fn a_hub_flooded_with_one_tool_does_not_take_the_ranking_over() {
         let caller = format!("bot{}", round % 50);
         learn(&mut flooded, &Told { caller, ..Told::new(round, round as usize % 8, &["h"]) });
     }
-    let others = Shared::from_bytes(&flooded.learned().to_shared(), &settings()).unwrap();
+    let others = Shared::from_bytes(&flooded.learned().to_shared(None), &settings()).unwrap();
     let fresh = Model::new(settings());
     for topic in 0..8 {
         assert!(order(&rank(&fresh, Some(&others), topic)).starts_with('a'), "{topic}");
     }
+}
+
+#[test]
+fn weights_of_others_are_their_mean_within_bounds() {
+    let prior = Model::new(settings()).learned().status().weights;
+    let changed = |change: f32| prior.map(|weights| weights.map(|weight| weight + change));
+    let search = |weights: [[f32; 10]; 2]| weights[0][Feature::Search.index()];
+    let mean = |told: &[(f64, [[f32; 10]; 2])]| mean_weights(told.iter().copied());
+    assert_eq!(mean(&[]), None);
+    assert_eq!(mean(&[(19.0, changed(1.0)), (f64::NAN, changed(1.0)), (1e3, changed(f32::NAN))]), None);
+    let both = mean(&[(100.0, changed(1.0)), (300.0, changed(0.0))]).unwrap();
+    assert!((search(both) - 4.25).abs() < 1e-6, "{both:?}");
+    // Whoever claims to have learned from ever so many traces has the say of a thousand, and within bounds.
+    let boast = mean(&[(1e300, changed(1e30)), (1000.0, prior)]).unwrap();
+    assert!((search(boast) - (9.0 + 4.0) / 2.0).abs() < 1e-6, "{boast:?}");
+    let least = mean(&[(1000.0, changed(-1e30))]).unwrap();
+    assert!(least.iter().flatten().all(|weight| *weight >= -2.0) && search(least) == 0.0, "{least:?}");
+
+    let told = Shared::from_bytes(&hub().learned().to_shared(Some(&both)), &settings()).unwrap();
+    assert_eq!(told.weights(), both);
+    let own = Shared::from_bytes(&hub().learned().to_shared(None), &settings()).unwrap();
+    assert_eq!(own.weights()[0], hub().learned().status().weights[0], "its own, within the bounds of a document");
 }

@@ -2,7 +2,10 @@
 
 use std::sync::{Arc, LazyLock};
 
-use pml_learn::{Model, Observation, Purpose, Query, Ranked, Settings, Step, StepOutcome, Tools, TraceId};
+use pml_learn::{
+    Ahead, Forecasted, Model, Observation, Prospect, Purpose, Query, Ranked, Settings, Step, StepOutcome, Tools,
+    TraceId,
+};
 
 pub(crate) const DIMENSIONS: usize = 16;
 
@@ -51,6 +54,13 @@ pub(crate) fn scores() -> Vec<f32> {
     (0..8).map(|place| 0.5 - place as f32 * 0.01).collect()
 }
 
+/// Most forecasts come true, and most calls that were made ahead are used.
+fn forecast(id: u128) -> Forecasted {
+    let prospect = Prospect { is_certain: id.is_multiple_of(2), follows: (id % 11) as f64 / 10.0 };
+    let ahead = [Ahead::Used, Ahead::NotMade, Ahead::Used, Ahead::Wasted][(id % 4) as usize];
+    Forecasted { prospect, probability: 0.9, came_true: id % 4 != 3, ahead }
+}
+
 pub(crate) fn learn(model: &mut Model, told: &Told) -> Option<pml_learn::Update> {
     let steps: Vec<Step<'_>> = told.steps.iter().map(|(tool, outcome)| Step { tool, outcome: *outcome }).collect();
     model.update(&Observation {
@@ -62,6 +72,7 @@ pub(crate) fn learn(model: &mut Model, told: &Told) -> Option<pml_learn::Update>
         tools: &TOOLS,
         scores: &scores(),
         steps: &steps,
+        forecasts: &[forecast(told.id)],
         capability: None,
         success: told.success,
     })

@@ -112,6 +112,17 @@ mod tests {
         assert!(BYTES.len() <= 9_000_000 && notice().contains("paraphrase-MiniLM-L3-v2"));
     }
 
+    #[test]
+    fn no_sum_overflows() {
+        let loaded = LOADED.as_ref().unwrap();
+        for layer in &loaded.parts.network.layers {
+            for matrix in [&layer.query, &layer.key, &layer.value, &layer.attended, &layer.inner, &layer.outer] {
+                let largest = matrix.largest_sum();
+                assert!(largest > 0 && largest <= i64::from(i32::MAX), "{largest}");
+            }
+        }
+    }
+
     /// The same bits everywhere: on another processor and with another compiler too. Whoever changes the weights, the
     /// kernels or what is read changes [`VERSION`], and then the numbers here.
     #[test]

@@ -4,10 +4,10 @@
 //! vocabulary, bytes of the notice), the vocabulary (a piece per line), the notice, then the tensors one after the other,
 //! all little-endian. A matrix is a scale per row (`f32`), a multiple per group of 32 (`u8`) and half a byte per value.
 //!
-//! What is needed for each word lies where it is and is unpacked when it is asked for; what is needed for each text is
-//! unpacked once.
+//! Matrices are not copied: their rows are unpacked when they are needed.
 
 use super::{
+    kernels::{GROUP, OFFSET},
     matrix::Matrix,
     network::{INNER, LAYERS, Layer, Network, Norm, PLACES, WIDTH},
     pieces::Pieces,
@@ -15,10 +15,6 @@ use super::{
 
 const MAGIC: &[u8; 8] = b"PMLENC01";
 const HEADS: usize = super::network::HEADS;
-/// Values that share a multiple.
-const GROUP: usize = 32;
-/// What is added to a value, so that it is not negative.
-const OFFSET: i16 = 8;
 
 /// What the bytes hold, if they are ours.
 pub(super) struct Parts {
@@ -67,6 +63,30 @@ impl Packed {
         Some(Packed { rows, columns, scales, multiples, values })
     }
 
+    #[cfg(test)]
+    pub(super) fn new(
+        rows: usize,
+        columns: usize,
+        scales: &'static [u8],
+        multiples: &'static [u8],
+        values: &'static [u8],
+    ) -> Packed {
+        Packed { rows, columns, scales, multiples, values }
+    }
+
+    pub(super) fn columns(&self) -> usize {
+        self.columns
+    }
+
+    pub(super) fn scales(&self) -> impl Iterator<Item = f32> {
+        (0..self.rows).map(|row| self.scale(row))
+    }
+
+    /// The half bytes and the multiples of so many rows at a time.
+    pub(super) fn blocks(&self, rows: usize) -> impl Iterator<Item = (&'static [u8], &'static [u8])> {
+        self.values.chunks_exact(rows * self.columns / 2).zip(self.multiples.chunks_exact(rows * self.columns / GROUP))
+    }
+
     fn scale(&self, row: usize) -> f32 {
         self.scales.as_chunks().0.get(row).map_or(0.0, |bytes| f32::from_le_bytes(*bytes))
     }
@@ -91,12 +111,6 @@ impl Packed {
             *sum += f32::from(value) * scale;
         }
     }
-
-    fn unpack(&self, bias: Vec<f32>) -> Matrix {
-        let scales = (0..self.rows).map(|row| self.scale(row)).collect();
-        let values: Vec<i16> = (0..self.rows).flat_map(|row| self.integers(row)).collect();
-        Matrix::new(&values, self.columns, scales, bias)
-    }
 }
 
 /// What is still to be read.
@@ -120,7 +134,7 @@ impl Rest {
 
     fn matrix(&mut self, rows: usize, columns: usize) -> Option<Matrix> {
         let packed = Packed::read(self, rows, columns)?;
-        Some(packed.unpack(self.floats(rows)?))
+        Some(Matrix::new(packed, self.floats(rows)?))
     }
 
     fn layer(&mut self) -> Option<Layer> {

@@ -2,11 +2,12 @@
 //! [table](crate::Table) adds up its words.
 //!
 //! [`file`](mod@file) is how its weights lie in the program, [`pieces`] cuts text into what it knows, [`matrix`] multiplies in whole
-//! numbers, [`curves`] has the functions between, and [`network`] puts them together.
+//! numbers with the instructions of [`kernels`], [`curves`] has the functions between, and [`network`] puts them together.
 
 mod curves;
 mod embedder;
 mod file;
+mod kernels;
 mod matrix;
 mod network;
 mod pieces;

@@ -98,6 +98,81 @@ fn what_takes_something_away_is_first_for_no_other_verb() {
     assert!(asked >= 50 && wrong.len() * 20 <= asked, "{} of {asked}: {wrong:?}", wrong.len());
 }
 
+/// Whoever asks wants to be shown something, and whoever wants something done is not shown it.
+#[test]
+fn questions_find_what_shows_and_wishes_what_does() {
+    let mut index = Index::with(Arc::new(Both::built_in()));
+    for (name, description) in [
+        ("create_release", "Create a release"),
+        ("show_release", "Show a release"),
+        ("silences_read", "Silences of an alert"),
+        ("silences_write", "Silences of an alert"),
+        ("add_permission", "Add a permission for a document"),
+        ("get_permission", "Get a permission for a document"),
+    ] {
+        index.insert(name, &tool(name, description));
+    }
+    let snapshot = index.snapshot();
+    #[rustfmt::skip]
+    let table = [
+        ("has anybody added a permission for this document", "get_permission"),
+        ("was a permission added for the document",          "get_permission"),
+        ("add a permission for the document",                "add_permission"),
+        ("qué release",                                      "show_release"),
+        ("create a release",                                 "create_release"),
+        ("mute the alert",                                   "silences_write"),
+        ("snooze that alert",                                "silences_write"),
+        ("is the alert muted",                               "silences_read"),
+    ];
+    for (query, expected) in table {
+        assert_eq!(first(&snapshot, query), expected, "{query}");
+    }
+}
+
+#[test]
+fn a_server_that_is_named_comes_first() {
+    let mut index = Index::with(Arc::new(Both::built_in()));
+    for (server, name, description) in [
+        ("Notion", "delete_block", "Delete a block, such as a paragraph of text"),
+        ("Notion", "append_block", "Append a block of text"),
+        ("word", "delete_paragraph", "Delete a paragraph of text"),
+        ("word", "add_paragraph", "Add a paragraph of text"),
+        ("time", "get_time", "Get the time"),
+        ("sheets", "track_time", "Add working time"),
+        ("crm", "list_time", "List the time of calls"),
+    ] {
+        index.insert(&format!("{server}:{name}"), &ToolText::new(server, name, description, &json!({})));
+    }
+    let snapshot = index.snapshot();
+    assert_eq!(first(&snapshot, "delete that paragraph"), "word:delete_paragraph");
+    assert_eq!(first(&snapshot, "delete that paragraph in notion"), "Notion:delete_block");
+    // What more tools of others have is a word like any other.
+    assert_eq!(first(&snapshot, "add working time"), "sheets:track_time");
+}
+
+#[test]
+fn what_is_written_like_a_thing_finds_tools_for_it() {
+    let mut index = Index::with(Arc::new(Both::built_in()));
+    for (name, description) in [
+        ("get_issue", "Get an issue of the tracker"),
+        ("get_channel", "Get a channel of the chat"),
+        ("get_file", "Get a file of the disk"),
+        ("get_url", "Get a url of the web"),
+        ("get_article", "Get an article"),
+    ] {
+        index.insert(name, &tool(name, description));
+    }
+    let snapshot = index.snapshot();
+    for (query, expected) in [
+        ("tell me about #12", "get_issue"),
+        ("tell me about #random", "get_channel"),
+        ("tell me about notes.md", "get_file"),
+        ("tell me about https://example.com/a", "get_url"),
+    ] {
+        assert_eq!(first(&snapshot, query), expected, "{query}");
+    }
+}
+
 #[test]
 fn a_deprecated_tool_is_below_its_successor() {
     for (label, note) in [
@@ -238,6 +313,7 @@ fn other_languages_find_the_english_tool() {
         ("天気予報",                                          "weather:get_forecast weather:get_current_weather"),
         ("ファイルを検索",                                     "files:search_files drive:drive_search"),
         ("ホテルを予約",                                      "travel:book_hotel"),
+        ("スクリーンショットを撮る",                            "browser:browser_take_screenshot"),
     ];
     let is_found = |(query, expected): &&(&str, &str)| expected.split(' ').any(|id| first(&snapshot, query) == id);
     let missed: Vec<_> =

@@ -5,6 +5,7 @@
 //! writes to are the worker's own before anybody waits for it.
 
 mod deadline;
+mod decisions;
 mod exact;
 mod explained;
 mod from_json;

@@ -11,7 +11,7 @@ use std::{
 use pml_wire::{
     ErrorCode, Kind,
     id::{MAX_NAME_BYTES, RESERVED_NAMES},
-    message::{CallError, Decision, Decisions, Log, LogLevel, MAX_DECISIONS_CUT, Progress, log_cost},
+    message::{CallError, Log, LogLevel, Progress, log_cost},
 };
 use rquickjs::{
     Array, Ctx, Function, JsLifetime, Module, Object, Result, Runtime, Value,
@@ -19,13 +19,12 @@ use rquickjs::{
 };
 
 use super::{
-    Form, Manner, PendingCall, Prelude, State, explained, handles, hashing,
+    Form, Manner, PendingCall, Prelude, State, decisions, explained, handles, hashing,
     inspect::{self, Helpers},
     intl, json_texts, language, questions, raw, temporal,
     to_json::{self, Failure, Intrinsics, Texts},
     web,
 };
-use crate::transpile::Branch;
 
 /// The bytecode of the scripts; see `build.rs`.
 const PRELUDE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/prelude.bin"));
@@ -98,6 +97,8 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
         original_text: object.get("originalText")?,
         exact: state.exact.clone(),
         numbers_of: object.get("numbersOf")?,
+        array: class_of("[]")?,
+        ordinary: class_of("({})")?,
         dom_exception,
         boxed: [class_of("Object(1)")?, class_of("Object('')")?, class_of("Object(true)")?, class_of("Object(1n)")?],
     };
@@ -110,7 +111,8 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     };
     let prelude = Prelude {
         imports: object.get("imports")?,
-        probe: probe(ctx, state, &late)?,
+        probe: decisions::probe(ctx, state, &late)?,
+        count_decision: decisions::counter(ctx, state)?,
         names: object.get("names")?,
         make_tool_error: object.get("makeToolError")?,
         make_success: object.get("makeSuccess")?,
@@ -272,7 +274,7 @@ pub(super) fn send<'js>(state: &State<'js>, call: PendingCall<'js>, kind: Kind, 
     let line = state.lines.news(state.source.borrow().as_deref(), &call.stack);
     state.pending.borrow_mut().insert(id, call);
     // What led to the request is known before it.
-    tell_decisions(state);
+    decisions::tell(state);
     let mut channel = state.channel.borrow_mut();
     let answers = state.answers.get();
     if state.answers_told.replace(answers) != answers {
@@ -354,100 +356,6 @@ fn settlement<'js>(
             Err(prelude.make_tool_error.call_arg(args)?)
         }
     })
-}
-
-/// Makes the function that branch probes call.
-fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>, late: &Late<'js>) -> Result<Function<'js>> {
-    let (state, late) = (Rc::clone(state), Rc::clone(late));
-    let probe = move |branch: usize, value: Value<'js>| {
-        let outcome = match state.branches.borrow().get(branch) {
-            Some(Branch::Test(_)) => usize::from(is_truthy(&value)),
-            Some(Branch::Switch(..)) => value.as_int().and_then(|case| usize::try_from(case).ok()).unwrap_or(0),
-            Some(Branch::Throw(offset)) => {
-                state.last_throw.replace(Some((*offset, value.clone())));
-                return value;
-            }
-            Some(Branch::Caught) => {
-                explained::explain(&value, &state, &given(&late).helpers);
-                return value;
-            }
-            Some(Branch::Switchboard) => {
-                let is_on = Value::new_bool(value.ctx().clone(), true);
-                state.turn_off_probes.replace(value.into_function());
-                return is_on;
-            }
-            None => return value,
-        };
-        decide(&state, branch, outcome);
-        value
-    };
-    Function::new(ctx.clone(), probe)
-}
-
-/// Notes which way the program went. The host is told whenever the number of decisions has doubled, so that a program that is
-/// killed takes at most half of them with it, and one that lives costs a few frames.
-fn decide(state: &State<'_>, branch: usize, outcome: usize) {
-    let mut decisions = state.decisions.borrow_mut();
-    let limit = state.limits.get().decisions;
-    if decisions.len() < limit {
-        decisions.push((branch, outcome));
-        let is_time = decisions.len().is_power_of_two() || decisions.len() == limit;
-        drop(decisions);
-        if is_time {
-            tell_decisions(state);
-            // Somebody may be using the channel, who will flush it.
-            let _ = state.channel.try_borrow_mut().map(|mut channel| channel.flush());
-        }
-        return;
-    }
-    let cut = state.decisions_cut.get() + 1;
-    if cut <= MAX_DECISIONS_CUT {
-        state.decisions_cut.set(cut);
-    }
-    if cut >= MAX_DECISIONS_CUT
-        && let Some(turn_off) = state.turn_off_probes.take()
-    {
-        drop(decisions);
-        // It assigns to a variable; if even that fails, the probes stay on.
-        let _ = turn_off.call::<_, ()>(());
-    }
-}
-
-/// Tells the host the decisions that it does not know yet.
-fn tell_decisions(state: &State<'_>) {
-    if !state.is_told.get() || state.decisions.borrow().len() == state.decisions_told.get() {
-        return;
-    }
-    if let Ok(mut channel) = state.channel.try_borrow_mut() {
-        channel.send_json(Kind::Decisions, &Decisions { decisions: untold_decisions(state) });
-    }
-}
-
-/// What the probes noted and the host does not know yet, in words.
-pub(super) fn untold_decisions(state: &State<'_>) -> Vec<Decision> {
-    let branches = state.branches.borrow();
-    let describe = |(branch, outcome): (usize, usize)| {
-        let (condition, outcome) = match branches.get(branch)? {
-            Branch::Test(condition) => (condition, (outcome != 0).to_string()),
-            Branch::Switch(condition, cases) => (condition, cases.get(outcome)?.clone()),
-            Branch::Throw(_) | Branch::Caught | Branch::Switchboard => return None,
-        };
-        Some(Decision { node_id: format!("d{}", branch + 1), outcome, condition: condition.clone() })
-    };
-    let decisions = state.decisions.borrow();
-    let told = state.decisions_told.replace(decisions.len());
-    decisions[told.min(decisions.len())..].iter().copied().filter_map(describe).collect()
-}
-
-fn is_truthy(value: &Value<'_>) -> bool {
-    match value.as_bool() {
-        Some(flag) => flag,
-        None if value.is_undefined() || value.is_null() => false,
-        None if value.is_number() => value.as_number().is_some_and(|number| number != 0.0 && !number.is_nan()),
-        None if value.is_string() => raw::text(value).is_some_and(|(text, _)| !text.is_empty()),
-        None if value.is_big_int() => raw::text(value).is_some_and(|(text, _)| text != "0"),
-        None => true,
-    }
 }
 
 fn console<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>, late: &Late<'js>) -> Result<()> {

@@ -66,14 +66,86 @@ pub(crate) fn bytes(buffer: &ArrayBuffer<'_>) -> Vec<u8> {
     buffer.as_raw().map(|bytes| unsafe { bytes.as_ref() }.to_vec()).unwrap_or_default()
 }
 
+/// A value that was read from an array or object. What most values are does not take a reference to the context.
+#[derive(Clone, Debug)]
+pub(crate) enum Item<'js> {
+    Int(i32),
+    Float(f64),
+    Bool(bool),
+    Null,
+    Undefined,
+    /// A text, an object, or what is seldom met.
+    Other(Value<'js>),
+}
+
+impl<'js> Item<'js> {
+    /// Takes over a value. `None` if it is an exception.
+    ///
+    /// # Safety
+    ///
+    /// The value must be owned by the caller and belong to `ctx`.
+    unsafe fn from_raw(ctx: &Ctx<'js>, value: qjs::JSValue) -> Option<Item<'js>> {
+        // SAFETY: what is read of a value is what its tag says. The rest is the caller's promise.
+        unsafe {
+            Some(match qjs::JS_VALUE_GET_NORM_TAG(value) {
+                qjs::JS_TAG_INT => Item::Int(qjs::JS_VALUE_GET_INT(value)),
+                qjs::JS_TAG_FLOAT64 => Item::Float(qjs::JS_VALUE_GET_FLOAT64(value)),
+                qjs::JS_TAG_BOOL => Item::Bool(qjs::JS_VALUE_GET_BOOL(value)),
+                qjs::JS_TAG_NULL => Item::Null,
+                qjs::JS_TAG_UNDEFINED => Item::Undefined,
+                qjs::JS_TAG_EXCEPTION => return None,
+                _ => Item::Other(Value::from_raw(ctx.clone(), value)),
+            })
+        }
+    }
+
+    pub(crate) fn number(&self) -> Option<f64> {
+        match self {
+            Item::Int(number) => Some(f64::from(*number)),
+            Item::Float(number) => Some(*number),
+            _ => None,
+        }
+    }
+}
+
 /// What an array, or what looks like one, holds at an index. `None` if that threw.
-pub(crate) fn element<'js>(array: &Object<'js>, index: u32) -> Option<Value<'js>> {
+pub(crate) fn element<'js>(array: &Object<'js>, index: u32) -> Option<Item<'js>> {
     let ctx = array.ctx();
     // SAFETY: `array` is alive and belongs to `ctx`; the value is ours, and is taken over.
     unsafe {
         let value = qjs::JS_GetPropertyUint32(ctx.as_raw().as_ptr(), array.as_value().as_raw(), index);
-        (!qjs::JS_IsException(value)).then(|| Value::from_raw(ctx.clone(), value))
+        Item::from_raw(ctx, value)
     }
+}
+
+/// The `toJSON` of an object. `None` if reading it threw.
+pub(crate) fn to_json_of<'js>(object: &Object<'js>) -> Option<Item<'js>> {
+    let (ctx, atom) = (object.ctx(), qjs::JS_ATOM_toJSON as qjs::JSAtom);
+    // SAFETY: `object` is alive and belongs to `ctx`; the atom is one that always exists; the value is ours, and is taken
+    // over.
+    unsafe {
+        let value = qjs::JS_GetProperty(ctx.as_raw().as_ptr(), object.as_value().as_raw(), atom);
+        Item::from_raw(ctx, value)
+    }
+}
+
+/// Is the prototype of an object, which is no proxy, one of these?
+pub(crate) fn has_prototype<'js>(object: &Object<'js>, prototypes: &[Object<'js>]) -> bool {
+    let ctx = object.ctx().as_raw().as_ptr();
+    // SAFETY: `object` is alive and belongs to `ctx`. The prototype is ours, and is freed after its last use.
+    unsafe {
+        let prototype = qjs::JS_GetPrototype(ctx, object.as_value().as_raw());
+        let address = qjs::JS_VALUE_GET_PTR(prototype);
+        let is_object = qjs::JS_VALUE_GET_NORM_TAG(prototype) == qjs::JS_TAG_OBJECT;
+        qjs::JS_FreeValue(ctx, prototype);
+        is_object && prototypes.iter().any(|it| qjs::JS_VALUE_GET_PTR(it.as_value().as_raw()) == address)
+    }
+}
+
+/// Are these the same object?
+pub(crate) fn is_same_object<'js>(left: &Object<'js>, right: &Object<'js>) -> bool {
+    // SAFETY: both are objects, whose values hold their addresses.
+    unsafe { qjs::JS_VALUE_GET_PTR(left.as_value().as_raw()) == qjs::JS_VALUE_GET_PTR(right.as_value().as_raw()) }
 }
 
 /// The names of an object's own enumerable properties, as they were when they were asked for.
@@ -119,12 +191,12 @@ impl<'js> OwnNames<'js> {
     }
 
     /// The property of an object that has this name now. `None` if reading it threw.
-    pub(crate) fn value_in(&self, object: &Object<'js>, index: usize) -> Option<Value<'js>> {
+    pub(crate) fn value_in(&self, object: &Object<'js>, index: usize) -> Option<Item<'js>> {
         // SAFETY: object and atom are alive; the value is ours, and is taken over.
         unsafe {
             let (ctx, object) = (self.ctx.as_raw().as_ptr(), object.as_value().as_raw());
             let value = qjs::JS_GetProperty(ctx, object, self.number(index));
-            (!qjs::JS_IsException(value)).then(|| Value::from_raw(self.ctx.clone(), value))
+            Item::from_raw(&self.ctx, value)
         }
     }
 }
@@ -216,4 +288,16 @@ pub(crate) fn run_job<'js>(ctx: &Ctx<'js>) -> Option<Result<(), Value<'js>>> {
         1.. => Some(Ok(())),
         _ => Some(Err(ctx.catch())),
     }
+}
+
+/// Looks for garbage now.
+pub(crate) fn collect_garbage(ctx: &Ctx<'_>) {
+    // SAFETY: the runtime is alive as long as `ctx` is, and nothing of it is running.
+    unsafe { qjs::JS_RunGC(qjs::JS_GetRuntime(ctx.as_raw().as_ptr())) };
+}
+
+/// Has the engine look for garbage once it holds so many bytes. Later it decides by itself.
+pub(crate) fn collect_garbage_after(ctx: &Ctx<'_>, bytes: usize) {
+    // SAFETY: the runtime is alive as long as `ctx` is.
+    unsafe { qjs::JS_SetGCThreshold(qjs::JS_GetRuntime(ctx.as_raw().as_ptr()), bytes as qjs::size_t) };
 }

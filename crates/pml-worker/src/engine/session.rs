@@ -20,6 +20,7 @@ use rquickjs::{
 
 use super::{
     deadline::Deadline,
+    decisions,
     exact::{self, Exact},
     explained::{self, Explained},
     handles,
@@ -56,6 +57,8 @@ const COMPILER_BYTES: usize = 64;
 const MOMENT: Duration = Duration::from_millis(WAITING_AFTER_MS);
 /// Answers that are settled before the program goes on, about.
 const SETTLE_BYTES: usize = 1024 * 1024;
+/// How much a program may allocate, at most, before garbage is looked for.
+const GARBAGE_BYTES: usize = 4 * 1024 * 1024;
 /// How often a program that never pauses is asked whether its host still lives.
 const HOST_CHECK: Duration = Duration::from_millis(100);
 
@@ -83,8 +86,8 @@ pub(super) struct State<'js> {
     pub(super) decisions_cut: Cell<u64>,
     /// Does the host listen? Not while the worker rehearses.
     pub(super) is_told: Cell<bool>,
-    /// What turns the probes off.
-    pub(super) turn_off_probes: RefCell<Option<Function<'js>>>,
+    /// Sets what the probes of the program call from now on, until they are turned off.
+    pub(super) set_probe: RefCell<Option<Function<'js>>>,
     /// What the program threw last, and where.
     pub(super) last_throw: RefCell<Option<(u32, Value<'js>)>>,
     pub(super) warnings: RefCell<Vec<String>>,
@@ -150,6 +153,8 @@ pub(super) struct Prelude<'js> {
     pub(super) imports: Object<'js>,
     /// What branch probes call.
     pub(super) probe: Function<'js>,
+    /// What they call once enough decisions are kept.
+    pub(super) count_decision: Function<'js>,
     /// Gives the names of all tools by server, which the host is asked for once.
     pub(super) names: Function<'js>,
     pub(super) make_tool_error: Function<'js>,
@@ -179,6 +184,8 @@ pub(crate) struct Session<'js> {
 pub(crate) fn with_session<T>(run: impl FnOnce(Session<'_>) -> T) -> rquickjs::Result<T> {
     let runtime = Runtime::new_with_alloc(memory::Limited)?;
     runtime.set_max_stack_size(STACK_BYTES);
+    // Not while the realm is built, all of which stays.
+    runtime.set_gc_threshold(usize::MAX);
     runtime.set_loader(NoModules, NoModules);
     let deadline = Rc::new(Deadline::default());
     runtime.set_interrupt_handler(Some(interrupt_handler(Rc::clone(&deadline))));
@@ -221,7 +228,7 @@ impl<'js> Session<'js> {
             decisions_told: Cell::new(0),
             decisions_cut: Cell::new(0),
             is_told: Cell::new(false),
-            turn_off_probes: RefCell::default(),
+            set_probe: RefCell::default(),
             last_throw: RefCell::default(),
             warnings: RefCell::default(),
             exact: Exact::default(),
@@ -239,12 +246,28 @@ impl<'js> Session<'js> {
 
     /// Runs a small program through every stage, without telling anybody.
     pub(crate) fn rehearse(&self) {
-        let outcome = self.execute("if (args) { await 0 } return { ok: [1, \"a\"] }", "rehearsal.ts", "null");
+        self.try_out("if (args) { await 0 } return { ok: [1, \"a\"] }");
+    }
+
+    /// Uses what programs use, in the process that workers are forked from: what is made at its first use is then there, and
+    /// so are the pages of the binary. What is garbage afterwards is freed.
+    pub(crate) fn warm_up(&self) {
+        self.reseed();
+        self.try_out(WARM_UP);
+        self.rehearse();
+        raw::collect_garbage(&self.ctx);
+    }
+
+    fn try_out(&self, code: &str) {
+        let outcome = self.execute(code, "rehearsal.ts", "null");
         debug_assert!(outcome.is_ok(), "{outcome:?}");
         self.state.decisions.borrow_mut().clear();
+        self.state.decisions_told.set(0);
         self.state.decisions_cut.set(0);
         self.state.branches.borrow_mut().clear();
-        self.state.turn_off_probes.take();
+        self.state.warnings.borrow_mut().clear();
+        self.state.set_probe.take();
+        self.state.last_throw.take();
     }
 
     /// The socket, for the words before and around a run.
@@ -267,6 +290,8 @@ impl<'js> Session<'js> {
         self.state.log_left.set(log_bytes);
         self.deadline.start(started, init.limits);
         memory::set_limit(memory_bytes);
+        // Short programs end before that. To look for garbage is to touch every object of the realm, which all workers share.
+        raw::collect_garbage_after(&self.ctx, memory::used() + (memory_bytes / 8).min(GARBAGE_BYTES));
         let mut channel = self.state.channel.borrow_mut();
         channel.set_room(memory_bytes);
         channel.count_waiting(self.deadline.waited());
@@ -285,13 +310,13 @@ impl<'js> Session<'js> {
         let mut complete = ExecutionComplete {
             error: None,
             warnings: self.state.warnings.take(),
-            decisions: natives::untold_decisions(&self.state),
+            decisions: decisions::untold(&self.state),
             decisions_cut: self.state.decisions_cut.get(),
         };
         let mut channel = self.state.channel.borrow_mut();
         match outcome {
             Ok(success) => {
-                channel.send(Kind::Value, 0, &success.json.text);
+                channel.send_result(&success.json.text);
                 complete.warnings.extend(success.json.warnings);
                 complete.warnings.extend(success.rejections);
             }
@@ -546,6 +571,25 @@ struct Success {
     json: to_json::Json,
     rejections: Vec<String>,
 }
+
+/// A program with a little of what programs have. It calls nothing and prints nothing, since nobody listens.
+const WARM_UP: &str = r#"
+    type Row = { id: number; name: string };
+    const rows: Row[] = JSON.parse('[{"id":2,"name":"b"},{"id":1,"name":"a"}]');
+    const known = new Map(rows.map((row) => [row.id, row]));
+    let total = 0;
+    for (const { id, name } of rows.filter((row) => row.id > 0).sort((left, right) => left.id - right.id)) {
+        total += id * 1.5 + name.length;
+    }
+    const names = Object.entries({ a: 1, b: null }).map(([key, value]) => `${key}=${value ?? "none"}`).join(", ");
+    const [first, words] = await Promise.all([known.get(1), Promise.resolve(names.replace(/=/g, " ").split(" "))]);
+    try {
+        if (total > 0) throw new Error("expected");
+    } catch (error) {
+        total += error instanceof Error ? error.message.length : 0;
+    }
+    return { first, words, total, when: new Date(0).toISOString(), text: JSON.stringify([...new Set(words)], null, 2) };
+"#;
 
 const REHEARSAL_LIMITS: Limits =
     Limits { timeout_ms: 0, total_ms: 0, memory_bytes: 0, result_bytes: 1024, log_bytes: 0, decisions: 1 };

@@ -24,7 +24,7 @@ use rquickjs::{
 
 use super::{
     exact::{Exact, Integer, Notes},
-    raw::{self, OwnNames},
+    raw::{self, Item, OwnNames},
 };
 
 /// Steps of a path that can be shown, at most.
@@ -52,7 +52,10 @@ pub(crate) struct Intrinsics<'js> {
     pub(super) exact: Exact,
     /// What is noted about the numbers of an array or object.
     pub(super) numbers_of: Function<'js>,
-    /// The engine's class numbers of the exceptions of the web's interfaces, and of boxed primitives.
+    /// The engine's class numbers of arrays, of ordinary objects, of the exceptions of the web's interfaces, and of boxed
+    /// primitives.
+    pub(crate) array: JSClassID,
+    pub(crate) ordinary: JSClassID,
     pub(crate) dom_exception: JSClassID,
     pub(crate) boxed: [JSClassID; 4],
 }
@@ -179,31 +182,54 @@ impl<'js> Writer<'_, 'js> {
         if self.out.len() > self.limit {
             return Err(Failure::TooLarge { limit: self.limit });
         }
-        if let Some(number) = value.as_int() {
-            // Cannot fail: the sink is a Vec.
-            let _ = serde_json::to_writer(&mut self.out, &number);
-        } else if let Some(number) = value.as_float() {
-            self.float(number);
-        } else if value.is_string() {
+        if value.is_string() {
             self.string(&value)?;
-        } else if let Some(flag) = value.as_bool() {
-            self.out.extend_from_slice(if flag { b"true" } else { b"false" });
-        } else if value.is_null() {
-            self.out.extend_from_slice(b"null");
-        } else if value.is_big_int() {
-            self.string(&value)?;
-        } else if value.is_symbol() {
-            self.warn("a symbol was dropped");
-            return Ok(false);
-        } else if let Some(object) = value.as_object() {
-            return match self.mode != Texts::Plain && self.is_text(object) {
-                true => self.json_text(object.clone()),
-                false => self.object(object.clone()),
-            };
-        } else {
-            return Ok(false); // undefined
+            return Ok(true);
         }
-        Ok(true)
+        if value.is_object() {
+            let object = value.into_object().expect("it is one");
+            return match self.mode != Texts::Plain && self.is_text(&object) {
+                true => self.json_text(object),
+                false => self.object(object),
+            };
+        }
+        if let Some(number) = value.as_int() {
+            return self.item(Item::Int(number));
+        }
+        if let Some(number) = value.as_float() {
+            return self.item(Item::Float(number));
+        }
+        if let Some(flag) = value.as_bool() {
+            return self.item(Item::Bool(flag));
+        }
+        if value.is_null() {
+            return self.item(Item::Null);
+        }
+        if value.is_big_int() {
+            self.string(&value)?;
+            return Ok(true);
+        }
+        if value.is_symbol() {
+            self.warn("a symbol was dropped");
+        }
+        Ok(false) // a symbol or undefined
+    }
+
+    /// Writes what was read from an array or object. As [`Writer::value`].
+    fn item(&mut self, item: Item<'js>) -> Result<bool, Failure<'js>> {
+        match item {
+            // Cannot fail: the sink is a Vec.
+            Item::Int(number) => drop(serde_json::to_writer(&mut self.out, &number)),
+            Item::Float(number) => self.float(number),
+            Item::Bool(flag) => self.out.extend_from_slice(if flag { b"true" } else { b"false" }),
+            Item::Null => self.out.extend_from_slice(b"null"),
+            Item::Undefined => return Ok(false),
+            Item::Other(value) => return self.value(value),
+        }
+        match self.out.len() > self.limit {
+            true => Err(Failure::TooLarge { limit: self.limit }),
+            false => Ok(true),
+        }
     }
 
     fn float(&mut self, number: f64) {
@@ -233,11 +259,11 @@ impl<'js> Writer<'_, 'js> {
     }
 
     /// Writes a number as it came, if it is noted and still the same. Else nothing is written.
-    fn noted(&mut self, notes: &Notes, key: impl FnOnce() -> String, value: &Value<'js>) -> bool {
+    fn noted(&mut self, notes: &Notes, key: impl FnOnce() -> String, item: &Item<'js>) -> bool {
         if notes.is_empty() {
             return false;
         }
-        let Some(number) = value.as_number() else { return false };
+        let Some(number) = item.number() else { return false };
         let Some(text) = notes.get(&key(), number) else { return false };
         if self.mode == Texts::Plain && text.contains(['.', 'e', 'E']) {
             return false;
@@ -277,32 +303,38 @@ impl<'js> Writer<'_, 'js> {
                 Err(primitive) => return self.value(primitive),
             }
         }
-        if object.is_function() {
+        // Most are; what is neither is looked at more closely.
+        let class = raw::class_id(&object);
+        let (is_plain_array, is_ordinary) = (class == self.intrinsics.array, class == self.intrinsics.ordinary);
+        let is_plain = is_plain_array || is_ordinary;
+        if !is_plain && object.is_function() {
             match self.path.is_empty() {
                 true => self.warn("a function has no JSON form: call it, and pass on what it gives"),
                 false => self.warn("a function was dropped"),
             }
             return Ok(false);
         }
-        if let Some(primitive) = self.unbox(&object)? {
+        if !is_plain && let Some(primitive) = self.unbox(&object)? {
             return self.value(primitive);
         }
-        if self.open.iter().any(|outer| raw::is_same(outer, &object)) {
+        if self.open.iter().any(|outer| raw::is_same_object(outer, &object)) {
             return Err(Failure::Cycle { path: self.path() });
         }
         if self.open.len() >= pml_wire::json::MAX_DEPTH {
             return Err(Failure::TooDeep { path: self.path() });
         }
-        let is_array = object.is_array()
+        let is_array = is_plain_array
             || object.is_proxy() && self.intrinsics.is_array.call((object.clone(),)).map_err(|_| self.threw())?;
 
         self.open.push(object.clone());
         if is_array {
             self.array(&object)?;
-        } else if self.is_error(&object) {
+        } else if !is_plain && self.is_error(&object) {
             self.error(&object)?;
         } else {
-            self.warn_if_empty(&object);
+            if !is_plain {
+                self.warn_if_empty(&object);
+            }
             self.members(&object)?;
         }
         self.open.pop();
@@ -311,10 +343,7 @@ impl<'js> Writer<'_, 'js> {
 
     /// Was the value read from JSON text?
     fn is_text(&self, object: &Object<'js>) -> bool {
-        !object.is_proxy()
-            && object.get_prototype().is_some_and(|prototype| {
-                self.intrinsics.text_prototypes.iter().any(|text| raw::is_same(text, &prototype))
-            })
+        !object.is_proxy() && raw::has_prototype(object, &self.intrinsics.text_prototypes)
     }
 
     /// Writes a value that was read from JSON text.
@@ -371,10 +400,10 @@ impl<'js> Writer<'_, 'js> {
             self.path.push(Step::Index(index));
             let item = match u32::try_from(index) {
                 Ok(index) => raw::element(array, index),
-                Err(_) => array.get(index as f64).ok(),
+                Err(_) => array.get(index as f64).ok().map(Item::Other),
             };
             let item = item.ok_or_else(|| self.threw())?;
-            if !self.noted(&notes, || index.to_string(), &item) && !self.value(item)? {
+            if !self.noted(&notes, || index.to_string(), &item) && !self.item(item)? {
                 self.out.extend_from_slice(b"null");
             }
             self.path.pop();
@@ -396,7 +425,7 @@ impl<'js> Writer<'_, 'js> {
                 self.out.push(b',');
             }
             self.own_name(&names, index)?;
-            if self.noted(&notes, || own_text(&names, index).unwrap_or_default(), &member) || self.value(member)? {
+            if self.noted(&notes, || own_text(&names, index).unwrap_or_default(), &member) || self.item(member)? {
                 first = false;
             } else {
                 self.out.truncate(start);
@@ -435,6 +464,10 @@ impl<'js> Writer<'_, 'js> {
     ) -> Result<(), Failure<'js>> {
         self.path.push(Step::Key(key.clone()));
         let member: Value<'js> = object.get(key.clone()).map_err(|_| self.threw())?;
+        let member = match member.as_number() {
+            Some(number) => Item::Float(number),
+            None => Item::Other(member),
+        };
         let start = self.out.len();
         if !*first {
             self.out.push(b',');
@@ -443,7 +476,7 @@ impl<'js> Writer<'_, 'js> {
         self.string(&name)?;
         self.out.push(b':');
         let key = || raw::text(&name).map(|(key, _)| key).unwrap_or_default();
-        if self.noted(notes, key, &member) || self.value(member)? {
+        if self.noted(notes, key, &member) || self.item(member)? {
             *first = false;
         } else {
             self.out.truncate(start);
@@ -487,10 +520,8 @@ impl<'js> Writer<'_, 'js> {
 
     /// What the object's own `toJSON` makes of it, if it has one.
     fn call_to_json(&mut self, object: &Object<'js>) -> Result<Option<Value<'js>>, Failure<'js>> {
-        let method: Value<'js> = object.get(PredefinedAtom::ToJSON).map_err(|_| self.threw())?;
-        let Some(method) = method.into_function() else {
-            return Ok(None);
-        };
+        let Item::Other(method) = raw::to_json_of(object).ok_or_else(|| self.threw())? else { return Ok(None) };
+        let Some(method) = method.into_function() else { return Ok(None) };
         let Intrinsics { object_prototype, array_prototype, .. } = self.intrinsics;
         for prototype in [object_prototype, array_prototype] {
             let planted: Value<'js> = prototype.get(PredefinedAtom::ToJSON).map_err(|_| self.threw())?;

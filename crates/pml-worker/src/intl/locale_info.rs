@@ -92,13 +92,18 @@ pub(crate) fn resolve(request: &Request) -> Result<Json, Failure> {
 }
 
 fn check_calendar(name: &str) -> Result<(), Failure> {
-    match OTHER_CALENDARS.contains(&name) {
-        true => Err(Failure::range(format!(
-            "the calendar `{name}` is not supported here: use gregory, buddhist, hebrew, japanese, persian, roc, \
-             islamic-umalqura, islamic-civil or islamic-tbla, or read the fields of a Temporal.PlainDate in it"
-        ))),
-        false => Ok(()),
+    if !OTHER_CALENDARS.contains(&name) {
+        return Ok(());
     }
+    let temporal = if temporal_rs::Calendar::try_from_utf8(name.as_bytes()).is_ok() {
+        ", or read the fields of a Temporal.PlainDate in it"
+    } else {
+        ""
+    };
+    Err(Failure::range(format!(
+        "the calendar `{name}` is not supported here: use one of gregory, buddhist, hebrew, japanese, persian, roc, \
+         islamic-umalqura, islamic-civil, islamic-tbla{temporal}"
+    )))
 }
 
 fn is_supported(locale: Locale, key: &str, value: &str) -> bool {

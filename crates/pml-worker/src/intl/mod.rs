@@ -27,10 +27,10 @@ mod width;
 mod zone;
 
 use self::failure::shortened;
+pub use self::table::NOTICE;
 pub(crate) use self::{
     call::{Answer, Argument, call},
     failure::{Failure, FailureKind},
     part::Part,
-    table::NOTICE,
     zone::{Zone, file as zone_file, names as zone_names},
 };

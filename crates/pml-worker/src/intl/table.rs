@@ -9,7 +9,7 @@ use super::Failure;
 static BYTES: &[u8] = include_bytes!("cldr.bin");
 
 /// Whose data the table holds, and under which terms.
-pub(crate) const NOTICE: &str = include_str!("NOTICE.txt");
+pub const NOTICE: &str = include_str!("NOTICE.txt");
 
 /// Separates the items of a list.
 const UNIT: char = '\u{1f}';

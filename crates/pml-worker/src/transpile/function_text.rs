@@ -11,7 +11,7 @@ use oxc::{
 use super::{Probes, Source, parse, translate, wrap::IMPORT_FUNCTION};
 
 /// What marks a text that probes may have changed.
-const MARKS: [&str; 2] = ["$probe", "NaN;"];
+const MARKS: [&str; 3] = ["$probe", "$on", "NaN;"];
 
 /// The text without probes of a function that the engine shows as `text`. Nothing if it is none of the program's, or has
 /// no probe.
@@ -24,7 +24,7 @@ pub(super) fn without_probes(source: &Source, text: &str) -> Option<String> {
     let compile = |probes| translate(source, probes, CodegenOptions::default()).ok();
     let (probed, plain) = (compile(Probes::Insert)?.javascript, compile(Probes::Omit)?.javascript);
     let (mut functions, plain_functions) = (functions(&probed), functions(&plain));
-    // What turns the probes off is the one function that the program does not have.
+    // What sets `$on` is the one function that the program does not have.
     functions.retain(|span| !is_switch(span.source_text(&probed)));
     let start = probed.find(text)?;
     let end = start + text.len();
@@ -44,7 +44,7 @@ pub(super) fn with_imports(text: &str) -> Option<String> {
 }
 
 fn is_switch(text: &str) -> bool {
-    text.starts_with("() => $on") && text.ends_with(" = false")
+    text.starts_with("($to) => $on") && text.ends_with(" = $to")
 }
 
 /// Where the functions and classes of a program stand, in order.

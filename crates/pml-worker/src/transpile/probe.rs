@@ -1,16 +1,16 @@
 //! Branch probes: what makes a trace able to say which way a program went.
 //!
-//! `if (c)` becomes `if ($on ? $probe(0, c) : c)`; `c ? a : b` likewise; each `case` begins with
-//! `if ($on) $probe(0, k)`. `$on` is a variable of the program's function that is set to false when enough was
-//! recorded, so that a loop pays for the reading of one variable. A condition that is long, or has functions or
-//! conditions in it, is not written twice. `throw x` becomes `throw $probe(0, x)`, since a thrown value that is no `Error`
-//! does not know where it came from; so does what `Promise.reject` and the second parameter of an executor are called with.
-//! `catch (e) {` is followed by `$probe(0, e)`, so that a bare `not a function` can be
-//! explained before the program reads it; handlers that are written out in `.catch(…)` and `.then(…, …)` begin so, too. A probe returns its second argument, so the program cannot
-//! tell the difference. In front of each loop and each destructuring stands a bare `NaN;`:
-//! when one is interrupted or fails, the engine places that at whatever it did just before, and only
-//! some operations, such as reading a global, carry a place. What a probe reports is what the program says of itself: good for
-//! learning and for messages, never for security.
+//! `if (c)` becomes `if ($on ? $on(0, c) : c)`; `c ? a : b` likewise; each `case` begins with
+//! `if ($on) $on(0, k)`. `$on` is a variable of the program's function: the function that keeps or counts decisions, and
+//! `false` when enough are counted, so that a loop pays for the reading of one variable. A condition that is long, or has
+//! functions or conditions in it, is not written twice: it becomes `$probe(0, c)`. `throw x` becomes `throw $probe(0, x)`,
+//! since a thrown value that is no `Error` does not know where it came from; so does what `Promise.reject` and the second
+//! parameter of an executor are called with. `catch (e) {` is followed by `$probe(0, e)`, so that a bare `not a function`
+//! can be explained before the program reads it; handlers that are written out in `.catch(…)` and `.then(…, …)` begin so,
+//! too. A probe returns its second argument, so the program cannot tell the difference. In front of each loop and each
+//! destructuring stands a bare `NaN;`: when a loop is interrupted or a destructuring fails, the engine reports the place of
+//! whatever it did just before, and only some operations, such as reading a global, carry a place. What a probe reports is
+//! what the program says of itself: good for learning and for messages, never for security.
 
 use oxc::{
     allocator::{Allocator, ArenaVec, CloneIn, TakeIn},
@@ -19,6 +19,8 @@ use oxc::{
     span::{GetSpan, SPAN, Span},
     syntax::number::NumberBase,
 };
+
+use super::wrap::parameter;
 
 /// Longest condition text that is kept.
 const CONDITION_CHARS: usize = 80;
@@ -34,12 +36,14 @@ pub(crate) enum Branch {
     Throw(u32),
     /// A `catch`, which gets an error that may be in need of words.
     Caught,
-    /// What the probes are turned off by.
+    /// Where the program hands over what sets `$on`.
     Switchboard,
 }
 
 /// Longest condition that is written twice.
 const TWICE_BYTES: u32 = 200;
+/// The parameter of the function that sets `$on`.
+const SETTING: &str = "$to";
 
 /// Puts probes into `program`, which call `name`. Returns the branches.
 pub(super) fn insert<'a>(
@@ -78,7 +82,7 @@ struct Inserter<'a> {
     text: &'a str,
     name: &'a str,
     on: &'a str,
-    /// Does any probe ask whether it is on?
+    /// Does any probe ask `$on`?
     is_guarded: bool,
     /// Functions around that reject a promise.
     rejecting: Vec<&'a str>,
@@ -104,10 +108,14 @@ impl<'a> Inserter<'a> {
     }
 
     fn call(&self, branch: usize, value: Expression<'a>) -> Expression<'a> {
+        self.call_of(self.name, branch, value)
+    }
+
+    fn call_of(&self, callee: &'a str, branch: usize, value: Expression<'a>) -> Expression<'a> {
         let mut arguments = ArenaVec::new_in(&self.allocator);
         arguments.push(Argument::from(self.number(branch)));
         arguments.push(Argument::from(value));
-        let callee = Expression::new_identifier(SPAN, self.name, &self.builder);
+        let callee = Expression::new_identifier(SPAN, callee, &self.builder);
         Expression::new_call_expression(SPAN, callee, None, arguments, false, &self.builder)
     }
 
@@ -131,7 +139,7 @@ impl<'a> Inserter<'a> {
             *test = self.call(branch, inner);
             return;
         }
-        let probed = self.call(branch, test.clone_in(self.allocator));
+        let probed = self.call_of(self.on, branch, test.clone_in(self.allocator));
         let plain = test.take_in(&self.allocator);
         let on = self.on();
         *test = Expression::new_conditional_expression(SPAN, on, probed, plain, &self.builder);
@@ -173,18 +181,19 @@ impl<'a> Inserter<'a> {
         Expression::new_identifier(SPAN, self.on, &self.builder)
     }
 
-    /// `var $on = $probe(n, () => $on = false)`.
+    /// `var $on = $probe(n, ($to) => $on = $to)`.
     fn switchboard(&mut self) -> Statement<'a> {
         let builder = &self.builder;
         let target = AssignmentTarget::new_assignment_target_identifier(SPAN, self.on, builder);
-        let off = Expression::new_boolean_literal(SPAN, false, builder);
-        let turn_off = Expression::new_assignment_expression(SPAN, AssignmentOperator::Assign, target, off, builder);
+        let to = Expression::new_identifier(SPAN, SETTING, builder);
+        let set = Expression::new_assignment_expression(SPAN, AssignmentOperator::Assign, target, to, builder);
+        let to = parameter(BindingPattern::new_binding_identifier(SPAN, SETTING, builder), builder);
         let kind = FormalParameterKind::ArrowFormalParameters;
-        let none = FormalParameters::boxed(SPAN, kind, [], None, builder);
-        let body = ArrowFunctionBody::from(turn_off);
-        let turn_off = Expression::new_arrow_function_expression(SPAN, false, None, none, None, body, builder);
+        let parameters = FormalParameters::boxed(SPAN, kind, [to], None, builder);
+        let body = ArrowFunctionBody::from(set);
+        let set = Expression::new_arrow_function_expression(SPAN, false, None, parameters, None, body, builder);
         self.branches.push(Branch::Switchboard);
-        let on = self.call(self.branches.len() - 1, turn_off);
+        let on = self.call(self.branches.len() - 1, set);
         let name = BindingPattern::new_binding_identifier(SPAN, self.on, builder);
         let declarator = VariableDeclarator::new(SPAN, name, None, Some(on), false, builder);
         let kind = VariableDeclarationKind::Var;
@@ -309,7 +318,7 @@ impl<'a> VisitMut<'a> for Inserter<'a> {
             let condition = self.excerpt(it.discriminant.span());
             let branch = self.add(Branch::Switch(condition, cases));
             for (index, case) in it.cases.iter_mut().enumerate() {
-                let entered = self.call(branch, self.number(index));
+                let entered = self.call_of(self.on, branch, self.number(index));
                 let entered = Statement::new_expression_statement(SPAN, entered, &self.builder);
                 let on = self.on();
                 let entered = Statement::new_if_statement(SPAN, on, entered, None, &self.builder);
@@ -359,24 +368,24 @@ mod tests {
             ),
             (
                 "if (a ? b : c) d()",
-                "if ($probe(0, ($on ? $probe(1, a) : a) ? b : c))",
+                "if ($probe(0, ($on ? $on(1, a) : a) ? b : c))",
                 vec![test("a ? b : c"), test("a"), Switchboard],
             ),
-            ("if (a > 1) b()", "if ($on ? $probe(0, a > 1) : a > 1) return b();", vec![test("a > 1"), Switchboard]),
-            ("return a ? 1 : 2", "return ($on ? $probe(0, a) : a) ? 1 : 2;", vec![test("a"), Switchboard]),
+            ("if (a > 1) b()", "if ($on ? $on(0, a > 1) : a > 1) return b();", vec![test("a > 1"), Switchboard]),
+            ("return a ? 1 : 2", "return ($on ? $on(0, a) : a) ? 1 : 2;", vec![test("a"), Switchboard]),
             (
                 "if (a) { b ? 1 : 2 } else if (c) {}",
-                "else if ($on ? $probe(2, c) : c)",
+                "else if ($on ? $on(2, c) : c)",
                 vec![test("a"), test("b"), test("c"), Switchboard],
             ),
             (
                 "switch (a) { case 'x': b(); break; default: c() }",
-                "default:\n\t\t\tif ($on) $probe(0, 1);",
+                "default:\n\t\t\tif ($on) $on(0, 1);",
                 vec![switch, Switchboard],
             ),
             (
                 "let $probe = 1; if ($probe) b()",
-                "if ($on ? $probe$(0, $probe) : $probe) return b();",
+                "if ($on ? $on(0, $probe) : $probe) return b();",
                 vec![test("$probe"), Switchboard],
             ),
             ("while (true) i++", "\tNaN;\n\twhile (true) i++;", vec![]),

@@ -115,7 +115,7 @@ pub(super) fn wrap<'a>(
     Ok(())
 }
 
-fn parameter<'a>(pattern: BindingPattern<'a>, builder: &AstBuilder<'a>) -> FormalParameter<'a> {
+pub(super) fn parameter<'a>(pattern: BindingPattern<'a>, builder: &AstBuilder<'a>) -> FormalParameter<'a> {
     FormalParameter::new(SPAN, ArenaVec::new_in(builder), pattern, None, None, false, None, false, false, builder)
 }
 

@@ -156,6 +156,7 @@ mod tests {
             success: Some(false),
             code: Some("POLICY_DENIED"),
             duration_ms: Some(0.0),
+            speculation: None,
         }
     }
 

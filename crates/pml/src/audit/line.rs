@@ -24,6 +24,9 @@ pub struct CallLine<'a> {
     pub decision: Decision,
     /// What decided.
     pub rule: &'a str,
+    /// What the call has to do with calls that pml makes ahead of programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speculation: Option<Speculation>,
     /// Absent while the call goes on, as everything below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub success: Option<bool>,
@@ -31,6 +34,16 @@ pub struct CallLine<'a> {
     pub code: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<f64>,
+}
+
+/// What a call has to do with calls that pml makes ahead of programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Speculation {
+    /// pml made the call because it expected it of the program.
+    Made,
+    /// The program made the call, and was given the answer of one that pml had made.
+    Used,
 }
 
 /// What a [`CallLine`] tells.

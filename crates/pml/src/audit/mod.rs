@@ -22,7 +22,7 @@ mod writer;
 pub use self::{
     chain::{Head, HeadError},
     files::{FILE, Reader, Retention},
-    line::{CallEvent, CallLine, Decision, ToolLine},
+    line::{CallEvent, CallLine, Decision, Speculation, ToolLine},
     verify::{Problem, Report, verify},
     writer::{Audit, Counts},
 };

@@ -111,12 +111,16 @@ impl Audit {
         }
     }
 
-    /// Writes the line of a call that is about to start, and waits until it is written, for a moment.
-    pub async fn record_start(&self, line: &CallLine<'_>) {
+    /// Writes the line of a call that is about to start, behind lines that were [admitted](Audit::admit) before, and waits
+    /// until it is written, for a moment.
+    pub async fn record_start(&self, mut lines: Vec<String>, line: &CallLine<'_>) {
         let Some(shared) = &self.shared else { return };
-        let Some(job) = shared.write_now(text_of(line)) else { return };
+        lines.push(text_of(line));
+        let mut unwritten = shared.write_now(lines);
+        let Some(start) = unwritten.pop() else { return };
+        self.queue_all(unwritten);
         let (written, is_written) = oneshot::channel();
-        self.queue(Job { written: Some(written), ..job });
+        self.queue(Job { object: start, written: Some(written) });
         // An error says that it was counted as lost.
         if timeout(WAIT, is_written).await.is_err() {
             shared.late.fetch_add(1, Ordering::Relaxed);
@@ -126,12 +130,20 @@ impl Audit {
     /// Writes the line of a call that is over, or counts it if there are too many like it.
     pub fn record(&self, line: &CallLine<'_>) {
         let Some(shared) = &self.shared else { return };
+        self.queue_all(shared.write_now(self.admit(line)));
+    }
+
+    /// What is to be written for the line of a call that is over: the line, or none if there are too many like it, and what is
+    /// due about earlier floods.
+    pub fn admit(&self, line: &CallLine<'_>) -> Vec<String> {
+        let Some(shared) = &self.shared else { return Vec::new() };
         let (fate, before) = lock(&shared.floods).admit(line);
-        before.iter().for_each(|line| self.write(line));
+        let mut lines: Vec<_> = before.iter().map(text_of).collect();
         match fate {
-            Fate::Written => self.write(line),
-            Fate::Counted(told) => told.iter().for_each(|line| self.write(line)),
+            Fate::Written => lines.push(text_of(line)),
+            Fate::Counted(told) => lines.extend(told.iter().map(text_of)),
         }
+        lines
     }
 
     pub fn record_tool(&self, line: &ToolLine<'_>) {
@@ -160,9 +172,11 @@ impl Audit {
 
     fn write(&self, line: &impl Serialize) {
         let Some(shared) = &self.shared else { return };
-        if let Some(job) = shared.write_now(text_of(line)) {
-            self.queue(job);
-        }
+        self.queue_all(shared.write_now(vec![text_of(line)]));
+    }
+
+    fn queue_all(&self, lines: Vec<String>) {
+        lines.into_iter().for_each(|object| self.queue(Job { object, written: None }));
     }
 
     fn queue(&self, job: Job) {
@@ -180,8 +194,8 @@ impl Drop for Audit {
         let Some(shared) = self.shared.take() else { return };
         let told = lock(&shared.floods).take_all(now_millis());
         for line in &told {
-            if let Some(job) = shared.write_now(text_of(line)) {
-                let _ = self.queue.as_ref().map(|queue| queue.try_send(job));
+            for object in shared.write_now(vec![text_of(line)]) {
+                let _ = self.queue.as_ref().map(|queue| queue.try_send(Job { object, written: None }));
             }
         }
         shared.is_closing.store(true, Ordering::SeqCst);
@@ -197,18 +211,20 @@ impl Drop for Audit {
 }
 
 impl Shared {
-    /// Writes a line at once. Gives it back if that would mean waiting for others.
-    fn write_now(&self, object: String) -> Option<Job> {
-        let mut objects = vec![object];
+    /// Writes lines at once, in one append. Gives them back if that would mean waiting for others.
+    fn write_now(&self, mut objects: Vec<String>) -> Vec<String> {
+        if objects.is_empty() {
+            return objects;
+        }
         let must_wait = self.queued.load(Ordering::SeqCst) > 0
             || lock(&self.slow_until).is_some_and(|until| Instant::now() < until);
         for _ in 0..if must_wait { 0 } else { TRIES } {
             match self.try_write(&mut objects) {
-                true => return None,
+                true => return Vec::new(),
                 false => std::thread::yield_now(),
             }
         }
-        objects.pop().map(|object| Job { object, written: None })
+        objects
     }
 
     /// Writes lines, and before them how many were lost. False if somebody else has the lock.
@@ -302,6 +318,7 @@ mod tests {
             success: None,
             code: None,
             duration_ms: None,
+            speculation: None,
         }
     }
 
@@ -315,7 +332,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let audit = Audit::open(folder.path(), Retention::default()).unwrap();
         for call in 1..=10 {
-            audit.record_start(&line(CallEvent::Started, call)).await;
+            audit.record_start(Vec::new(), &line(CallEvent::Started, call)).await;
             // Nothing was closed or waited for.
             let is_there = |line: &serde_json::Value| line["event"] == "call.started" && line["call"] == call;
             assert!(lines(folder.path()).iter().any(is_there), "{call}");
@@ -353,7 +370,7 @@ mod tests {
         // As a process that was stopped in the middle of a write.
         let stopped = files::update(&folder.path().join("audit.head")).unwrap();
         stopped.lock().unwrap();
-        audit.record_start(&line(CallEvent::Started, 1)).await;
+        audit.record_start(Vec::new(), &line(CallEvent::Started, 1)).await;
         assert_eq!(audit.counts(), Counts { lost: 0, late: 1 });
         for call in 0..QUEUE as u32 * 2 {
             audit.record(&line(CallEvent::Ended, call));
@@ -364,7 +381,7 @@ mod tests {
         while audit.shared.as_ref().unwrap().queued.load(Ordering::SeqCst) > 0 {
             tokio::time::sleep(RETRY).await;
         }
-        audit.record_start(&line(CallEvent::Started, 2)).await;
+        audit.record_start(Vec::new(), &line(CallEvent::Started, 2)).await;
         drop(audit);
         let lines = lines(folder.path());
         let told: u64 = lines.iter().filter_map(|line| line["lost"].as_u64()).sum();
@@ -385,7 +402,7 @@ mod tests {
             fs::rename(&path, folder.path().join("away")).unwrap();
             fs::create_dir(&path).unwrap();
             audit.record(&line(CallEvent::Ended, 2));
-            audit.record_start(&line(CallEvent::Started, 3)).await;
+            audit.record_start(Vec::new(), &line(CallEvent::Started, 3)).await;
             assert_eq!(audit.counts(), Counts { lost: 2, late: 0 });
             fs::remove_dir(&path).unwrap();
             fs::rename(folder.path().join("away"), &path).unwrap();

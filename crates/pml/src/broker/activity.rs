@@ -1,7 +1,7 @@
-//! Which servers were called since a call last waited in vain for a new tool of theirs.
+//! Tracks which servers were called since a call last waited in vain for one of their new tools.
 //!
-//! A server may add a tool while it is called, and say so a moment after it has answered. A call to a tool that is not known
-//! waits for that, but a program that asks for a thousand unknown tools waits once, not a thousand times.
+//! A server may add a tool during a call, and send `list_changed` a moment after its response. A call to an unknown tool
+//! waits for that, but a program that calls a thousand unknown tools waits once, not a thousand times.
 
 use std::{
     collections::HashMap,
@@ -16,7 +16,7 @@ pub(super) struct Activity {
 #[derive(Clone, Copy, Debug, Default)]
 struct Calls {
     ended: u64,
-    /// How many had ended when somebody began to wait in vain.
+    /// The number of ended calls when the last vain wait began.
     at_last_wait: Option<u64>,
 }
 
@@ -32,7 +32,7 @@ impl Activity {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a call to a server has ended.
+    /// Records that a call to a server has ended.
     pub(super) fn called(&self, server: &str) {
         let mut servers = self.lock();
         match servers.get_mut(server) {
@@ -47,7 +47,7 @@ impl Activity {
         (calls.at_last_wait != Some(calls.ended)).then(|| Waiting { server: server.to_owned(), ended: calls.ended })
     }
 
-    /// Notes that a wait was in vain.
+    /// Records that a wait was in vain.
     pub(super) fn waited(&self, waiting: Waiting) {
         self.lock().entry(waiting.server).or_default().at_last_wait = Some(waiting.ended);
     }

@@ -1,11 +1,11 @@
-//! What a run may use, and what is left of that to the run and to every run that it starts.
+//! The budget of a run, and the remainder that the run shares with its nested runs.
 //!
-//! A program may call a capability, which is a program too. Both spend the same calls, the same total time and the same
-//! places among calls in flight, so nesting gains nothing.
+//! A program may call a capability, which is a program too. Both use the same budget of calls, the same total time and the same
+//! permits for calls in flight, so nesting gains nothing.
 //!
-//! **Invariant:** nothing that waits for a nested run holds what the nested run needs. A place among calls in flight is held
-//! by calls of servers only. Places of nested runs are counted for each depth by itself, and a run at one depth waits for
-//! runs of greater depths only.
+//! **Invariant:** whatever waits for a nested run holds nothing that the nested run needs. Permits for calls in flight are held
+//! by calls to servers only. Permits of nested runs are separate for each depth, and a run waits for
+//! deeper runs only.
 
 use std::{
     fmt,
@@ -26,22 +26,22 @@ use tokio::{
 use super::handler::HandlerFuture;
 use crate::{rate::Bucket, trace::MAX_DEPTH};
 
-/// What one run may use.
+/// The budget of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// How long the program may compute. Waiting for tools and servers is not counted.
+    /// Compute time of the program. Waiting for tools and servers is not counted.
     pub timeout: Duration,
-    /// Most that a request may ask for in place of `timeout`.
+    /// Largest `timeout` that a request may ask for.
     pub max_timeout: Duration,
-    /// How long the run may take in all.
+    /// Total time of the run.
     pub total: Duration,
     pub memory_bytes: usize,
     pub code_bytes: usize,
     pub result_bytes: usize,
     pub log_bytes: usize,
-    /// Tool calls in all, with those of nested runs.
+    /// Number of tool calls, including those of nested runs.
     pub calls: u32,
-    /// Tool calls at the same time, with those of nested runs; more wait their turn.
+    /// Tool calls in flight, including those of nested runs; further calls are queued.
     pub calls_in_flight: usize,
     /// Tool calls per minute, if limited.
     pub calls_per_minute: Option<NonZeroU32>,
@@ -50,7 +50,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Sets how long the program may compute. The whole may take as long, if that is more than it could take.
+    /// Sets the compute time, and raises the total time to it if that is less.
     pub fn set_timeout(&mut self, timeout: Duration) {
         self.timeout = timeout;
         self.max_timeout = self.max_timeout.max(timeout);
@@ -58,7 +58,7 @@ impl Budget {
     }
 }
 
-/// What is left to a run and to every run that it starts. Clones share it.
+/// The remaining budget of a run and its nested runs. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Allowance(Arc<Shared>);
 
@@ -69,20 +69,20 @@ struct Shared {
     rate: Option<Bucket>,
     end: Instant,
     in_flight: Arc<Semaphore>,
-    /// Nested runs that may go on at the same time, for each depth.
+    /// Permits for concurrent nested runs, per depth.
     nested: Vec<Arc<Semaphore>>,
     admission: Option<Arc<dyn Admission>>,
 }
 
 /// Admits nested runs where runs of many clients share the machine.
 pub trait Admission: fmt::Debug + Send + Sync {
-    /// Waits until a run at this depth may begin.
+    /// Waits until a run at this depth may start.
     fn admit(&self, depth: u32) -> HandlerFuture<'_, Result<Box<dyn Seat>, CallError>>;
 }
 
-/// What an admitted run holds while it goes on.
+/// The permit of an admitted run.
 pub trait Seat: fmt::Debug + Send {
-    /// The program waits and needs no processor.
+    /// The program waits and releases its turn.
     fn pause(&mut self);
 
     /// The program computes again.
@@ -107,12 +107,12 @@ impl NestedPlace {
 }
 
 impl Allowance {
-    /// The whole budget of a run that begins now.
+    /// The full budget of a run that starts now.
     pub fn new(budget: Budget) -> Allowance {
         Allowance::with(budget, None)
     }
 
-    /// The same where nested runs are admitted by somebody.
+    /// Like `new`, with an admission control for nested runs.
     pub fn admitted_by(budget: Budget, admission: Arc<dyn Admission>) -> Allowance {
         Allowance::with(budget, Some(admission))
     }
@@ -130,7 +130,7 @@ impl Allowance {
         }))
     }
 
-    /// Takes one of the calls that are left, or says why there is none.
+    /// Takes one call from the budget, or returns why none is left.
     pub fn spend_call(&self) -> Result<(), CallError> {
         let spent = self.0.calls_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         if spent.is_err() {
@@ -140,19 +140,19 @@ impl Allowance {
         self.0.rate.as_ref().map_or(Ok(()), |rate| rate.admit("this run calls tools"))
     }
 
-    /// What a run that begins now as a part of this one may use.
+    /// The budget of a nested run that starts now.
     pub fn nested_budget(&self) -> Budget {
         let total = self.0.end.saturating_duration_since(Instant::now());
         Budget { total: total.min(self.0.budget.total), ..self.0.budget }
     }
 
-    /// Waits for a place among the calls in flight, which is given back when dropped. For calls of servers only.
+    /// Waits for a permit for a call in flight, released when dropped. For calls to servers only.
     pub(super) async fn place(&self) -> OwnedSemaphorePermit {
         let places = Arc::clone(&self.0.in_flight);
         places.acquire_owned().await.expect("places are never closed")
     }
 
-    /// Waits until a nested run at this depth may begin; refuses one that is too deep.
+    /// Waits until a nested run at this depth may start; refuses one that is too deep.
     pub async fn nest(&self, depth: u32) -> Result<NestedPlace, CallError> {
         let level = (depth as usize).checked_sub(1).and_then(|level| self.0.nested.get(level));
         let Some(level) = level else {
@@ -211,7 +211,7 @@ pub(crate) mod tests {
             held.push(allowance.nest(depth).await.unwrap());
             assert!(allowance.nest(depth).now_or_never().is_none(), "the place at depth {depth} is taken");
         }
-        // Calls of servers have places of their own, which no nested run holds.
+        // Calls to servers have separate permits, which no nested run holds.
         assert!(allowance.place().now_or_never().is_some());
         assert_eq!(allowance.nest(MAX_DEPTH + 1).await.unwrap_err().code, ErrorCode::NestingTooDeep);
         assert!(allowance.nest(0).await.is_err(), "the outermost run is not nested");

@@ -17,6 +17,7 @@ use tracing::Instrument as _;
 
 use super::{
     activity::Activity,
+    foresight::{EarlyAnswer, Foresight, only_reads},
     handler::{Answer, Arguments, CallHandler, HandlerFuture, ToolCall},
     normalise::{self, JsonTexts},
     offers::Lists,
@@ -30,7 +31,7 @@ use super::{
     sharing::Sharing,
 };
 use crate::{
-    audit::{Audit, Counts, Decision},
+    audit::{Audit, Counts, Decision, Speculation},
     catalog::{Catalog, Finder, Pace, Pins, Snapshot, Source, TooSlow, Tool},
     digest::sha256,
     events::{Body, Bus},
@@ -75,6 +76,8 @@ pub struct Broker {
     pub(super) lists: Arc<Lists>,
     pub(super) learning: Learning,
     pub(super) recent: Arc<Recent>,
+    /// Are calls made ahead of programs?
+    speculates: bool,
     /// The capabilities of the catalogue, as of the last search.
     reusables: Arc<Mutex<Option<Arc<Reusables>>>>,
 }
@@ -127,11 +130,13 @@ pub struct Parts {
     pub recorder: Recorder,
     pub room: Room,
     pub learning: Learning,
+    /// Are calls made ahead of programs?
+    pub speculates: bool,
 }
 
 impl Broker {
     pub fn new(parts: Parts) -> Broker {
-        let Parts { catalog, finder, pins, servers, policy, bus, audit, recorder, room, learning } = parts;
+        let Parts { catalog, finder, pins, servers, policy, bus, audit, recorder, room, learning, speculates } = parts;
         let broker = Broker {
             catalog,
             finder,
@@ -150,6 +155,7 @@ impl Broker {
             lists: Arc::default(),
             learning,
             recent: Arc::default(),
+            speculates,
             reusables: Arc::default(),
         };
         broker.set_rules(policy, broker.servers.all().iter().map(Upstream::settings));
@@ -284,6 +290,10 @@ impl Broker {
         self.servers.get(server).is_some_and(|server| server.may_change())
     }
 
+    pub(super) fn speculates(&self) -> bool {
+        self.speculates
+    }
+
     /// Writes down that a program was not started because of a call that the policy does not allow.
     pub(super) fn record_denial(&self, context: &Arc<Context>, tool: &ToolId, rule: &str) {
         let error = CallError::new(ErrorCode::PolicyDenied, "the program was not started");
@@ -323,14 +333,26 @@ impl Broker {
         &self.sinks
     }
 
-    /// Finds a tool that may be called now, and its server. `suggests`: say which tools may have been meant if there is
-    /// none.
+    /// Finds a tool that may be called now, and its server, and takes one of the calls that the server may get in a minute.
+    /// `suggests`: say which tools may have been meant if there is none.
     pub(super) async fn admit(
         &self,
         id: &ToolId,
         suggests: bool,
         record: &mut Record,
     ) -> Result<(Arc<Tool>, Backend), CallError> {
+        let (rules, tool, backend) = self.permit(id, suggests, record).await?;
+        self.admit_rate(&rules, tool.id.server(), record)?;
+        Ok((tool, backend))
+    }
+
+    /// The same before any rate is looked at, with the rules that it was permitted by.
+    async fn permit(
+        &self,
+        id: &ToolId,
+        suggests: bool,
+        record: &mut Record,
+    ) -> Result<(Arc<Rules>, Arc<Tool>, Backend), CallError> {
         let mut tool = self.find(id, suggests).await?;
         tool.id.as_str().clone_into(&mut record.tool);
 
@@ -347,23 +369,26 @@ impl Broker {
             record.decision = Decision::Deny;
             return Err(CallError::new(ErrorCode::PolicyDenied, verdict.explain(&tool.id)));
         }
-        let name = tool.id.server();
-        self.admit_rate(&rules, name, record)?;
         let backend = match own {
             Some(provider) => Backend::Own(provider),
-            None => Backend::Server(self.server(name)?),
+            None => Backend::Server(self.server(tool.id.server())?),
         };
-        Ok((tool, backend))
+        Ok((rules, tool, backend))
     }
 
     /// Takes one of the calls that a server may get in a minute.
     pub(super) fn admit_rate(&self, rules: &Rules, server: &str, record: &mut Record) -> Result<(), CallError> {
         let own = rules.pace.zip(self.profile.as_ref());
         let own = own.map(|(pace, profile)| self.paces.of(profile, record.caller(), pace));
-        let own = own.map_or(Ok(()), |bucket| bucket.admit("this client calls tools"));
+        // A call that is made ahead takes nothing that calls of programs may need.
+        let take = |bucket: &Bucket, does: &str| match record.speculation {
+            Some(Speculation::Made) => bucket.admit_spare(does),
+            Some(Speculation::Used) | None => bucket.admit(does),
+        };
+        let own = own.map_or(Ok(()), |bucket| take(&bucket, "this client calls tools"));
         let bucket = rules.rates.get(server);
         let admitted =
-            own.and_then(|()| bucket.map_or(Ok(()), |bucket| bucket.admit(&format!("server `{server}` is called"))));
+            own.and_then(|()| bucket.map_or(Ok(()), |bucket| take(bucket, &format!("server `{server}` is called"))));
         admitted.inspect_err(|_| {
             record.decision = Decision::Deny;
             "calls_per_minute".clone_into(&mut record.rule);
@@ -376,21 +401,40 @@ impl Broker {
         })
     }
 
+    async fn digested_call(&self, call: ToolCall, record: &mut Record) -> Result<Answer, CallError> {
+        record.args_sha256 = digest(call.args.written()).await;
+        self.checked_call(call, record).await
+    }
+
     async fn checked_call(&self, call: ToolCall, record: &mut Record) -> Result<Answer, CallError> {
-        let ToolCall { context, id, tool, args, is_raw, suggests, allowance, notices, afterwards: _, progress } = call;
-        let (tool, backend) = self.admit(&tool, suggests, record).await?;
+        let ToolCall { context, id, tool, args, is_raw, suggests, allowance, notices, afterwards, progress, early } =
+            call;
+        // A call that has an early answer needs no call of the server, and takes none of those that there are.
+        let (rules, tool, backend) = self.permit(&tool, suggests, record).await?;
+        if early.is_none() {
+            self.admit_rate(&rules, tool.id.server(), record)?;
+        }
         // Only now are values put in for handles: a call that is refused costs nothing.
         let prepared = prepare(&tool, args, &self.room, record).await?;
         for unknown in &prepared.checked.unknown {
             notices.add(format!("the schema of `{}` does not name {unknown}", tool.id));
         }
         let Prepared { args, checked: Checked { headers, .. }, held } = prepared;
+        if let Some(early) = early {
+            if let Some(answer) = early.answer_for(&tool, &backend).await {
+                record.start(Some(&afterwards)).await;
+                record.speculation = Some(Speculation::Used);
+                self.note_answer(&context, &tool, &answer);
+                return Ok(answer);
+            }
+            self.admit_rate(&rules, tool.id.server(), record)?;
+        }
         // What runs programs must not hold what their calls need.
         let _place = match &backend {
             Backend::Server(_) => Some(allowance.place().await),
             Backend::Own(_) => None,
         };
-        record.start().await;
+        record.start(Some(&afterwards)).await;
         let call = ProviderCall {
             door: self,
             tool: &tool,
@@ -401,6 +445,7 @@ impl Broker {
             allowance: &allowance,
             notices: &notices,
             progress,
+            is_ahead: false,
             headers,
             args_sha256: &record.args_sha256,
             held,
@@ -408,10 +453,56 @@ impl Broker {
         let answer = backend.provider().call(call).await;
         self.activity.called(tool.id.server());
         if let Ok(answer) = &answer {
-            self.recent.note(&context, &tool.id);
-            self.learning.show(&tool, answer.bytes(), || answer.shown_as_json());
+            self.note_answer(&context, &tool, answer);
         }
         answer
+    }
+
+    /// Remembers that a program was given an answer.
+    fn note_answer(&self, context: &Arc<Context>, tool: &Tool, answer: &Answer) {
+        self.recent.note(context, &tool.id);
+        self.learning.show(tool, answer.bytes(), || answer.shown_as_json());
+    }
+
+    /// A call that is made ahead: checked like others, and refused unless the tool only reads.
+    async fn checked_call_ahead(&self, call: ToolCall, record: &mut Record) -> Result<EarlyAnswer, CallError> {
+        let ToolCall { context, id, tool, args, is_raw, allowance, notices, .. } = call;
+        let refused = |tool: &ToolId| {
+            let message = format!("`{tool}` is not called ahead: no trusted server says that it only reads");
+            CallError::new(ErrorCode::PolicyDenied, message)
+        };
+        // Before anything is started for it.
+        if !self.foresight().is_some_and(|foresight| foresight.only_reads(&tool)) {
+            record.decision = Decision::Deny;
+            "speculation".clone_into(&mut record.rule);
+            return Err(refused(&tool));
+        }
+        let (tool, backend) = self.admit(&tool, false, record).await?;
+        let upstream = match &backend {
+            Backend::Server(upstream) if only_reads(&tool, upstream.settings()) => upstream,
+            Backend::Server(_) | Backend::Own(_) => return Err(refused(&tool.id)),
+        };
+        let Prepared { args, checked: Checked { headers, .. }, held } =
+            prepare(&tool, args, &self.room, record).await?;
+        record.start(None).await;
+        let call = ProviderCall {
+            door: self,
+            tool: &tool,
+            args,
+            context: &context,
+            id,
+            is_raw,
+            allowance: &allowance,
+            notices: &notices,
+            progress: None,
+            is_ahead: true,
+            headers,
+            args_sha256: &record.args_sha256,
+            held,
+        };
+        let answer = upstream.call(call).await;
+        self.activity.called(tool.id.server());
+        Ok(EarlyAnswer { answer: answer?, tool_hash: tool.hash.clone(), server: upstream.id() })
     }
 
     /// The tool that is meant. A server whose tools are not known for sure is asked first.
@@ -469,10 +560,28 @@ impl CallHandler for Broker {
         }
         let span = record.span();
         let call = async move {
-            record.args_sha256 = digest(call.args.written()).await;
             let afterwards = call.afterwards.clone();
-            let outcome = self.checked_call(call, &mut record).await;
+            let outcome = afterwards.beside(self.digested_call(call, &mut record)).await;
             record.end_later(&outcome, &afterwards);
+            outcome
+        };
+        Box::pin(call.instrument(span))
+    }
+
+    fn foresight(&self) -> Option<Foresight> {
+        let view = self.learning.view().filter(|_| self.speculates)?;
+        let is_on = view.learned()?.speculation().is_on;
+        Some(Foresight { door: self.clone(), view, is_on })
+    }
+
+    fn call_ahead(&self, call: ToolCall) -> HandlerFuture<'_, Result<EarlyAnswer, CallError>> {
+        let mut record = Record::new(&self.sinks, &call.context, call.id, call.tool.as_str());
+        record.speculation = Some(Speculation::Made);
+        let span = record.span();
+        let call = async move {
+            record.args_sha256 = digest(call.args.written()).await;
+            let outcome = self.checked_call_ahead(call, &mut record).await;
+            record.end_with(outcome.as_ref().map(|early| early.answer.bytes()));
             outcome
         };
         Box::pin(call.instrument(span))

@@ -1,4 +1,4 @@
-//! What runs know of the broker.
+//! The interface of the broker that runs use.
 
 use std::{fmt::Debug, future::Future, pin::Pin, sync::Arc};
 
@@ -8,7 +8,12 @@ use pml_wire::{
 };
 use serde_json::{Value, value::RawValue};
 
-use super::{afterwards::Afterwards, allowance::Allowance, notices::Notices};
+use super::{
+    afterwards::Afterwards,
+    allowance::Allowance,
+    foresight::{Early, EarlyAnswer, Foresight},
+    notices::Notices,
+};
 use crate::{
     room::{Held, Room},
     shown::visible,
@@ -16,34 +21,34 @@ use crate::{
     upstream::ProgressListener,
 };
 
-/// The way from a program's calls to real tools.
+/// Handles the calls of a program.
 pub trait CallHandler: Send + Sync {
-    /// Makes one call. Dropping the future cancels it.
+    /// Makes one call. Dropping the future cancels the call.
     fn call(&self, call: ToolCall) -> HandlerFuture<'_, Result<Answer, CallError>>;
 
     /// Every tool by server, as JSON: `{"server": ["tool", …]}`.
     fn names(&self) -> HandlerFuture<'_, Arc<str>>;
 
-    /// Answers what no tool does.
+    /// Handles requests for resources and prompts, and searches.
     fn ask(&self, context: Arc<Context>, id: CallId, ask: Ask) -> HandlerFuture<'_, Result<Answer, CallError>>;
 
-    /// The value of a result that was kept for whoever this is the handler of.
+    /// A kept result of the client that this handler belongs to.
     fn recall(&self, recall: Recall) -> HandlerFuture<'_, Result<Answer, CallError>> {
         let message = format!("there is no result `{}`; results are kept by `pml serve` only", visible(&recall.id));
         Box::pin(std::future::ready(Err(CallError::new(ErrorCode::InvalidArguments, message))))
     }
 
-    /// The tool's one name, for one that a program may have written differently.
+    /// The canonical name of a tool, for the alias that a program may have used.
     fn canonical(&self, tool: ToolId) -> ToolId {
         tool
     }
 
-    /// Tools that a target which is no tool id may have been meant for.
+    /// Tools that an invalid target may refer to.
     fn meant(&self, _target: &str) -> Vec<ToolId> {
         Vec::new()
     }
 
-    /// Checks calls before the program that makes them runs. Warnings, or why it must not run.
+    /// Checks the calls of a program before it runs. Returns warnings, or why it must not run.
     fn preflight(
         &self,
         _context: Arc<Context>,
@@ -52,15 +57,26 @@ pub trait CallHandler: Send + Sync {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    /// Adds to the report of a failed program what the program could not know.
+    /// Adds hints to the report of a failed program that only the host can know.
     fn explain(&self, _report: &mut ErrorReport) {}
 
-    /// Where large values of runs find room.
+    /// The memory budget for large values.
     fn room(&self) -> Room {
         Room::unlimited()
     }
 
-    /// Hears of a call that was refused before it got here.
+    /// What can be known of calls before they are made. `None` if none is ever made ahead, which is the default.
+    fn foresight(&self) -> Option<Foresight> {
+        None
+    }
+
+    /// Makes a call that the program is expected to make. Refused unless the tool only reads. Dropping the future cancels it.
+    fn call_ahead(&self, call: ToolCall) -> HandlerFuture<'_, Result<EarlyAnswer, CallError>> {
+        let message = format!("`{}` is not called ahead", call.tool);
+        Box::pin(std::future::ready(Err(CallError::new(ErrorCode::PolicyDenied, message))))
+    }
+
+    /// Records a call that was refused before it reached the handler.
     fn refused(&self, _context: &Arc<Context>, _id: CallId, _target: &str, _error: &CallError) {}
 }
 
@@ -73,36 +89,38 @@ pub struct ToolCall {
     pub id: CallId,
     pub tool: ToolId,
     pub args: Arguments,
-    /// The program wants the text of the result, also if it is JSON.
+    /// The program wants the text of the result, even if it is JSON.
     pub is_raw: bool,
-    /// If there is no such tool, say which may have been meant. That takes time, so not for every one of many.
+    /// Suggest tools if the tool is unknown. Suggestions take time, so they are not made for every call of a loop.
     pub suggests: bool,
-    /// What is left to the run that makes the call.
+    /// The remaining budget of the run that makes the call.
     pub allowance: Allowance,
-    /// Where warnings about the call go.
+    /// Collects warnings about the call.
     pub notices: Notices,
-    /// Where goes what can wait until the program has its answer.
+    /// Collects work that can wait until the program has its response.
     pub afterwards: Afterwards,
-    /// Hears how far the call is, if anybody wants to know.
+    /// Receives the progress of the call, if wanted.
     pub progress: Option<ProgressListener>,
+    /// The answer of a call that was made ahead for this one.
+    pub early: Option<Early>,
 }
 
-/// The arguments of a call, a JSON object. The values that handles in them stand for are put in when they are needed, and
-/// so is the form of values that are JSON and text at once.
+/// The arguments of a call, a JSON object. Handles are replaced by their values when needed, and
+/// so are JSON texts.
 #[derive(Clone, Debug)]
 pub struct Arguments {
     written: Box<RawValue>,
     stand_ins: Option<Arc<dyn StandIns>>,
 }
 
-/// What stands for something else in the arguments of a call: handles of values that the host keeps for a run, and texts of
+/// Placeholders in the arguments of a call: handles of values that the host keeps for a run, and texts of
 /// JSON values.
 pub trait StandIns: Debug + Send + Sync {
-    /// How large the arguments are with the values in them.
+    /// The size of the arguments with their values.
     fn bytes(&self) -> usize;
 
-    /// The arguments with the values in place of what stands for them, in the form that the tool's schema wants. Takes time
-    /// in proportion to their size.
+    /// The arguments with placeholders replaced, in the form that the tool's schema expects, in time
+    /// linear in their size.
     fn fill(&self, written: &RawValue, schema: &Value) -> Result<Box<RawValue>, CallError>;
 }
 
@@ -111,22 +129,22 @@ impl Arguments {
         Arguments { written, stand_ins }
     }
 
-    /// Is what the server gets something else than what was written?
+    /// Do the arguments contain placeholders, so that the server gets another text?
     pub fn have_stand_ins(&self) -> bool {
         self.stand_ins.is_some()
     }
 
-    /// As the program wrote them.
+    /// The arguments as the program wrote them.
     pub fn written(&self) -> &RawValue {
         &self.written
     }
 
-    /// How large they are with all values in them.
+    /// The size of the arguments with all values.
     pub fn bytes(&self) -> usize {
         self.stand_ins.as_ref().map_or(self.written.get().len(), |stand_ins| stand_ins.bytes())
     }
 
-    /// With all values in them, for a tool with this schema. Takes time in proportion to their size.
+    /// The arguments with all values, for a tool with this schema, in time linear in their size.
     pub fn fill(self, schema: &Value) -> Result<Box<RawValue>, CallError> {
         match self.stand_ins {
             Some(stand_ins) => stand_ins.fill(&self.written, schema),
@@ -135,39 +153,39 @@ impl Arguments {
     }
 }
 
-/// What a call gives to the program.
+/// The result of a call, for the program.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub body: AnswerBody,
-    /// The room that it takes, if it is large.
+    /// Its charge to the memory budget, if it is large.
     pub held: Held,
 }
 
 #[derive(Clone, Debug)]
 pub enum AnswerBody {
     Value(Box<RawValue>),
-    /// A text that is a JSON object or array. The program gets the value, which still is its text where text is meant.
+    /// A text that is a JSON object or array. The program gets the value, which still acts as its text where a string is expected.
     JsonText(Box<str>),
-    /// Content blocks, some of which the program gets as handles only.
+    /// Content blocks, some of which the program gets as handles.
     Blocks(Vec<Part>),
 }
 
 #[derive(Clone, Debug)]
 pub enum Part {
     Value(Box<RawValue>),
-    Kept(Kept),
+    Kept(KeptBlock),
 }
 
-/// A block of content that stays with the host.
+/// A content block that the host keeps.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct KeptBlock {
     /// `image`, `audio` or `resource`.
     pub kind: String,
     pub mime_type: Option<String>,
     pub uri: Option<String>,
     /// Its data, a JSON string of base64 digits.
     pub data: Box<RawValue>,
-    /// The block, whole, for where it leaves the run.
+    /// The whole block, for the result and arguments.
     pub block: Box<RawValue>,
 }
 
@@ -178,7 +196,7 @@ impl From<Box<RawValue>> for Answer {
 }
 
 impl Answer {
-    /// What the program gets, as JSON text. `None` of content blocks.
+    /// The value as JSON text; `None` for content blocks.
     pub fn shown_as_json(&self) -> Option<String> {
         match &self.body {
             AnswerBody::Value(value) => Some(value.get().to_owned()),
@@ -187,7 +205,7 @@ impl Answer {
         }
     }
 
-    /// How large it is.
+    /// The size of the result.
     pub fn bytes(&self) -> usize {
         match &self.body {
             AnswerBody::Value(value) => value.get().len(),

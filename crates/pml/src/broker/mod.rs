@@ -1,20 +1,21 @@
-//! The only door from programs to servers.
+//! The only way to call a tool.
 //!
 //! Every call that a program makes passes through [`Broker::call`], in this order: known tool,
-//! policy, rate, arguments, server, result. A check that fails ends the call; the server never
-//! hears of it. Whatever the outcome, also if the call is cancelled, there is one line in the audit
+//! policy, rate, arguments, server, result. A failed check ends the call before it is sent to
+//! the server. Whatever the outcome, also if the call is cancelled, there is one last line in the audit
 //! log and one event.
 //!
-//! The calls that clients make themselves pass through [`Broker::forward`], by the same checks but for
-//! the arguments and the result, which are between the client and the server. Requests about resources and
+//! The calls that clients make themselves pass through [`Broker::forward`], with the same checks except for
+//! the arguments and the result, which are the server's business. Requests for resources and
 //! prompts pass through [`Broker::forward_about`] and [`Broker::watch`] in the same way.
 //!
-//! **Invariant:** nothing else in pml calls a tool, reads or watches a resource, or gets a prompt on behalf of anybody.
+//! **Invariant:** nothing else in pml calls a tool, reads or watches a resource, or gets a prompt.
 
 mod activity;
 mod afterwards;
 mod allowance;
 mod door;
+mod foresight;
 mod handler;
 mod idle_rules;
 mod learned;
@@ -42,7 +43,8 @@ pub use self::{
     afterwards::Afterwards,
     allowance::{Admission, Allowance, Budget, NestedPlace, Seat},
     door::{Broker, Parts},
-    handler::{Answer, AnswerBody, Arguments, CallHandler, HandlerFuture, Kept, Part, StandIns, ToolCall},
+    foresight::{Early, EarlyAnswer, Foresight},
+    handler::{Answer, AnswerBody, Arguments, CallHandler, HandlerFuture, KeptBlock, Part, StandIns, ToolCall},
     idle_rules::IdleRule,
     notices::Notices,
     offers::{Items, Listed, NoHolder, Resource},

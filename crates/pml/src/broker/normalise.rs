@@ -4,7 +4,7 @@ use pml_wire::{ErrorCode, json, message::CallError};
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::handler::{Answer, AnswerBody, Kept, Part};
+use super::handler::{Answer, AnswerBody, KeptBlock, Part};
 use crate::{
     catalog::Tool,
     shown::visible,
@@ -82,7 +82,7 @@ fn part(block: Content) -> Part {
     match block {
         Content::Text(block) => Part::Value(text_block(block)),
         Content::Other(raw) => Part::Value(raw),
-        Content::Media(media) => Part::Kept(Kept {
+        Content::Media(media) => Part::Kept(KeptBlock {
             kind: media.kind,
             mime_type: media.mime_type,
             uri: media.uri,

@@ -1,8 +1,8 @@
-//! Calls of tools that a client makes itself, passed on as they are.
+//! Relays the tool calls that a client makes itself.
 //!
-//! They go through the same door as the calls of programs: known tool, policy, rate, one line and one
-//! event. Arguments are not checked and results not touched, but for the server's own secrets in errors: the server's
-//! answer, whatever it is, is the client's.
+//! They pass the same checks as the calls of programs: known tool, policy, rate; and leave one last line and one
+//! event. Arguments are not checked and results not changed, except that the server's secrets are masked in errors: the server's
+//! response goes to the client as it is.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ use super::{
 use crate::{
     digest::sha256,
     trace::{Context, ExecutionRecord, Finish},
-    upstream::{Forward, Owner, RpcError, Said, Whole},
+    upstream::{Forward, Owner, RpcError, ServerMessage, Whole},
     work::{self, Waiter},
 };
 
-/// A call that is passed on.
+/// A relayed call.
 #[derive(Debug)]
 pub struct Passthrough {
     /// Each call is an execution of its own.
@@ -34,15 +34,15 @@ pub struct Passthrough {
     pub params: Map<String, Value>,
     /// What goes into `_meta`, see [`Forward::meta`]. Without a `traceparent`, pml puts in its own.
     pub meta: Map<String, Value>,
-    /// Where to say what the server says meanwhile.
-    pub relay: Option<mpsc::Sender<Said>>,
-    /// The client that listens there, see [`Forward::owner`].
+    /// Receives the messages that the server sends before it responds.
+    pub relay: Option<mpsc::Sender<ServerMessage>>,
+    /// The client that receives them, see [`Forward::owner`].
     pub owner: Option<Owner>,
 }
 
 impl Broker {
-    /// Passes a call on and gives back the server's result or error as they were sent; or why the server
-    /// never heard of it, or did not answer. An unknown tool is [`ErrorCode::ToolNotFound`]. Dropping
+    /// Relays a call and returns the server's result or error unchanged; or why the call was not
+    /// sent, or got no response. An unknown tool is [`ErrorCode::ToolNotFound`]. Dropping
     /// the future cancels the call.
     pub async fn forward(&self, call: Passthrough) -> Result<Result<Whole, RpcError>, CallError> {
         let mut record = Record::new(self.sinks(), &call.context, CallId(1), call.tool.as_str());
@@ -79,7 +79,7 @@ impl Broker {
         params.insert("name".to_owned(), name.into());
         meta.entry("traceparent").or_insert_with(|| context.traceparent_of(CallId(1)).into());
         let forward = Forward { method: "tools/call", params, meta, name: Some(name), headers, relay, owner };
-        record.start().await;
+        record.start(None).await;
         if let Some(own) = own {
             own.record.recording().started(CallId(1), tool.id.as_str());
         }
@@ -92,14 +92,14 @@ impl Broker {
     }
 }
 
-/// The record of an execution that consists of one task: what a client asks of a server itself.
+/// The record of an execution with one task: a request of a client outside a program.
 pub(super) struct OwnTask {
     pub(super) record: ExecutionRecord,
     kind: TaskKind,
 }
 
 impl OwnTask {
-    /// Begins the record; `None` if the request is part of a program's execution, which has a record already.
+    /// Creates the record; `None` if the request is part of a program's execution, which already has a record.
     pub(super) async fn begin(broker: &Broker, context: &Arc<Context>, kind: TaskKind, tool: &str) -> Option<OwnTask> {
         if context.is_program() {
             return None;
@@ -114,7 +114,7 @@ impl OwnTask {
         Some(OwnTask { record, kind })
     }
 
-    /// Ends the record, and waits a moment until the trace is stored.
+    /// Completes the record, and waits a moment until the trace is stored.
     pub(super) async fn finish(self, outcome: Result<&str, &CallError>) {
         let OwnTask { record, kind } = self;
         record.recording().ended(CallId(1), kind, outcome);
@@ -128,7 +128,7 @@ impl OwnTask {
     }
 }
 
-/// Ends the records of a request that was passed on. A large answer is looked at elsewhere.
+/// Completes the records of a relayed request. A large response is processed on a `work` thread.
 pub(super) async fn recorded(
     record: Record,
     own: Option<OwnTask>,
@@ -156,10 +156,10 @@ pub(super) async fn recorded(
     Ok(answer)
 }
 
-/// How much of what a failed tool says is told on the bus.
+/// Longest message of a failed tool on the bus.
 const MESSAGE_CHARS: usize = 4000;
 
-/// What a tool says that failed, or that was not there to fail.
+/// The message of a failed or unknown tool.
 fn failure(answer: Result<&RawValue, &RpcError>) -> Option<String> {
     #[derive(Deserialize)]
     struct Outcome<'a> {

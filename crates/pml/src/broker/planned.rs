@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     door::{Broker, repetition},
-    preflight::{Known, Mistake, Wrong, tell},
+    preflight::{CheckContext, Mistake, Wrong, tell},
 };
 use crate::{
     catalog::{Pace, Snapshot, Source, Tool},
@@ -90,7 +90,7 @@ impl Broker {
     }
 
     /// What is wrong with which of the calls, and from what that is known.
-    async fn planned_mistakes(&self, calls: &Arc<[PlannedCall]>) -> (Known, Vec<(usize, Mistake)>) {
+    async fn planned_mistakes(&self, calls: &Arc<[PlannedCall]>) -> (CheckContext, Vec<(usize, Mistake)>) {
         let known = self.known();
         let calls = Arc::clone(calls);
         work::elsewhere(move |waiter: &Waiter| {
@@ -102,7 +102,7 @@ impl Broker {
 }
 
 /// What is wrong with which of the calls. What takes too long to check is checked by the call itself.
-fn mistakes(known: &Known, calls: &[PlannedCall], waiter: &Waiter) -> Vec<(usize, Mistake)> {
+fn mistakes(known: &CheckContext, calls: &[PlannedCall], waiter: &Waiter) -> Vec<(usize, Mistake)> {
     let mut mistakes = Vec::new();
     for (place, call) in calls.iter().enumerate().take_while(|_| !waiter.is_gone()) {
         let wrong = |tool: &Tool| {

@@ -49,7 +49,7 @@ pub(super) enum Wrong {
 
 impl Mistake {
     /// What is wrong, and if `suggests`, what may have been meant.
-    fn tell(&self, suggests: bool, known: &Known) -> String {
+    fn tell(&self, suggests: bool, known: &CheckContext) -> String {
         match self {
             Mistake::Denied(text) | Mistake::NoTool(text) => text.clone(),
             Mistake::Missing(id) if suggests => {
@@ -104,7 +104,7 @@ impl Wrong {
 
 /// What calls are checked against, and suggestions taken from.
 #[derive(Clone)]
-pub(super) struct Known {
+pub(super) struct CheckContext {
     pub(super) snapshot: Arc<Snapshot>,
     rules: Arc<Rules>,
     pins: Pins,
@@ -197,12 +197,12 @@ impl Broker {
     }
 
     /// What calls are checked against now.
-    pub(super) fn known(&self) -> Known {
-        Known { snapshot: self.snapshot(), rules: self.rules(), pins: self.pins.clone(), index: None }
+    pub(super) fn known(&self) -> CheckContext {
+        CheckContext { snapshot: self.snapshot(), rules: self.rules(), pins: self.pins.clone(), index: None }
     }
 
     /// What is wrong with which of the calls, as far as that can be known now, and from what.
-    async fn mistakes(&self, calls: &Arc<[PreflightCall]>) -> (Known, Vec<(usize, Mistake)>) {
+    async fn mistakes(&self, calls: &Arc<[PreflightCall]>) -> (CheckContext, Vec<(usize, Mistake)>) {
         let known = self.known();
         let is_heavy = calls.len() > AT_ONCE_CALLS || calls.iter().any(|call| call.values.values().any(work::is_heavy));
         if !is_heavy && let Ok(mistakes) = known.mistakes(calls, Pace::Quick, &Waiter::default()) {
@@ -228,7 +228,7 @@ impl Broker {
     }
 }
 
-impl Known {
+impl CheckContext {
     /// What is wrong with which of the calls, as far as that can be known.
     fn mistakes(&self, calls: &[PreflightCall], pace: Pace, waiter: &Waiter) -> Result<Vec<(usize, Mistake)>, TooSlow> {
         let mut mistakes = Vec::new();
@@ -245,7 +245,7 @@ impl Known {
         target: &str,
         wrong: impl FnOnce(&Tool) -> Result<Vec<Wrong>, TooSlow>,
     ) -> Result<Option<Mistake>, TooSlow> {
-        let Known { snapshot, rules, pins, .. } = self;
+        let CheckContext { snapshot, rules, pins, .. } = self;
         let id = match target.parse::<ToolId>() {
             Ok(id) => id,
             Err(err) => {
@@ -293,7 +293,7 @@ fn wrong_arguments(tool: &Tool, call: &PreflightCall, pace: Pace) -> Result<Vec<
 }
 
 /// The mistakes in words, each with the signature of its tool where that was not shown before.
-pub(super) fn tell(mistakes: &[(usize, Mistake, bool)], known: &Known) -> Vec<(usize, String, bool)> {
+pub(super) fn tell(mistakes: &[(usize, Mistake, bool)], known: &CheckContext) -> Vec<(usize, String, bool)> {
     let mut shown = BTreeSet::new();
     let told = mistakes.iter().enumerate().map(|(number, (place, mistake, is_fatal))| {
         let mut text = mistake.tell(number < MAX_MISTAKES, known);

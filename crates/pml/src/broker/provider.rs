@@ -1,8 +1,8 @@
-//! Something that has tools and answers calls.
+//! A provider: has tools and serves calls.
 //!
 //! A server is one provider. Others are parts of pml, registered with [`Broker::provide`] under a name that no server can
-//! have ([`RESERVED`]). The broker does for each of them what it does for servers: known tool, policy, rate, arguments,
-//! audit lines, events. A provider only answers calls that have passed all of that.
+//! have ([`RESERVED`]). The broker performs the same steps for each provider: known tool, policy, rate, arguments,
+//! audit lines, events. A provider only serves calls that have passed all checks.
 //!
 //! Tools of a provider are found in the catalogue like those of servers; a provider may have more that are
 //! [hidden](Provider::hidden), which can be called but are not in any list, type or search.
@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 use super::{
     allowance::Allowance,
     door::{Broker, execute},
+    foresight::only_reads,
     handler::{Answer, HandlerFuture},
     normalise::JsonTexts,
     notices::Notices,
@@ -27,32 +28,32 @@ use crate::{
     upstream::{ProgressListener, Upstream},
 };
 
-/// The provider of what programs ask of pml itself.
+/// The name of the provider of pml's own functions.
 pub const OWN: &str = "pml";
 /// Names that no server can have.
 pub const RESERVED: [&str; 2] = [CAPABILITIES, OWN];
 
-/// Something that has tools and answers calls.
+/// A provider: has tools and serves calls.
 pub trait Provider: fmt::Debug + Send + Sync {
-    /// Answers a call that was checked. Dropping the future cancels the call.
+    /// Serves a checked call. Dropping the future cancels the call.
     fn call<'a>(&'a self, call: ProviderCall<'a>) -> HandlerFuture<'a, Result<Answer, CallError>>;
 
-    /// Looks for tools that the catalogue does not have yet, before a call of an unknown one is refused.
+    /// Looks for tools that the catalogue does not have yet, before a call to an unknown tool is refused.
     fn refresh(&self) -> HandlerFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    /// A tool that is in no list.
+    /// A tool that is not listed.
     fn hidden(&self, _name: &str) -> Option<Arc<Tool>> {
         None
     }
 }
 
-/// A call that was checked, as a provider gets it.
+/// A checked call, as a provider gets it.
 #[derive(Debug)]
 pub struct ProviderCall<'a> {
-    /// The door that the call came through. What the provider calls on behalf of the program goes through it too, and so is
-    /// held to the same policy.
+    /// The broker that the call came through. Calls that the provider makes for the program pass it too, and so are
+    /// subject to the same policy.
     pub door: &'a Broker,
     pub tool: &'a Arc<Tool>,
     /// A JSON object that fits the tool's schema.
@@ -60,31 +61,46 @@ pub struct ProviderCall<'a> {
     /// The execution that makes the call.
     pub context: &'a Arc<Context>,
     pub id: CallId,
-    /// The program wants the text of the result, also if it is JSON.
+    /// The program wants the text of the result, even if it is JSON.
     pub is_raw: bool,
-    /// What is left to the execution, and to what is run as a part of it.
+    /// The remaining budget of the execution and its nested runs.
     pub allowance: &'a Allowance,
-    /// Where warnings about the call go.
+    /// Collects warnings about the call.
     pub notices: &'a Notices,
-    /// Hears how far the call is, if anybody wants to know.
+    /// Receives the progress of the call, if wanted.
     pub progress: Option<ProgressListener>,
-    /// Of the arguments, for servers that are reached over HTTP.
+    /// The call is made ahead of a program: it has nothing to do with calls of others.
+    pub(super) is_ahead: bool,
+    /// Arguments that are also sent as HTTP headers.
     pub(super) headers: Vec<(String, String)>,
     pub(super) args_sha256: &'a str,
-    /// The room that the arguments take.
+    /// The charge of the arguments to the memory budget.
     pub(super) held: Charge,
 }
 
 impl Provider for Upstream {
     fn call<'a>(&'a self, call: ProviderCall<'a>) -> HandlerFuture<'a, Result<Answer, CallError>> {
         Box::pin(async move {
-            let ProviderCall { door, tool, args, context, id, is_raw, progress, headers, args_sha256, held, .. } = call;
+            let ProviderCall {
+                door,
+                tool,
+                args,
+                context,
+                id,
+                is_raw,
+                progress,
+                is_ahead,
+                headers,
+                args_sha256,
+                held,
+                ..
+            } = call;
             let settings = self.settings();
             let texts = match settings.parses_json(tool.id.tool()) && !is_raw {
                 true => JsonTexts::Read,
                 false => JsonTexts::Keep,
             };
-            let is_shared = settings.is_trusted && tool.hints.is_read_only;
+            let is_shared = only_reads(tool, settings) && !is_ahead;
             let ttl = settings.cache_ttl.filter(|_| tool.hints.is_idempotent);
             let key = || Key { tool: tool.id.clone(), server: self.id(), args_sha256: args_sha256.to_owned(), texts };
             let traceparent = context.traceparent_of(id);
@@ -99,7 +115,7 @@ impl Provider for Upstream {
     }
 }
 
-/// Whoever answers the calls of an admitted tool.
+/// The provider of an admitted tool.
 #[derive(Debug)]
 pub(super) enum Backend {
     Server(Upstream),

@@ -1,7 +1,7 @@
 //! Resources and prompts for programs.
 //!
-//! They go through the same checks as the requests that clients make themselves, and leave a line and an event. What a
-//! resource holds becomes a value as the result of a tool does.
+//! They pass the same checks as the requests that clients make themselves, and leave a line and an event. The contents of a
+//! resource become a value like the result of a tool.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ const MAX_URI_BYTES: usize = 8 * 1024;
 const MAX_NAMES: usize = 1000;
 
 impl Broker {
-    /// Answers what a program asks about resources and prompts.
+    /// Serves a program's requests for resources and prompts.
     pub(super) async fn answer_about(&self, context: Arc<Context>, id: CallId, ask: Ask) -> Result<Answer, CallError> {
         match ask {
             Ask::Search(search) => self.recorded_search((context, id), search).await,
@@ -59,7 +59,7 @@ impl Broker {
                     Map::from_iter([("name".to_owned(), name.as_str().into()), ("arguments".to_owned(), arguments)]);
                 let subject = Subject::prompt(&server, &name);
                 let whole = match self.ask_server((context, id), subject, "prompts/get", params).await {
-                    // Servers have many codes for it.
+                    // Servers use different codes for an unknown resource.
                     Err(error) if error.code == ErrorCode::ToolError => {
                         return Err(self.explain_prompt(&server, &name, error).await);
                     }
@@ -142,7 +142,7 @@ impl Broker {
         raw.map(Answer::from).map_err(|err| CallError::new(ErrorCode::ProviderProtocol, err.to_string()))
     }
 
-    /// The error of a server that may not have the prompt, with the one that may have been meant.
+    /// The error for an unknown prompt, with a suggestion.
     async fn explain_prompt(&self, server: &str, name: &str, error: CallError) -> CallError {
         let (servers, lists) = self.lists_of(Kind::Prompts).await;
         let listed = servers.iter().zip(&lists).find(|(upstream, _)| upstream.settings().name == server);
@@ -162,9 +162,9 @@ impl Broker {
     }
 }
 
-/// Why a server refused, as programs see it.
+/// The error of a server, as programs see it.
 fn refusal(error: RpcError) -> CallError {
-    // In the new era it is told from other mistakes by the address that it names.
+    // In the modern era the address in the error distinguishes it from other errors.
     let names_address = error.data.as_ref().is_some_and(|data| data["uri"].is_string());
     let code = if error.code == RESOURCE_NOT_FOUND || names_address {
         ErrorCode::ResourceNotFound
@@ -185,7 +185,7 @@ fn asks_for_input(result: &RawValue) -> bool {
             .is_ok_and(|it| it.result_type.as_deref() == Some("input_required"))
 }
 
-/// What a prompt is given: texts. Models write numbers and truth values as well.
+/// The arguments of a prompt are strings. Models also write numbers and booleans.
 fn prompt_arguments(args: &RawValue) -> Result<Value, CallError> {
     let wrong = |why: String| CallError::new(ErrorCode::InvalidArguments, why);
     let args: Map<String, Value> = serde_json::from_str(args.get())
@@ -198,7 +198,7 @@ fn prompt_arguments(args: &RawValue) -> Result<Value, CallError> {
     args.into_iter().map(text).collect::<Result<Map<_, _>, _>>().map(Value::Object)
 }
 
-/// What a resource holds, as the blocks of a result. A single text is the text itself.
+/// The contents of a resource as blocks of a result. A single text is the text itself.
 fn contents(result: &RawValue) -> Result<Vec<Content>, CallError> {
     #[derive(serde::Deserialize)]
     struct Contents {

@@ -9,7 +9,7 @@ use tracing::{Span, field, info_span};
 
 use super::{afterwards::Afterwards, handler::Answer};
 use crate::{
-    audit::{Audit, CallEvent, CallLine, Decision},
+    audit::{Audit, CallEvent, CallLine, Decision, Speculation},
     clock::now_millis,
     events::{Body, Bus},
     trace::{Context, Recorder},
@@ -35,6 +35,8 @@ pub(super) struct Record {
     pub(super) args_sha256: String,
     pub(super) decision: Decision,
     pub(super) rule: String,
+    /// What the call has to do with calls that are made ahead.
+    pub(super) speculation: Option<Speculation>,
     started: Instant,
     span: Span,
     /// What its last line is, if no server hears of it.
@@ -70,6 +72,7 @@ impl Record {
             args_sha256: String::new(),
             decision: Decision::Allow,
             rule: "default".to_owned(),
+            speculation: None,
             started: Instant::now(),
             span: info_span!(
                 "call",
@@ -102,11 +105,13 @@ impl Record {
         record
     }
 
-    /// Writes that the server is about to hear of the call. Only then may it.
-    pub(super) async fn start(&mut self) {
+    /// Writes the start line of the call, in one append with the end lines that earlier calls of the run left. The server may
+    /// hear of the call only after this.
+    pub(super) async fn start(&mut self, afterwards: Option<&Afterwards>) {
         self.is_started = true;
+        let before = afterwards.map(Afterwards::lines).unwrap_or_default();
         let ids = Ids::of(&self.context);
-        self.sinks.audit.record_start(&self.line(CallEvent::Started, &ids)).await;
+        self.sinks.audit.record_start(before, &self.line(CallEvent::Started, &ids)).await;
     }
 
     fn line<'b>(&'b self, event: CallEvent, ids: &'b Ids) -> CallLine<'b> {
@@ -122,6 +127,7 @@ impl Record {
             args_sha256: &self.args_sha256,
             decision: self.decision,
             rule: &self.rule,
+            speculation: self.speculation,
             success: None,
             code: None,
             duration_ms: None,
@@ -134,7 +140,7 @@ impl Record {
 
     /// Ends it with the size of the result, or with what went wrong.
     pub(super) fn end_with(mut self, outcome: Result<usize, &CallError>) {
-        self.write(outcome, self.started.elapsed());
+        self.write(outcome, self.started.elapsed(), None);
     }
 
     /// Ends it: at once if it failed, else when the program has its answer.
@@ -143,10 +149,11 @@ impl Record {
             Ok(answer) => (self.started.elapsed(), answer.bytes()),
             Err(error) => return self.end_with(Err(error)),
         };
-        afterwards.add(move || self.write(Ok(bytes), took));
+        afterwards.add(move |lines| self.write(Ok(bytes), took, lines));
     }
 
-    fn write(&mut self, outcome: Result<usize, &CallError>, took: Duration) {
+    /// Writes the last line, to `lines` or to the log, and publishes the event.
+    fn write(&mut self, outcome: Result<usize, &CallError>, took: Duration, lines: Option<&mut Vec<String>>) {
         self.is_over = true;
         let duration_ms = (took.as_secs_f64() * 1e6).round() / 1e3;
         let error = outcome.err();
@@ -156,12 +163,16 @@ impl Record {
         }
         let ids = Ids::of(&self.context);
         let event = if self.is_started { CallEvent::Ended } else { self.unheard };
-        self.sinks.audit.record(&CallLine {
+        let line = CallLine {
             success: Some(error.is_none()),
             code: error.map(|error| error.code.as_str()),
             duration_ms: Some(duration_ms),
             ..self.line(event, &ids)
-        });
+        };
+        match lines {
+            Some(lines) => lines.extend(self.sinks.audit.admit(&line)),
+            None => self.sinks.audit.record(&line),
+        }
         let call = self.id.0;
         let execution = ids.execution;
         let audited = || Body::Audited {
@@ -207,7 +218,7 @@ impl Drop for Record {
     fn drop(&mut self) {
         if !self.is_over {
             let error = CallError::new(ErrorCode::Cancelled, "the call was cancelled");
-            self.write(Err(&error), self.started.elapsed());
+            self.write(Err(&error), self.started.elapsed(), None);
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Capabilities among the tools that are found: suggested if they are probably what is asked for, first if they almost
 //! certainly are. None is ever run because of that.
 //!
-//! A capability of which every tool is denied is not shown. One that lacks a tool, by what its server says now or by the policy,
-//! comes last and says so.
+//! A capability of which every tool is denied is not shown. One that is deprecated, or lacks a tool, by what its server says now
+//! or by the policy, comes last and says so.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use pml_wire::ToolId;
 
@@ -18,6 +18,12 @@ use crate::{
 const FIRST: f64 = 0.8;
 /// Capabilities that are suggested for one request.
 const MOST: usize = 3;
+/// How far below the best a tool, or a capability, may score and still be part of what is asked for.
+const PART: f32 = 0.4;
+/// A capability that scores at least so much of what a tool that it uses scores is not behind that tool.
+const AS_GOOD: f32 = 0.8;
+/// Tools that may come among those of a capability that does all that is asked for.
+const STRANGERS: usize = 2;
 
 /// A capability that is probably what is asked for.
 #[derive(Clone, Debug)]
@@ -77,6 +83,7 @@ impl<A: Fn(&ToolId) -> bool> Reuse<'_, A> {
             (Standing::Gone, _) => Some("does not work now: a tool that it uses is gone"),
             (_, Access::Some | Access::None) => Some("does not work here: a tool that it uses may not be called"),
             (Standing::Changed, _) => Some("a tool that it uses has changed since it was saved"),
+            (Standing::Deprecated, _) => Some("is deprecated"),
             (Standing::Sound, Access::All) => None,
         }
     }
@@ -109,6 +116,7 @@ impl<A: Fn(&ToolId) -> bool> Reuse<'_, A> {
             }
             None => true,
         });
+        self.put_before_parts(found);
         found.append(&mut flawed);
         let offers = view.map(|view| self.offers(view, &question.query, &is_wanted)).unwrap_or_default();
         let offers = offers
@@ -119,6 +127,43 @@ impl<A: Fn(&ToolId) -> bool> Reuse<'_, A> {
             (!question.is_strict || score >= question.threshold).then_some(score)
         });
         found.truncate(question.limit);
+    }
+}
+
+impl<A: Fn(&ToolId) -> bool> Reuse<'_, A> {
+    /// Moves a capability of at least two tools before the tools that it uses, if it fits nearly as well as the first of them, or if
+    /// the request finds all of them and nearly nothing else before them: a request with several parts finds the tool of each
+    /// part, and what does them together does more of it.
+    fn put_before_parts(&self, found: &mut Vec<Found>) {
+        let Some(best) = found.first().map(|entry| entry.score) else { return };
+        let is_part = |entry: &Found| entry.score >= best * PART;
+        let programs: Vec<_> =
+            found.iter().filter(|entry| is_part(entry)).map(|entry| Arc::clone(&entry.tool)).collect();
+        for capability in programs {
+            let Some(program) = self.reusables.program(&capability) else { continue };
+            let mut left: BTreeSet<&str> = program.tools.iter().map(String::as_str).collect();
+            if left.len() < 2 {
+                continue;
+            }
+            let (names, near) = (left.clone(), left.len() + STRANGERS);
+            let tools = found.iter().filter(|entry| self.reusables.program(&entry.tool).is_none());
+            for entry in tools.take(near).filter(|entry| is_part(entry)) {
+                left.remove(entry.tool.id.as_str());
+            }
+            let at = |found: &[Found], is: &dyn Fn(&Found) -> bool| found.iter().position(is);
+            let (Some(from), Some(to)) = (
+                at(found, &|entry| entry.tool.id == capability.id),
+                at(found, &|entry| names.contains(entry.tool.id.as_str())),
+            ) else {
+                continue;
+            };
+            let is_as_good = || found[from].score >= AS_GOOD * found[to].score;
+            if to < from && (left.is_empty() || is_as_good()) {
+                let mut entry = found.remove(from);
+                entry.reasons.insert(0, "does with one call what tools below it do".to_owned());
+                found.insert(to, entry);
+            }
+        }
     }
 }
 
@@ -195,6 +240,48 @@ mod tests {
     }
 
     #[test]
+    fn what_does_all_parts_of_a_request_comes_before_them() {
+        let catalog = Catalog::new([CAPABILITIES.to_owned()]);
+        let raw = |name: &str, tools: &[&str]| {
+            let tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
+            let program = SavedProgram { tools, intents: Vec::new(), standing: Standing::Sound };
+            to_raw_value(&json!({ "name": name, "_meta": program.to_meta() })).unwrap()
+        };
+        catalog.update(Listing::parse(
+            CAPABILITIES,
+            vec![raw("both", &["s:a", "s:b"]), raw("one", &["s:a"])],
+            Source::Live,
+        ));
+        let snapshot = catalog.snapshot();
+        let reusables = Reusables::of(&snapshot).unwrap();
+        let reuse = Reuse { reusables: &reusables, is_allowed: |_: &ToolId| true };
+        type Row = (&'static [(&'static str, f32)], &'static str);
+        #[rustfmt::skip]
+        let table: [Row; 9] = [
+            // found, with scores                                                        then
+            (&[("a", 0.4), ("b", 0.2), ("both", 0.2)],                                   "both a b"),
+            (&[("c", 0.4), ("a", 0.3), ("both", 0.2), ("b", 0.2)],                       "c both a b"),
+            (&[("a", 0.4), ("both", 0.2), ("c", 0.2)],                                   "a both c"),
+            (&[("a", 0.4), ("both", 0.2), ("b", 0.1)],                                   "a both b"),
+            (&[("a", 0.4), ("b", 0.3), ("both", 0.1)],                                   "a b both"),
+            (&[("c", 0.4), ("a", 0.4), ("d", 0.4), ("e", 0.4), ("b", 0.4), ("both", 0.3)], "c a d e b both"),
+            (&[("a", 0.4), ("both", 0.35)],                                              "both a"),
+            (&[("c", 0.4), ("a", 0.3), ("both", 0.29)],                                  "c both a"),
+            (&[("a", 0.4), ("one", 0.39)],                                               "a one"),
+        ];
+        for (before, expected) in table {
+            let entry = |(name, score): &(&str, f32)| {
+                let server = if ["both", "one"].contains(name) { CAPABILITIES } else { "s" };
+                let known = snapshot.tool(&format!("{server}:{name}").parse().unwrap()).cloned();
+                Found { tool: known.unwrap_or_else(|| tool(server, name)), score: *score, reasons: Vec::new() }
+            };
+            let mut entries: Vec<_> = before.iter().map(entry).collect();
+            reuse.put_before_parts(&mut entries);
+            assert_eq!(names(&entries), expected, "{before:?}");
+        }
+    }
+
+    #[test]
     fn tools_that_are_gone_changed_or_denied_are_told() {
         let catalog = Catalog::new([CAPABILITIES.to_owned()]);
         let raw = |name: &str, tools: &[&str], standing: Standing| {
@@ -206,6 +293,7 @@ mod tests {
             raw("sound", &["s:a"], Standing::Sound),
             raw("changed", &["s:a"], Standing::Changed),
             raw("gone", &["s:a"], Standing::Gone),
+            raw("old", &["s:a"], Standing::Deprecated),
             raw("partly", &["s:a", "s:denied"], Standing::Sound),
             raw("denied", &["s:denied"], Standing::Sound),
             raw("free", &[], Standing::Sound),
@@ -220,6 +308,7 @@ mod tests {
             ("sound",      true,  None),
             ("changed",    true,  Some("changed since")),
             ("gone",       true,  Some("is gone")),
+            ("old",        true,  Some("is deprecated")),
             ("partly",     true,  Some("may not be called")),
             ("denied",     false, Some("may not be called")),
             ("free",       true,  None),

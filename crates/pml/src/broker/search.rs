@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
-use pml_learn::Purpose;
+use pml_learn::{Purpose, SpeculationStatus};
 use pml_wire::{
     CallId, ErrorCode, ToolId,
     message::{self, CallError},
@@ -224,6 +224,12 @@ impl Broker {
     /// What was learned so far.
     pub fn learned(&self) -> Option<Arc<View>> {
         self.learning.view()
+    }
+
+    /// How calls that were made ahead have done. `None` if none ever is, or nothing is learned.
+    pub fn speculation(&self) -> Option<SpeculationStatus> {
+        let view = self.learning.view().filter(|_| self.speculates())?;
+        Some(view.learned()?.speculation())
     }
 
     /// Gets what was learned ready, in the background.

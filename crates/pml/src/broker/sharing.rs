@@ -1,7 +1,7 @@
-//! Calls that are the same, made once.
+//! Coalesces identical calls.
 //!
 //! Only for tools that a trusted server calls read-only: identical calls in flight share one
-//! request, and, where configured, idempotent ones share its answer for a while.
+//! request, and, where configured, idempotent calls share its cached response for a while.
 
 use std::{
     collections::HashMap,
@@ -20,21 +20,21 @@ use tokio::time::Instant;
 
 use super::{handler::Answer, normalise::JsonTexts};
 
-/// Answers that are kept, and how large one may be.
+/// Number of cached responses, and the size of the largest.
 const MAX_KEPT: usize = 256;
 const MAX_KEPT_BYTES: usize = 1024 * 1024;
 
-type Outcome = Result<Answer, CallError>;
-type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+type SharedResult = Result<Answer, CallError>;
+type Work = Pin<Box<dyn Future<Output = SharedResult> + Send>>;
 
-/// What makes two calls the same.
+/// The identity of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub(super) tool: ToolId,
     /// [`crate::upstream::Upstream::id`]: a server that was configured anew shares nothing with its predecessor.
     pub(super) server: u64,
     pub(super) args_sha256: String,
-    /// What programs get of a text that is JSON.
+    /// How a JSON text is given to the program.
     pub(super) texts: JsonTexts,
 }
 
@@ -51,9 +51,9 @@ impl std::fmt::Debug for Sharing {
 }
 
 impl Sharing {
-    /// The answer to a call: kept from before, of a call in flight, or of `work`. The work goes on
-    /// while anybody waits for it.
-    pub(super) async fn call(&self, key: Key, ttl: Option<Duration>, work: impl FnOnce() -> Work) -> Outcome {
+    /// The response to a call: cached, of a call in flight, or of `work`. The work continues
+    /// while any caller waits for it.
+    pub(super) async fn call(&self, key: Key, ttl: Option<Duration>, work: impl FnOnce() -> Work) -> SharedResult {
         if ttl.is_some() {
             let kept = lock(&self.kept);
             if let Some((answer, until)) = kept.get(&key)
@@ -80,7 +80,7 @@ impl Sharing {
         if let Some(shared) = in_flight.get(key).and_then(WeakShared::upgrade) {
             return shared;
         }
-        // What nobody waits for any more.
+        // Removes work that no caller waits for any more.
         in_flight.retain(|_, weak| weak.upgrade().is_some());
         let shared = work().shared();
         if let Some(weak) = shared.downgrade() {

@@ -1,7 +1,7 @@
-//! Requests about resources and prompts that a client makes itself, passed on as they are.
+//! Relays the requests for resources and prompts that a client makes itself.
 //!
-//! They go through the same checks as calls of tools: policy, rate, one line and one event. In the policy and in the audit
-//! log a resource is `server:resource:ADDRESS` and a prompt `server:prompt:NAME`; no tool can be called so.
+//! They pass the same checks as tool calls: policy, rate; and leave one last line and one event. In the policy and in the audit
+//! log a resource is `server:resource:ADDRESS` and a prompt `server:prompt:NAME`; no tool can have such a name.
 
 use std::{fmt, sync::Arc};
 
@@ -19,7 +19,7 @@ use crate::{
     audit::Decision,
     digest::sha256,
     trace::Context,
-    upstream::{Forward, Owner, RpcError, Said, Upstream, Watch, Whole},
+    upstream::{Forward, Owner, RpcError, ServerMessage, Upstream, Watch, Whole},
     work,
 };
 
@@ -51,7 +51,7 @@ impl Subject {
     }
 }
 
-/// As the policy knows it.
+/// Its name in the policy.
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
@@ -62,7 +62,7 @@ impl fmt::Display for Subject {
     }
 }
 
-/// A request that is passed on.
+/// A relayed request.
 #[derive(Debug)]
 pub struct SubjectRequest {
     /// Each request of a client's own is an execution of its own.
@@ -74,9 +74,9 @@ pub struct SubjectRequest {
     pub params: Map<String, Value>,
     /// What goes into `_meta`, see [`Forward::meta`]. Without a `traceparent`, pml puts in its own.
     pub meta: Map<String, Value>,
-    /// Where to say what the server says meanwhile.
-    pub relay: Option<mpsc::Sender<Said>>,
-    /// The client that listens there, see [`Forward::owner`].
+    /// Receives the messages that the server sends before it responds.
+    pub relay: Option<mpsc::Sender<ServerMessage>>,
+    /// The client that receives them, see [`Forward::owner`].
     pub owner: Option<Owner>,
 }
 
@@ -86,8 +86,8 @@ impl Broker {
         self.rules().policy.allows_named(&subject.to_string())
     }
 
-    /// Passes a request on and gives back the server's result or error as they were sent; or why the server never heard of
-    /// it, or did not answer. Dropping the future cancels the request.
+    /// Relays a request and returns the server's result or error unchanged; or why the request was not sent,
+    /// or got no response. Dropping the future cancels the request.
     pub async fn forward_about(&self, request: SubjectRequest) -> Result<Result<Whole, RpcError>, CallError> {
         let mut record = self.record_about((&request.context, request.id), &request.subject, request.method);
         let kind = match request.subject.kind {
@@ -120,24 +120,24 @@ impl Broker {
         (record.args_sha256, params) = hashed.await;
         let upstream = self.admit_about(&subject, record)?;
         meta.entry("traceparent").or_insert_with(|| context.traceparent_of(id).into());
-        // Over HTTP, what a request is about is in a header too; a completion is about a value.
+        // Over HTTP a header names the subject of a request; a completion has no such header.
         let name = (method != "completion/complete").then_some(subject.name.as_str());
         let forward = Forward { method, params, meta, name, headers: Vec::new(), relay, owner };
-        record.start().await;
+        record.start(None).await;
         if let Some(own) = own {
             own.record.recording().started(id, &record.tool);
         }
         Ok(upstream.forward(forward).await?)
     }
 
-    /// Watches a resource, see [`Upstream::watch`].
+    /// Subscribes to a resource, see [`Upstream::watch`].
     pub async fn watch(&self, context: &Arc<Context>, subject: &Subject) -> Result<Watch, CallError> {
         let mut record = self.record_about((context, CallId(1)), subject, "resources/subscribe");
         record.args_sha256 = sha256(&subject.name);
         let own = OwnTask::begin(self, context, TaskKind::Resource, &record.tool).await;
         let outcome = match self.admit_about(subject, &mut record) {
             Ok(upstream) => {
-                record.start().await;
+                record.start(None).await;
                 if let Some(own) = &own {
                     let args = json!({"method": "resources/subscribe", "uri": subject.name}).to_string();
                     own.record.recording().arguments(CallId(1), &args);

@@ -22,5 +22,5 @@ pub use self::{
     registry::Registry,
     runner::{Runner, failure, with_defaults},
     save::{NewProgram, SaveOptions, Saved, Saver, refused},
-    sync::{SyncError, Synced, sync},
+    sync::{Removed, SyncError, Synced, sync},
 };

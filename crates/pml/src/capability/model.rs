@@ -36,6 +36,10 @@ pub struct Capability {
     pub author: String,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+    /// The number of its last change.
+    pub revision: u64,
+    /// Changes with every change.
+    pub tag: String,
     /// Names that it had before, the latest first.
     pub former: Vec<CapabilityName>,
     pub stats: CapabilityStats,
@@ -101,6 +105,8 @@ impl Capability {
             author: stored.version.author.clone(),
             created_at: stored.created_at,
             updated_at: stored.updated_at,
+            revision: stored.revision,
+            tag: stored.tag(),
             former: stored.former_names.iter().map(CapabilityName::of).collect(),
             stats: stored.stats,
         })
@@ -144,6 +150,7 @@ impl Capability {
             standing: match (standing.gone.is_empty(), standing.changed.is_empty()) {
                 (false, _) => catalog::Standing::Gone,
                 (true, false) => catalog::Standing::Changed,
+                (true, true) if self.notes.deprecated.is_some() => catalog::Standing::Deprecated,
                 (true, true) => catalog::Standing::Sound,
             },
         }

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use pml_wire::{CapabilityId, trace::Timestamp};
+use pml_wire::CapabilityId;
 use serde_json::{Value, value::RawValue};
 use tokio::{
     sync::Mutex,
@@ -23,23 +23,29 @@ use crate::{
     catalog::{Catalog, Difference, Listing, Snapshot, Source, Tool},
     digest::sha256,
     events::{Body, Bus},
-    hub::store::{self, Capabilities, Change, HubStore, NewCapability, Put, Renamed, Viewer, Visibility, Which},
+    hub::store::{
+        self, Capabilities, Change, Deleted, Expected, HubStore, Link, Models, NewCapability, Put, RegistryMark,
+        Renamed, Viewer, Visibility, Which,
+    },
     trace::store::{Scope, StoreError},
 };
 
 /// Between two looks for what other processes have changed.
 const LOOK: Duration = Duration::from_millis(500);
-/// After so long, everything is read again: a look does not see what was deleted.
+/// After so long, everything is read again: a look does not see how often capabilities were run.
 const AGAIN: Duration = Duration::from_secs(30);
 /// Most capabilities that are read; more are left out.
 const MOST: usize = 5000;
 /// On whose behalf a gateway keeps capabilities.
 const OWNER: &str = "local";
+/// The name under which the registry of the hub is kept, as it was when it was last read.
+const OF_HUB: &str = "registry-of-hub";
 
 /// The capabilities there are now.
 #[derive(Debug)]
 pub struct Registry {
     store: Arc<dyn Capabilities>,
+    models: Arc<dyn Models>,
     catalog: Catalog,
     bus: Bus,
     state: RwLock<State>,
@@ -53,7 +59,8 @@ struct State {
     by_tool: HashMap<String, Arc<Capability>>,
     /// By names that capabilities had before and that no other has now, with the tool as it is now.
     former: HashMap<String, (Arc<Capability>, Arc<Tool>)>,
-    newest: Option<(CapabilityId, Timestamp)>,
+    /// How far the database was when everything was read.
+    mark: RegistryMark,
     read_at: Option<Instant>,
     /// Of what the catalogue was told last, and the catalogue after that.
     listed: Option<String>,
@@ -64,7 +71,8 @@ impl Registry {
     pub fn new(store: &dyn HubStore, catalog: Catalog, bus: Bus) -> Arc<Registry> {
         let viewer = Viewer { scope: Scope::local(), name: OWNER.to_owned() };
         let (state, reading) = (RwLock::default(), Mutex::default());
-        Arc::new(Registry { store: store.capabilities(&viewer), catalog, bus, state, reading })
+        let models = store.models(&viewer.scope);
+        Arc::new(Registry { store: store.capabilities(&viewer), models, catalog, bus, state, reading })
     }
 
     fn state(&self) -> RwLockReadGuard<'_, State> {
@@ -101,9 +109,10 @@ impl Registry {
     /// Reads everything again, and tells the catalogue.
     pub async fn reload(&self) -> Result<(), StoreError> {
         let _reading = self.reading.lock().await;
+        // Before the list: what changes in between is seen by the next look.
+        let mark = self.store.mark().await?;
         let listing = store::Listing { text: String::new(), limit: MOST, offset: 0 };
         let stored = self.store.list(listing).await?;
-        let newest = stored.first().map(|newest| (newest.id, newest.updated_at));
         let mut all: Vec<_> = stored.iter().filter_map(Capability::of).map(Arc::new).collect();
         all.sort_by(|one, other| one.name.cmp(&other.name));
         {
@@ -113,28 +122,35 @@ impl Registry {
                 // Two that programs call alike: the first one in order has the name.
                 state.by_tool.entry(capability.name.in_code()).or_insert_with(|| Arc::clone(capability));
             }
-            (state.all, state.newest, state.read_at) = (all, newest, Some(Instant::now()));
+            (state.all, state.mark, state.read_at) = (all, mark, Some(Instant::now()));
         }
         self.publish();
         Ok(())
     }
 
-    /// Reads everything, for a command that goes on without capabilities if that fails.
+    /// Reads everything, for a command that goes on without capabilities if that fails. Where none was ever kept, that is one
+    /// lookup.
     pub async fn read(&self) {
-        if let Err(err) = self.reload().await {
+        let read = async {
+            match self.store.mark().await? {
+                RegistryMark { revision: 0, .. } => Ok(()),
+                _ => self.reload().await,
+            }
+        };
+        if let Err(err) = read.await {
+            let err: StoreError = err;
             tracing::warn!(error = %err, "capabilities cannot be read");
         }
     }
 
     /// Reads everything again if another process may have changed something.
     pub async fn refresh(&self) -> Result<(), StoreError> {
-        let (newest, read_at) = {
+        let (mark, read_at) = {
             let state = self.state();
-            (state.newest, state.read_at)
+            (state.mark, state.read_at)
         };
         let is_old = read_at.is_none_or(|read_at| read_at.elapsed() >= AGAIN);
-        let listing = store::Listing { text: String::new(), limit: 1, offset: 0 };
-        if is_old || self.store.list(listing).await?.first().map(|it| (it.id, it.updated_at)) != newest {
+        if is_old || self.store.mark().await? != mark {
             return self.reload().await;
         }
         // What is said of tools may have changed.
@@ -213,8 +229,8 @@ impl Registry {
     }
 
     /// Stores a capability, or a new version of one.
-    pub async fn put(&self, new: NewCapability) -> Result<Put, StoreError> {
-        let put = self.store.put(new).await?;
+    pub async fn put(&self, new: NewCapability, expected: Expected) -> Result<Put, StoreError> {
+        let put = self.store.put(new, expected).await?;
         self.reload().await?;
         Ok(put)
     }
@@ -234,15 +250,37 @@ impl Registry {
     }
 
     pub async fn rename(&self, id: CapabilityId, name: &CapabilityName) -> Result<Renamed, StoreError> {
-        let renamed = self.store.rename(id, &name.namespace, &name.action).await?;
+        let renamed = self.store.rename(id, &name.namespace, &name.action, Expected::Anything).await?;
         self.reload().await?;
         Ok(renamed)
     }
 
-    pub async fn delete(&self, id: CapabilityId) -> Result<bool, StoreError> {
-        let deleted = self.store.delete(id).await?;
+    pub async fn delete(&self, id: CapabilityId, expected: Expected) -> Result<Deleted, StoreError> {
+        let deleted = self.store.delete(id, expected).await?;
         self.reload().await?;
         Ok(deleted)
+    }
+
+    /// How capabilities are linked to those of a hub.
+    pub(super) async fn links(&self, hub: &str) -> Result<Vec<Link>, StoreError> {
+        self.store.links(hub).await
+    }
+
+    pub(super) async fn link(&self, link: Link) -> Result<(), StoreError> {
+        self.store.link(link).await
+    }
+
+    pub(super) async fn unlink(&self, capability: CapabilityId) -> Result<(), StoreError> {
+        self.store.unlink(capability).await
+    }
+
+    /// The registry of the hub as it was last remembered.
+    pub(super) async fn remembered(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.models.get(OF_HUB).await?.map(|document| document.bytes))
+    }
+
+    pub(super) async fn remember(&self, document: Vec<u8>) -> Result<(), StoreError> {
+        self.models.put(OF_HUB, document, None).await.map(drop)
     }
 
     /// All versions of a capability, the newest first.

@@ -20,7 +20,7 @@ use crate::{
     digest::sha256,
     error::Error,
     execution::analyse,
-    hub::store::{NewCapability, Put, Visibility},
+    hub::store::{Expected, NewCapability, Put, Visibility},
     learning::schema_of,
     sandbox::Pool,
     trace::sanitize::{Rules, Sanitizer},
@@ -158,24 +158,28 @@ impl Saver {
             tools,
             result: result.as_ref().map(schema_of).filter(|schema| *schema != json!({})),
             intents: intents.split_off(first),
-            ..Notes::default()
+            // New code is no reason to use it again, nor is it somebody else's capability because of it.
+            deprecated: known.as_ref().and_then(|known| known.notes.deprecated.clone()),
+            origin: known.as_ref().and_then(|known| known.notes.origin.clone()),
         };
         let kept = known.as_ref().map(|known| known.description.clone());
         let description = options.description.map(|text| short(&text)).or(kept).or(intent).unwrap_or_default();
         let parameters = parameters(&analysis, &args, &sanitizer);
         let visibility = options.visibility.or(known.is_none().then_some(Visibility::Private));
-        let put = self.registry.put(NewCapability {
+        let new = NewCapability {
             namespace: name.namespace.clone(),
             action: name.action.clone(),
             code: analysis.code,
             parameters: Some(write_schema(&parameters, &notes)),
             description,
             visibility,
-        });
-        let (stored, is_known) = match put.await? {
+        };
+        let (stored, is_known) = match self.registry.put(new, Expected::Anything).await? {
             Put::Created(stored) | Put::NewVersion(stored) => (stored, false),
             Put::Known(stored) => (stored, true),
-            Put::Taken => return Err(refused(format!("`{name}` is the name of somebody else's capability"))),
+            Put::Taken | Put::Changed => {
+                return Err(refused(format!("`{name}` is the name of somebody else's capability")));
+            }
         };
         let capability = Capability::of(&stored).ok_or_else(|| refused("what was stored cannot be read"))?;
         Ok(Saved { capability: Arc::new(capability), is_new: known.is_none(), is_known })

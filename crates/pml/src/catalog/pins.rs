@@ -155,7 +155,7 @@ struct Changed {
 
 /// What a comparison found.
 #[derive(Default)]
-struct Found {
+struct PinComparison {
     /// Tools that have no pin.
     fresh: Vec<Arc<Tool>>,
     changed: BTreeMap<String, Change>,
@@ -165,7 +165,7 @@ struct Found {
     restored: Vec<String>,
 }
 
-impl Found {
+impl PinComparison {
     fn needs_writing(&self) -> bool {
         !(self.fresh.is_empty() && self.news.is_empty() && self.restored.is_empty())
     }
@@ -319,8 +319,8 @@ impl Server {
         written
     }
 
-    fn compare(&self, listing: &Listing) -> Found {
-        let mut found = Found::default();
+    fn compare(&self, listing: &Listing) -> PinComparison {
+        let mut found = PinComparison::default();
         let is_live = listing.source == Source::Live;
         if !is_live {
             let known = self.pins.iter().filter_map(|(name, pin)| {
@@ -357,7 +357,7 @@ impl Server {
         found
     }
 
-    fn take(&mut self, found: &Found, server: &str) {
+    fn take(&mut self, found: &PinComparison, server: &str) {
         let mut room = self.room();
         let free = MAX_TOOLS.saturating_sub(self.pins.len());
         if found.fresh.len() > free {

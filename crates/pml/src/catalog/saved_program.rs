@@ -21,7 +21,7 @@ pub struct SavedProgram {
     pub standing: Standing,
 }
 
-/// Whether its tools are what they were when it was saved.
+/// Whether it should be used: its tools may not be what they were when it was saved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
@@ -31,6 +31,8 @@ pub enum Standing {
     Changed,
     /// A tool is gone: it does not work.
     Gone,
+    /// Somebody has said that it should not be used any more.
+    Deprecated,
 }
 
 impl SavedProgram {

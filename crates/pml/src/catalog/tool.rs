@@ -84,7 +84,8 @@ impl Tool {
             unwrapped: output_schema.as_ref().and_then(wrapper),
             output_schema,
             hints: Hints {
-                is_read_only: hint("readOnlyHint").unwrap_or(false),
+                // A server that says both is not believed.
+                is_read_only: hint("readOnlyHint") == Some(true) && hint("destructiveHint") != Some(true),
                 is_idempotent: hint("idempotentHint").unwrap_or(false),
                 is_destructive: hint("destructiveHint").unwrap_or(true),
                 needs_task: value["execution"]["taskSupport"] == "required",
@@ -202,10 +203,10 @@ impl Tool {
         self.signature.get_or_init(|| typescript::signature(&self.declared()))
     }
 
-    /// The same with a result type that was learned from so many results.
-    pub fn signature_with(&self, learned: &Value, results: u32) -> String {
+    /// The same with a result type that was learned; `source` says from how many results.
+    pub fn signature_with(&self, learned: &Value, source: &str) -> String {
         let declared = Declared { result: Returned::Schema(learned), ..self.declared() };
-        format!("{} /* result type learned from {results} results */", typescript::signature(&declared))
+        format!("{} /* result type learned from {source} */", typescript::signature(&declared))
     }
 
     /// What its TypeScript declaration needs.

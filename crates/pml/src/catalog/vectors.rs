@@ -31,9 +31,9 @@ type Key = [u8; DIGEST];
 
 /// The vectors of a server's tools.
 #[derive(Debug, Default)]
-pub(super) struct Known(HashMap<Key, Vector>);
+pub(super) struct VectorCache(HashMap<Key, Vector>);
 
-impl Known {
+impl VectorCache {
     /// The vector of the tool, if it was the same tool.
     pub(super) fn get(&self, tool: &Tool) -> Option<&Vector> {
         self.0.get(&key(tool))
@@ -47,7 +47,7 @@ impl Vectors {
     }
 
     /// The vectors of a server's tools that this embedder has made.
-    pub(super) fn load(&self, server: &str, embedder: &dyn Embedder) -> Known {
+    pub(super) fn load(&self, server: &str, embedder: &dyn Embedder) -> VectorCache {
         let bytes = self.path(server, embedder).and_then(|path| files::read(&path, MAX_BYTES));
         bytes.and_then(|bytes| parse(&bytes, embedder)).unwrap_or_default()
     }
@@ -77,7 +77,7 @@ impl Vectors {
 }
 
 /// `None` if the bytes are no file of ours, or of another model.
-fn parse(bytes: &[u8], embedder: &dyn Embedder) -> Option<Known> {
+fn parse(bytes: &[u8], embedder: &dyn Embedder) -> Option<VectorCache> {
     let (whole, sum) = bytes.split_last_chunk::<DIGEST>()?;
     let (magic, rest) = whole.split_first_chunk()?;
     let (version, entries) = rest.split_first_chunk::<DIGEST>()?;
@@ -91,7 +91,7 @@ fn parse(bytes: &[u8], embedder: &dyn Embedder) -> Option<Known> {
         let (key, vector) = entry.split_first_chunk()?;
         Some((*key, Vector::from_bytes(vector, dimensions).ok()?))
     });
-    vectors.collect::<Option<_>>().map(Known)
+    vectors.collect::<Option<_>>().map(VectorCache)
 }
 
 fn key(tool: &Tool) -> Key {

@@ -105,6 +105,7 @@ struct LogEntry {
     last_tool: Option<String>,
     lost: Option<u64>,
     parts: Option<Vec<String>>,
+    speculation: Option<String>,
 }
 
 /// One call, put together from its lines, or something else that happened.
@@ -126,6 +127,9 @@ struct Row {
     code: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     duration_ms: Option<f64>,
+    /// `made` if pml made the call ahead of a program, `used` if the program was given the answer of such a call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    speculation: Option<String>,
     /// How many calls this stands for, if not one.
     #[serde(skip_serializing_if = "Option::is_none")]
     count: Option<u64>,
@@ -229,6 +233,7 @@ fn calls(trace: &Trace) -> Vec<Row> {
             rule: None,
             code,
             duration_ms: Some(task.duration_ms),
+            speculation: task.speculative.then(|| "used".to_owned()),
             count: None,
         }
     };
@@ -274,6 +279,7 @@ impl<'a> Rows<'a> {
             row.outcome = if entry.success == Some(true) { "ok" } else { "failed" };
             row.code = entry.code;
             row.duration_ms = entry.duration_ms;
+            row.speculation = entry.speculation;
             return;
         }
         let Some(row) = row(event, entry).filter(|row| self.wants(row)) else { return };
@@ -336,6 +342,7 @@ fn row(event: &str, entry: LogEntry) -> Option<Row> {
         rule: entry.rule.or_else(|| entry.parts.map(|parts| parts.join(", "))),
         code: entry.code,
         duration_ms: entry.duration_ms,
+        speculation: entry.speculation,
         count,
     })
 }
@@ -359,6 +366,11 @@ fn show(rows: &[Row], left: usize) -> io::Result<()> {
         if let Some(rule) = row.rule.as_ref().filter(|rule| *rule != "default" && row.code.as_ref() != Some(*rule)) {
             notes.push(format!("({})", visible(rule)));
         }
+        notes.extend(match row.speculation.as_deref() {
+            Some("made") => Some("made ahead".to_owned()),
+            Some("used") => Some("answered ahead".to_owned()),
+            _ => None,
+        });
         let execution = row.execution_id.as_deref().map(|id| format!("{}#{}", visible(id), row.call));
         notes.extend(Some(visible(&row.who).into_owned()).filter(|who| !who.is_empty()));
         notes.extend(execution);

@@ -69,7 +69,7 @@ pub(super) struct Args {
 
 /// A server in a client's file.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct ClientServer {
     pub(super) name: String,
     pub(super) entry: Value,
     pub(super) source: Source,
@@ -90,7 +90,7 @@ pub(super) struct Plan {
 
 #[derive(Debug)]
 pub(super) struct Imported {
-    pub(super) found: Found,
+    pub(super) found: ClientServer,
     /// Where it is in pml.
     pub(super) place: Place,
     notes: Vec<String>,
@@ -98,7 +98,7 @@ pub(super) struct Imported {
 
 #[derive(Debug)]
 pub(super) struct Skipped {
-    pub(super) found: Found,
+    pub(super) found: ClientServer,
     pub(super) why: String,
     /// Where pml has it already.
     pub(super) place: Option<Place>,
@@ -209,8 +209,8 @@ pub(super) enum Shadowed {
 }
 
 /// The servers that a client has.
-pub(super) fn find(client: Client, sources: &[Source], shadowed: Shadowed) -> Result<Vec<Found>, Error> {
-    let mut found: Vec<Found> = Vec::new();
+pub(super) fn find(client: Client, sources: &[Source], shadowed: Shadowed) -> Result<Vec<ClientServer>, Error> {
+    let mut found: Vec<ClientServer> = Vec::new();
     // The same file may be read for two scopes; it may be large.
     let mut documents: BTreeMap<&Path, Option<Document>> = BTreeMap::new();
     for source in sources {
@@ -227,7 +227,7 @@ pub(super) fn find(client: Client, sources: &[Source], shadowed: Shadowed) -> Re
         for (name, entry) in servers {
             if shadowed == Shadowed::Found || !found.iter().any(|other| other.name == name) {
                 let is_off = source.project.is_some() && off.contains(&name);
-                found.push(Found { name, entry, source: source.clone(), is_off });
+                found.push(ClientServer { name, entry, source: source.clone(), is_off });
             }
         }
     }
@@ -247,7 +247,7 @@ fn switched_off(client: Client, sources: &[Source], documents: &BTreeMap<&Path, 
     [names("disabledMcpServers"), names("disabledMcpjsonServers")].concat()
 }
 
-fn only(found: Vec<Found>, names: &[String], client: Client) -> Result<Vec<Found>, Error> {
+fn only(found: Vec<ClientServer>, names: &[String], client: Client) -> Result<Vec<ClientServer>, Error> {
     for name in names {
         if !found.iter().any(|found| found.name == *name) {
             let err = invalid(format!("{client} has no server `{}`", name.escape_debug()));
@@ -258,14 +258,14 @@ fn only(found: Vec<Found>, names: &[String], client: Client) -> Result<Vec<Found
             });
         }
     }
-    let is_wanted = |found: &Found| names.is_empty() || names.contains(&found.name);
+    let is_wanted = |found: &ClientServer| names.is_empty() || names.contains(&found.name);
     Ok(found.into_iter().filter(is_wanted).collect())
 }
 
 /// What adding these servers to pml's files would mean.
 pub(super) fn plan(
     client: Client,
-    mut found: Vec<Found>,
+    mut found: Vec<ClientServer>,
     targets: &Targets,
     common: Common<'_>,
 ) -> Result<Plan, Error> {

@@ -12,7 +12,7 @@ use super::{
     USAGE,
     changes::{self, Consent, Outcome, say},
     fail,
-    import::{self, Common, Found, Plan, Shadowed, Targets, broken, counted, say_plan},
+    import::{self, ClientServer, Common, Plan, Shadowed, Targets, broken, counted, say_plan},
 };
 use crate::{
     clients::{self, Change, Client, Document, Edit, How, Place, Scope, Source},
@@ -251,7 +251,7 @@ fn say_other_projects(client: Client, target: &Source, project: &Path) {
 }
 
 /// What the client no longer needs, and where pml has it: what pml gets, and what it has already.
-fn leaving(plan: &Plan) -> impl Iterator<Item = (&Found, &Place)> {
+fn leaving(plan: &Plan) -> impl Iterator<Item = (&ClientServer, &Place)> {
     let imported = plan.imported.iter().map(|imported| (&imported.found, &imported.place));
     let had = plan.skipped.iter().filter_map(|skipped| Some((&skipped.found, skipped.place.as_ref()?)));
     imported.chain(had)

@@ -10,7 +10,7 @@ use std::{
 };
 
 use clap::Subcommand;
-use pml_learn::Status;
+use pml_learn::{SpeculationStatus, Status};
 use pml_wire::ErrorCode;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -42,7 +42,7 @@ pub(super) enum What {
     Reset,
     /// Learn anew from all stored traces
     Rebuild,
-    /// Write what was learned for others, without intents, callers and times, to a file
+    /// Write what was learned for others, without texts of intents, callers and times, to a file
     Export { file: PathBuf },
     /// Use what others have learned beside what was learned here, in place of an earlier import
     Import { file: PathBuf },
@@ -120,11 +120,8 @@ async fn rebuild(config: &Config, data_dir: &Path) -> Result<(), Error> {
 
 async fn export(config: &Config, file: &Path) -> Result<(), Error> {
     let (view, _) = learned(config, CATCH_UP).await?;
-    let bytes = view.learned().map(pml_learn::Learned::to_shared).unwrap_or_default();
     let unusable = |why: String| Error::new(ErrorCode::ConfigInvalid, why);
-    if bytes.is_empty() {
-        return Err(unusable("nothing was learned that others could use".to_owned()));
-    }
+    let bytes = view.to_document().ok_or_else(|| unusable("nothing was learned that others could use".to_owned()))?;
     fs::write(file, bytes).map_err(|err| unusable(format!("`{}` cannot be written: {err}", file.display())))
 }
 
@@ -163,9 +160,16 @@ async fn status(config: &Config, data_dir: &Path, is_json: bool) -> Result<(), E
         _ => "on",
     };
     let (view, progress) = learned(config, CATCH_UP).await?;
-    let status = view
-        .learned()
-        .map_or_else(|| pml_learn::Learned::new(pml_learn::Settings::default()).status(), pml_learn::Learned::status);
+    let nothing = pml_learn::Learned::new(pml_learn::Settings::default());
+    let learned = view.learned().unwrap_or(&nothing);
+    let (status, speculation) = (learned.status(), learned.speculation());
+    let speculates = match (config.speculates, state, speculation.is_on) {
+        (false, ..) => "off: `learning.speculate` is not true",
+        (true, "on", true) => "on",
+        (true, "on", false) => "off by itself: too few answers were used",
+        (true, ..) => "off: nothing is learned",
+    };
+    let SpeculationStatus { made, used, judged, good, lower_bound, forecasts, .. } = speculation;
     let Status { traces, evidence, remembered, names, edges, is_open, gain, .. } = &status;
     let error = match &progress {
         Progress::Failed(why) => Some(why.as_str()),
@@ -177,10 +181,14 @@ async fn status(config: &Config, data_dir: &Path, is_json: bool) -> Result<(), E
             "state": state, "traces": traces, "evidence": evidence, "remembered": remembered, "tools": names, "edges": edges,
             "types": view.types(), "others": view.others(), "used": { "set": is_open[0], "next": is_open[1] },
             "gain": { "set": gain[0], "next": gain[1] }, "behind": is_behind, "error": error,
+            "speculation": {
+                "state": speculates, "made": made, "used": used, "judged": judged, "good": good,
+                "lower_bound": lower_bound, "forecasts": forecasts,
+            },
         });
         return print::json(&report).map_err(closed);
     }
-    let used = |is_open: bool, gain: f64| match is_open {
+    let gained = |is_open: bool, gain: f64| match is_open {
         true => format!("used (mean gain in reciprocal rank over the search {gain:+.3})"),
         false => format!("not used: the search is better ({gain:+.3})"),
     };
@@ -193,8 +201,10 @@ async fn status(config: &Config, data_dir: &Path, is_json: bool) -> Result<(), E
         ),
         format!("tools         {names}, with {edges} edges between them"),
         format!("result types  {}", view.types()),
-        format!("for searches  {}", used(is_open[0], gain[0])),
-        format!("for the next  {}", used(is_open[1], gain[1])),
+        format!("for searches  {}", gained(is_open[0], gain[0])),
+        format!("for the next  {}", gained(is_open[1], gain[1])),
+        format!("speculation   {speculates}"),
+        format!("  calls ahead {made} made, {used} used; {good} of the last {judged} good (at least {lower_bound:.2})"),
     ];
     for line in lines.iter().map(String::as_str).chain(error) {
         writeln!(out, "{line}").map_err(closed)?;

@@ -19,11 +19,14 @@ use crate::{
     error::Error,
     execution::{self, Event, Outcome, Request},
     sandbox::Mode,
+    serve::Services,
     trace::{Context, Program},
 };
 
 /// Longest program that is read at all; `limits.code_bytes` is checked afterwards.
 const READ_BYTES: u64 = 64 * 1024 * 1024;
+/// How long a program waits for what was learned, if calls are made ahead by it.
+const LEARNED: Duration = Duration::from_millis(200);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -88,7 +91,7 @@ pub(super) async fn run(args: Args, mut config: Config) -> ExitCode {
     let outcome = match String::from_utf8(bytes) {
         Ok(code) => {
             let request = Request { name, args: program_args, follows_calls: true, ..Request::new(code) };
-            return match execute(request, args.intent, &config, args.json).await {
+            return match execute(request, args.intent, &config, args.json, Presentation::Program).await {
                 Ok(code) => code,
                 Err(err) => fail(&err, USAGE),
             };
@@ -109,8 +112,23 @@ pub(super) fn report(outcome: &Outcome, as_json: bool) -> ExitCode {
     }
 }
 
-/// Runs the program and prints what came of it. Servers are ended after that: nobody waits for them.
-async fn execute(request: Request, intent: Option<String>, config: &Config, quiet: bool) -> Result<ExitCode, Error> {
+/// What the user asked for, which decides how a failure is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presentation {
+    /// A program of the user: its lines are shown.
+    Program,
+    /// One call, in a program that pml wrote: its lines mean nothing to the user.
+    Call,
+}
+
+/// Runs the program and prints its outcome. Servers are stopped after that: nobody waits for them.
+pub(super) async fn execute(
+    request: Request,
+    intent: Option<String>,
+    config: &Config,
+    quiet: bool,
+    presentation: Presentation,
+) -> Result<ExitCode, Error> {
     let context = Context::new(Entry::Run, CLI).with_intent(intent);
     let is_watched = io::stderr().is_terminal();
     let listener = |event: Event<'_>| match event {
@@ -125,6 +143,7 @@ async fn execute(request: Request, intent: Option<String>, config: &Config, quie
         let program = Program { code: &request.code, args: &request.args };
         services.provide_capabilities(&pool, &config.traces.rules);
         services.recorder.ready().await;
+        learn_first(config, &services).await;
         let record = services.recorder.begin(Arc::new(context), Some(program));
         let request = Request { recording: record.recording().clone(), ..request };
         let run = async {
@@ -137,9 +156,19 @@ async fn execute(request: Request, intent: Option<String>, config: &Config, quie
         outcome.warnings.extend(called.iter().filter_map(|tool| services.broker.changed_line(tool)));
         let (_, receipt) = record.finish(outcome.finish());
         receipt.wait().await;
+        if let (Err(report), Presentation::Call) = (&mut outcome.result, presentation) {
+            (report.frame, report.stack) = (None, None);
+        }
         report(&outcome, quiet)
     })
     .await
+}
+
+/// Reads what was learned, if calls are made ahead by it. A program that begins before has none made.
+pub(super) async fn learn_first(config: &Config, services: &Services) {
+    if config.speculates {
+        services.broker.settled_learning(LEARNED).await;
+    }
 }
 
 /// The program's name for messages, and its bytes.

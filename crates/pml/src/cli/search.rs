@@ -23,6 +23,7 @@ use crate::{
     catalog::Found,
     config::Config,
     error::Error,
+    learning::View,
     serve::Services,
     shown::visible,
     upstream::Failure,
@@ -118,6 +119,8 @@ struct Answer {
     /// Of each tool that was found, if it was asked for.
     explanations: Vec<Option<Explanation>>,
     failures: Vec<Failure>,
+    /// For result types.
+    learned: Option<Arc<View>>,
 }
 
 async fn ask(config: &Config, question: &Question, explain: bool) -> Result<Answer, Error> {
@@ -141,7 +144,8 @@ async fn ask(config: &Config, question: &Question, explain: bool) -> Result<Answ
             false => None,
         };
         let explanations = findings.found.iter().map(explanation).collect();
-        Ok(Answer { findings, is_preliminary: index.is_preliminary(), explanations, failures })
+        let learned = services.broker.learned();
+        Ok(Answer { findings, is_preliminary: index.is_preliminary(), explanations, failures, learned })
     })
     .await?
 }
@@ -157,7 +161,7 @@ fn print_json(question: &Question, answer: &Answer) -> io::Result<()> {
                 "name": tool.id,
                 "server": tool.id.server(),
                 "description": tool.description,
-                "signature": tool.signature(),
+                "signature": View::signature(answer.learned.as_deref(), tool),
                 "inputSchema": tool.written_input(),
                 "score": rounded(*score),
             });

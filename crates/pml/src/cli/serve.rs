@@ -81,7 +81,9 @@ impl FromStr for ExposeArg {
     }
 }
 
-/// Between two comparisons of capabilities with those of the hub.
+/// How long the start waits for the capabilities that there are.
+const READ_CAPABILITIES: Duration = Duration::from_millis(500);
+/// Between two syncs of capabilities with those of the hub.
 const COMPARE: Duration = Duration::from_secs(60);
 /// Open files: two for each of the connections that are let in, and as many for everything else.
 const FILES: u64 = 4096;
@@ -120,6 +122,10 @@ pub(super) async fn run(args: Args, mut config: Config, project: Project, source
     let served = with_services(&config, config.sandbox.mode, async |pool, services, interrupt| {
         let capabilities = services.provide_capabilities(&pool, &config.traces.rules);
         let registry = capabilities.as_ref().map(|saver| Arc::clone(&saver.registry));
+        if let Some(registry) = &registry {
+            // The first search of a client finds them, unless the database takes long; then they follow.
+            let _ = tokio::time::timeout(READ_CAPABILITIES, registry.read()).await;
+        }
         let frontend = Frontend::new(Parts {
             pool,
             broker: Arc::clone(&services.broker),
@@ -193,14 +199,26 @@ async fn follow_capabilities(registry: Option<&Registry>, hub: Option<&HubClient
     let Some(registry) = registry else { return std::future::pending().await };
     let syncing = async {
         let Some(hub) = hub else { return std::future::pending().await };
+        // Each is told once, and again if something else was told meanwhile.
+        let (mut conflicts, mut failure) = (Vec::new(), None);
         loop {
-            match capability::sync(registry, hub).await {
+            match capability::sync(registry, hub, capability::Removed::StayRemoved).await {
                 Ok(synced) => {
-                    for (name, why) in &synced.conflicts {
+                    for (name, how) in &synced.settled {
+                        tracing::warn!("the capability `{name}`: {how}");
+                    }
+                    for (name, why) in synced.conflicts.iter().filter(|conflict| !conflicts.contains(*conflict)) {
                         tracing::warn!("the capability `{name}` is not the hub's: {why}");
                     }
+                    (conflicts, failure) = (synced.conflicts, None);
                 }
-                Err(err) => tracing::warn!(error = %err, "capabilities are not compared with the hub's"),
+                Err(err) => {
+                    let told = err.to_string();
+                    if failure.as_ref() != Some(&told) {
+                        tracing::warn!(error = %err, "capabilities are not synced with the hub's");
+                    }
+                    failure = Some(told);
+                }
             }
             tokio::time::sleep(COMPARE).await;
         }

@@ -143,10 +143,11 @@ pub(super) async fn types(args: TypesArgs, config: Config) -> ExitCode {
 }
 
 /// What a tool does with a learned result, and the schema of that.
-fn told(tool: &Tool, LearnedType { schema, results }: LearnedType) -> (String, Value) {
+fn told(tool: &Tool, learned: LearnedType) -> (String, Value) {
     let description = tool.description.as_deref().unwrap_or_default().trim_end();
-    let mark = format!("The result type was learned from {results} results; the server does not declare one.");
-    (format!("{description}\n\n{mark}").trim_start().to_owned(), schema)
+    let source = learned.source();
+    let mark = format!("The result type was learned from {source}; the server does not declare one.");
+    (format!("{description}\n\n{mark}").trim_start().to_owned(), learned.schema)
 }
 
 /// Leaves one server, by its name.
@@ -169,7 +170,7 @@ pub(super) fn no_servers() -> Error {
     Error::new(ErrorCode::ConfigInvalid, "no MCP server is configured").with_hint(hint)
 }
 
-struct Known {
+struct ToolOverview {
     snapshot: Arc<Snapshot>,
     /// Tools that are not what they were when they were first seen.
     changed: BTreeSet<ToolId>,
@@ -178,12 +179,17 @@ struct Known {
 }
 
 /// Learns the tools of all servers; from earlier where that is enough.
-async fn know(config: &Config, refresh: bool) -> Result<Known, Error> {
+async fn know(config: &Config, refresh: bool) -> Result<ToolOverview, Error> {
     with_servers(config, async |services: Arc<Services>, interrupt: CancellationToken| {
         let failures = learn(&services, refresh, &interrupt).await?;
         let changed = services.changes().into_iter().map(|change| change.tool).collect();
         services.broker.settled_learning(LEARNED).await;
-        Ok(Known { snapshot: services.catalog.snapshot(), changed, learned: services.broker.learned(), failures })
+        Ok(ToolOverview {
+            snapshot: services.catalog.snapshot(),
+            changed,
+            learned: services.broker.learned(),
+            failures,
+        })
     })
     .await?
 }
@@ -212,7 +218,7 @@ pub(super) fn complain(failures: &[Failure]) {
     }
 }
 
-fn print_json(known: &Known, policy: &Policy) -> io::Result<()> {
+fn print_json(known: &ToolOverview, policy: &Policy) -> io::Result<()> {
     let tools: Vec<_> = known
         .snapshot
         .tools()
@@ -223,7 +229,7 @@ fn print_json(known: &Known, policy: &Policy) -> io::Result<()> {
                 "server": tool.id.server(),
                 "name": tool.id.tool(),
                 "description": tool.description,
-                "signature": tool.signature(),
+                "signature": View::signature(known.learned.as_deref(), tool),
                 "inputSchema": tool.written_input(),
                 "outputSchema": tool.written_output(),
                 "hash": tool.hash,
@@ -235,7 +241,7 @@ fn print_json(known: &Known, policy: &Policy) -> io::Result<()> {
 }
 
 /// A line for each tool, and with `signatures` how to call it.
-fn print_text(known: &Known, policy: &Policy, signatures: bool) -> io::Result<()> {
+fn print_text(known: &ToolOverview, policy: &Policy, signatures: bool) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     for listing in known.snapshot.listings() {
         let count = listing.tools.len();
@@ -247,7 +253,7 @@ fn print_text(known: &Known, policy: &Policy, signatures: bool) -> io::Result<()
             let changed = if known.changed.contains(&tool.id) { " [changed, see `pml tools --changed`]" } else { "" };
             writeln!(stdout, "  {:<width$}  {}{changed}", visible(name), visible(&summary))?;
             if signatures {
-                writeln!(stdout, "      {}", visible(tool.signature()))?;
+                writeln!(stdout, "      {}", visible(&View::signature(known.learned.as_deref(), tool)))?;
             }
         }
         if denied > 0 {

@@ -12,7 +12,11 @@ use std::{
 use pml_wire::{ErrorCode, ExecutionId, trace::Entry};
 use serde_json::{json, value::RawValue};
 
-use super::{CLI, USAGE, fail, print, provide_own, run::parse_duration, with_servers, with_services, workflow_graph};
+use super::{
+    CLI, USAGE, fail, print, provide_own,
+    run::{learn_first, parse_duration},
+    with_pool_alone, with_servers, with_services, workflow_graph,
+};
 use crate::{
     broker::Allowance,
     config::Config,
@@ -117,7 +121,7 @@ async fn execute(args: RunArgs, mut config: Config) -> Result<ExitCode, Error> {
         let context = Context::new(Entry::Workflow, CLI).with_intent(args.intent.clone());
         let (id, text) = (context.execution, document.text.clone());
         let context = Arc::new(context);
-        let checked = match workflow::check(document.clone(), &services.broker, &context, &budget).await {
+        let checked = match workflow::check(document.clone(), &services.broker, &context, (&budget, &pool)).await {
             Ok(checked) => checked,
             Err(problems) => return refuse(id, &problems, is_json),
         };
@@ -126,6 +130,7 @@ async fn execute(args: RunArgs, mut config: Config) -> Result<ExitCode, Error> {
             _ => context,
         };
         services.recorder.ready().await;
+        learn_first(&config, &services).await;
         let record = services.recorder.begin(context, Some(Program { code: &text, args: checked.args() }));
         let request = Request {
             recording: record.recording().clone(),
@@ -153,7 +158,11 @@ async fn validate(args: ValidateArgs, config: Config) -> Result<ExitCode, Error>
     let budget = config.limits;
     with_servers(&config, async |services, _| {
         let context = Arc::new(Context::new(Entry::Workflow, CLI));
-        let checked = match workflow::check(document.clone(), &services.broker, &context, &budget).await {
+        // Programs are read and not run, in a worker that is started when there is one to read.
+        let checking = with_pool_alone(&config, Mode::Subprocess, async |pool| {
+            workflow::check(document.clone(), &services.broker, &context, (&budget, &pool)).await
+        });
+        let checked = match checking.await {
             Ok(checked) => checked,
             Err(problems) => return refuse(context.execution, &problems, args.json),
         };

@@ -78,13 +78,13 @@ enum Verdict {
 }
 
 /// A record, and the folder of its copies.
-type Kept = (PathBuf, Record);
+type BackupRecord = (PathBuf, Record);
 
 /// Takes the last change of a kind back of which something can be taken back. `is_forced` also takes back entries that
 /// somebody has changed since.
 pub fn undo(folder: &Path, command: &str, client: Option<&str>, is_forced: bool) -> Result<Undone, Error> {
     let _alone = alone(folder).ok(); // where nothing can be kept there is nothing to take back
-    let mut records: Vec<Kept> = backups(folder).into_iter().rev().filter_map(load).collect();
+    let mut records: Vec<BackupRecord> = backups(folder).into_iter().rev().filter_map(load).collect();
     let mut refused = None;
     let mut blocked = BTreeSet::new();
     for index in 0..records.len() {
@@ -116,13 +116,13 @@ pub fn undo(folder: &Path, command: &str, client: Option<&str>, is_forced: bool)
     Err(refused.unwrap_or_else(|| failed(format!("there is no `pml {command}`{of} to take back"))))
 }
 
-fn load(backup: PathBuf) -> Option<Kept> {
+fn load(backup: PathBuf) -> Option<BackupRecord> {
     let text = files::read(&backup.join(RECORD)).ok()??;
     Some((backup, serde_json::from_str(&text).ok()?))
 }
 
 /// Thinks all of a record through, before anything is written.
-fn plan(records: &[Kept], index: usize, is_forced: bool) -> Result<Vec<FilePlan>, Error> {
+fn plan(records: &[BackupRecord], index: usize, is_forced: bool) -> Result<Vec<FilePlan>, Error> {
     let (backup, record) = &records[index];
     let mut planned: BTreeMap<&Path, Option<String>> = BTreeMap::new();
     let mut plans = Vec::new();
@@ -180,7 +180,7 @@ fn plan(records: &[Kept], index: usize, is_forced: bool) -> Result<Vec<FilePlan>
 }
 
 fn verdict(
-    records: &[Kept],
+    records: &[BackupRecord],
     index: usize,
     file: &RecordFile,
     edit: &Edit,
@@ -231,7 +231,7 @@ fn has_again(record: &Record, origin: &Place, planned: &BTreeMap<&Path, Option<S
     taken_out.all(|edit| edit.before.as_ref() == Some(&value))
 }
 
-fn carry_out(records: &mut [Kept], index: usize, plans: Vec<FilePlan>) -> Result<Undone, Error> {
+fn carry_out(records: &mut [BackupRecord], index: usize, plans: Vec<FilePlan>) -> Result<Undone, Error> {
     let (backup, client) = (records[index].0.clone(), records[index].1.client.clone());
     let mut undone = Undone { client, files: Vec::new(), notes: Vec::new(), kept: None };
     for (number, plan) in plans.iter().enumerate().filter(|(_, plan)| plan.overwrites) {
@@ -294,8 +294,8 @@ fn pass(record: &mut Record, file: &RecordFile, edit: Edit) {
 }
 
 /// The file stays, because of others: the oldest of their records removes it when it is empty. Which one that is.
-fn pass_creation(records: &mut [Kept], index: usize, file: &RecordFile) -> Option<usize> {
-    let has_it = |(_, record): &Kept| record.files.iter().any(|other| other.path == file.path);
+fn pass_creation(records: &mut [BackupRecord], index: usize, file: &RecordFile) -> Option<usize> {
+    let has_it = |(_, record): &BackupRecord| record.files.iter().any(|other| other.path == file.path);
     let other = (0..records.len()).rev().find(|other| *other != index && has_it(&records[*other]))?;
     for same in records[other].1.files.iter_mut().filter(|other| other.path == file.path) {
         same.copy = None;

@@ -70,7 +70,10 @@ pub(super) fn merge(project: File, own: File) -> File {
         telemetry: own.telemetry,
         hub: own.hub,
         profiles: own.profiles,
-        learning: LearningFile { enabled: learning(project.learning.enabled, own.learning.enabled) },
+        learning: LearningFile {
+            enabled: learning(project.learning.enabled, own.learning.enabled),
+            speculate: speculate(project.learning.speculate, own.learning.speculate),
+        },
         servers,
     }
 }
@@ -78,6 +81,11 @@ pub(super) fn merge(project: File, own: File) -> File {
 /// A project can switch it off, and cannot switch it on for a user who has it off.
 fn learning(project: Option<bool>, own: Option<bool>) -> Option<bool> {
     if own == Some(false) { own } else { project.or(own) }
+}
+
+/// A project can switch it off. Only the user can have calls made that nobody has asked for.
+fn speculate(project: Option<bool>, own: Option<bool>) -> Option<bool> {
+    if project == Some(false) { project } else { own }
 }
 
 /// A project adds rules, and cannot take any away.

@@ -21,9 +21,11 @@ use tokio::{
 
 use super::{
     outcome::CallRecord,
+    plan::{Expected, Order, Plan},
     reports::Reporting,
     run::{Event, Media, Verdict},
-    vault::{Limits, Told, Vault, Weighed, weigh},
+    speculation::Speculation,
+    vault::{Limits, ProgramValue, Vault, Weighed, weigh},
 };
 use crate::{
     broker::{
@@ -71,6 +73,11 @@ impl Ended {
     pub(crate) fn answer(&self) -> (Kind, &str) {
         (self.kind, &self.body)
     }
+
+    /// The same, with a body that need not be copied.
+    pub(crate) fn into_answer(self) -> (Kind, Box<str>) {
+        (self.kind, self.body)
+    }
 }
 
 /// Why the run cannot go on.
@@ -111,6 +118,8 @@ pub(crate) struct Calls<'a> {
     pub(super) vault: Vault,
     /// How far calls are, if anybody wants to know.
     reporting: Option<Reporting>,
+    /// Calls that are made ahead, if any may be.
+    speculation: Option<Box<Speculation<'a>>>,
 }
 
 /// A call as the worker wrote it.
@@ -205,6 +214,7 @@ impl<'a> Calls<'a> {
             afterwards: Afterwards::default(),
             vault: Vault::new(budget.result_bytes, handler.room().total_bytes()),
             reporting,
+            speculation: None,
         }
     }
 
@@ -213,8 +223,20 @@ impl<'a> Calls<'a> {
     }
 
     /// Checks calls before the program that makes them runs.
-    pub(super) fn preflight(&self, calls: Vec<PreflightCall>) -> HandlerFuture<'a, Verdict> {
+    pub(super) fn preflight(&mut self, calls: Vec<PreflightCall>) -> HandlerFuture<'a, Verdict> {
+        self.expect(Order::Written, || calls.iter().filter_map(Expected::of_program).collect());
         self.handler.preflight(Arc::clone(&self.context), calls)
+    }
+
+    /// Calls that the run is expected to make: some may be made ahead. A run within another has none made, because it does not
+    /// see what the runs beside it change.
+    pub(crate) fn expect(&mut self, order: Order, expected: impl FnOnce() -> Vec<Expected>) {
+        let Some(foresight) = self.handler.foresight().filter(|_| self.context.depth == 0) else { return };
+        let canonical = |call: Expected| Expected { tool: self.handler.canonical(call.tool), ..call };
+        if let Some(plan) = Plan::new(expected().into_iter().map(canonical), order) {
+            let own = (self.recording.clone(), self.allowance.clone());
+            self.speculation = Some(Box::new(Speculation::new(self.handler, foresight, own, plan)));
+        }
     }
 
     fn next_id(&mut self, id: u32) -> Result<(), Refused> {
@@ -265,6 +287,9 @@ impl<'a> Calls<'a> {
         self.waiting_bytes += MAX_QUESTION_BYTES;
         let (kind, subject, args) = asked_for(&ask);
         self.recording.issued(CallId(id), kind, &subject, Some(&args));
+        if let Some(speculation) = &mut self.speculation {
+            speculation.asked(CallId(id), &ask);
+        }
         if kind != TaskKind::Search && self.asked_for.len() < MAX_USED {
             self.asked_for.insert(subject);
         }
@@ -296,6 +321,9 @@ impl<'a> Calls<'a> {
         }
         self.waiting_bytes += written.args.get().len();
         self.recording.issued(CallId(id), TaskKind::Tool, &target, Some(written.args.get()));
+        if let Some(speculation) = &mut self.speculation {
+            speculation.issued(CallId(id), &target);
+        }
         self.waiting.push_back(Waiting::Call { id: CallId(id), target, written, refusal });
         Ok(())
     }
@@ -320,6 +348,11 @@ impl<'a> Calls<'a> {
         !self.in_flight.is_empty()
     }
 
+    /// Must [`next`](Self::next) be awaited although no answer may be taken?
+    pub(crate) fn any_ahead(&self) -> bool {
+        self.speculation.as_ref().is_some_and(|speculation| speculation.is_in_flight())
+    }
+
     /// Is anything asked for that is not answered?
     pub(super) fn any_unanswered(&self) -> bool {
         !self.in_flight.is_empty() || !self.waiting.is_empty()
@@ -339,13 +372,15 @@ impl<'a> Calls<'a> {
         tools
     }
 
-    /// Starts calls while there is room.
-    pub(crate) fn start_waiting(&mut self, unsent: usize, listener: &(dyn Fn(Event<'_>) + Sync)) {
+    /// Starts calls while there is room. Has any been started?
+    pub(crate) fn start_waiting(&mut self, unsent: usize, listener: &(dyn Fn(Event<'_>) + Sync)) -> bool {
+        let mut has_started = false;
         while self.in_flight.len() < self.budget.calls_in_flight
             && unsent < UNSENT_BYTES
             && self.open_bytes < OPEN_BYTES
             && let Some(waiting) = self.waiting.pop_front()
         {
+            has_started = true;
             match waiting {
                 Waiting::Call { id, target, written, refusal } => {
                     self.waiting_bytes -= written.args.get().len();
@@ -367,6 +402,10 @@ impl<'a> Calls<'a> {
                 }
             }
         }
+        if let Some(speculation) = &mut self.speculation {
+            speculation.look_ahead();
+        }
+        has_started
     }
 
     /// The work, once the store has heard of the execution, so that nothing that a server saw is missing after a crash.
@@ -427,8 +466,23 @@ impl<'a> Calls<'a> {
                 let afterwards = self.afterwards.clone();
                 let progress = self.reporting.as_ref().map(|reporting| reporting.listener(id));
                 let allowance = self.allowance.clone();
-                let call =
-                    ToolCall { context, id, tool, args, is_raw, suggests, allowance, notices, afterwards, progress };
+                let early = self.speculation.as_mut().and_then(|speculation| {
+                    let as_they_stand = !is_raw && !args.have_stand_ins();
+                    speculation.started(id, &tool, as_they_stand.then(|| args.written()))
+                });
+                let call = ToolCall {
+                    context,
+                    id,
+                    tool,
+                    args,
+                    is_raw,
+                    suggests,
+                    allowance,
+                    notices,
+                    afterwards,
+                    progress,
+                    early,
+                };
                 listener(Event::CallStarted(&call));
                 self.announced(self.handler.call(call))
             }
@@ -497,13 +551,27 @@ impl<'a> Calls<'a> {
         !self.in_flight.is_empty() && unsent < UNSENT_BYTES
     }
 
-    /// The next call or read that ends. Only to be awaited while some are in flight.
-    pub(crate) async fn next(&mut self) -> Ended {
-        match self.in_flight.next().await {
+    /// The next call or read that ends. Calls that are made ahead go on meanwhile. Only to be awaited while calls are in flight,
+    /// or made ahead. `may_answer`: may an answer be taken?
+    pub(crate) async fn next(&mut self, may_answer: bool) -> Ended {
+        let finished = match &mut self.speculation {
+            None => self.in_flight.next().await,
+            Some(speculation) => loop {
+                tokio::select! {
+                    biased;
+                    finished = self.in_flight.next(), if may_answer && !self.in_flight.is_empty() => break finished,
+                    () = speculation.next_landing() => {}
+                }
+            },
+        };
+        match finished {
             Some(Finished::Other { id, kind: task, outcome }) => {
                 let told = outcome.and_then(|weighed| self.vault.keep(weighed));
                 let error = told.as_ref().err().cloned();
                 let (kind, body) = frame(told);
+                if let Some(speculation) = &mut self.speculation {
+                    speculation.ended(CallId(id), error.as_ref());
+                }
                 match task {
                     Some(task) => self.recording.ended(CallId(id), task, error.as_ref().map_or(Ok(&body), Err)),
                     None => self.recording.answered_read(),
@@ -518,6 +586,9 @@ impl<'a> Calls<'a> {
                 let error = outcome.as_ref().err().cloned();
                 self.unknown += u32::from(error.as_ref().is_some_and(|error| error.code == ErrorCode::ToolNotFound));
                 let (kind, body) = frame(outcome);
+                if let Some(speculation) = &mut self.speculation {
+                    speculation.ended(id, error.as_ref());
+                }
                 self.recording.ended(id, TaskKind::Tool, error.as_ref().map_or(Ok(&body), Err));
                 let record = CallRecord { id, tool: target, duration, error };
                 self.records.push(record.clone());
@@ -542,6 +613,9 @@ impl<'a> Calls<'a> {
     /// had not ended.
     pub(crate) fn finish(mut self) -> (Vec<CallRecord>, Vec<String>) {
         self.in_flight.clear();
+        if let Some(speculation) = self.speculation.take() {
+            speculation.finish();
+        }
         self.afterwards.catch_up();
         let never_started = self.waiting.drain(..).filter_map(|waiting| match waiting {
             Waiting::Call { id, target, .. } => {
@@ -628,11 +702,11 @@ impl Weigher {
 }
 
 /// The frame that tells the program.
-fn frame(outcome: Result<Told, CallError>) -> (Kind, Box<str>) {
+fn frame(outcome: Result<ProgramValue, CallError>) -> (Kind, Box<str>) {
     match outcome {
-        Ok(Told::Value(value)) => (Kind::RpcResult, value),
-        Ok(Told::JsonText(text)) => (Kind::RpcJsonText, text),
-        Ok(Told::Handles(handles)) => (Kind::RpcHandles, to_json(&handles)),
+        Ok(ProgramValue::Value(value)) => (Kind::RpcResult, value),
+        Ok(ProgramValue::JsonText(text)) => (Kind::RpcJsonText, text),
+        Ok(ProgramValue::Handles(handles)) => (Kind::RpcHandles, to_json(&handles)),
         Err(error) => (Kind::RpcError, to_json(&error)),
     }
 }

@@ -1,10 +1,10 @@
-//! Limits that some clients are held to besides those of the configuration.
+//! Limits of a profile, in addition to those of the configuration.
 
 use std::{num::NonZeroU32, time::Duration};
 
 use crate::broker::Budget;
 
-/// The most that a run of some clients may use; what is absent is as for everybody.
+/// Upper limits of the runs of some clients; an absent limit is that of the configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ceilings {
     pub timeout: Option<Duration>,
@@ -17,14 +17,14 @@ pub struct Ceilings {
 }
 
 impl Ceilings {
-    /// Lowers a budget to these limits. Nothing is ever raised.
+    /// Lowers a budget to these limits. Never raises a limit.
     pub fn lower(&self, budget: &mut Budget) {
         fn least<T: Ord + Copy>(value: &mut T, ceiling: Option<T>) {
             *value = ceiling.map_or(*value, |ceiling| ceiling.min(*value));
         }
         let Ceilings { timeout, total, memory_bytes, result_bytes, calls, calls_in_flight, calls_per_minute } = *self;
         least(&mut budget.timeout, timeout);
-        // Also what a request may ask for.
+        // Also limits the `timeout_ms` of a request.
         least(&mut budget.max_timeout, timeout);
         least(&mut budget.total, total);
         least(&mut budget.memory_bytes, memory_bytes);

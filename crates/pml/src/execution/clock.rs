@@ -1,37 +1,37 @@
-//! How long a run may go on.
+//! The time limits of a run.
 //!
-//! A program may compute for so long, and the run may take so long in all. While the host works or waits on behalf of the
-//! program, the first stands still. The worker says when it waits; one that lies gains nothing beyond the second.
+//! A run has two limits: the compute time of the program, and the total time. While the host works or waits for the
+//! program, compute time is paused. The worker reports when it waits; a worker that lies is still bound by the total time.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Which limit.
+/// The limit that ended a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Limit {
     Computing,
     Total,
 }
 
-/// The time that is left to a run.
+/// The remaining time of a run.
 #[derive(Debug)]
 pub(super) struct Clock {
-    /// What the program may still compute, since `computes_since`.
+    /// The remaining compute time, as of `computes_since`.
     left: Duration,
-    /// `None` while it waits for the host.
+    /// `None` while the program waits for the host.
     computes_since: Option<Instant>,
     end: Instant,
 }
 
 impl Clock {
-    /// A run that begins now.
+    /// The clock of a run that starts now.
     pub(super) fn start(computing: Duration, total: Duration) -> Clock {
         let now = Instant::now();
         Clock { left: computing, computes_since: Some(now), end: now + total }
     }
 
-    /// The program waits for the host, or does not.
+    /// Pauses or resumes the compute time.
     pub(super) fn set_waiting(&mut self, waits: bool) {
         match (self.computes_since, waits) {
             (Some(since), true) => {
@@ -43,12 +43,12 @@ impl Clock {
         }
     }
 
-    /// So much of what was counted was waiting.
+    /// Gives back time that was counted although the program waited.
     pub(super) fn credit(&mut self, time: Duration) {
         self.left += time;
     }
 
-    /// When the run is over, if nothing changes until then, and by which limit.
+    /// When the run times out, if nothing changes until then, and by which limit.
     pub(super) fn deadline(&self) -> (Instant, Limit) {
         match self.computes_since.map(|since| since + self.left) {
             Some(computing) if computing < self.end => (computing, Limit::Computing),
@@ -76,7 +76,7 @@ mod tests {
         clock.set_waiting(true);
         assert_eq!(clock.deadline(), (start + seconds(600), Limit::Total));
         advance(seconds(300)).await;
-        // Said twice, it changes nothing.
+        // Reporting it twice changes nothing.
         clock.set_waiting(true);
         clock.set_waiting(false);
         clock.set_waiting(false);

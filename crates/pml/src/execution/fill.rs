@@ -1,7 +1,7 @@
-//! Puts values in place of what stands for them, where JSON leaves a run: in its result, and in the arguments of calls.
+//! Replaces handles and JSON texts by their values where JSON leaves a run: in its result, and in the arguments of calls.
 //!
-//! A handle stands for a value that the host keeps. A text that is JSON stands for itself where a tool's schema wants a
-//! text, and for its value elsewhere.
+//! A handle stands for a value that the host keeps. A JSON text stays a string where a tool's schema has a
+//! string, and becomes its value elsewhere.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -15,52 +15,52 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     run::Media,
-    vault::{Kept, Stored},
+    vault::{KeptValue, Stored},
 };
 use crate::{broker::StandIns, catalog::wants_text};
 
-/// Longest arguments of one call, once values have taken their handles' places.
+/// Longest arguments of one call, after handles are replaced.
 const MAX_ARGUMENT_BYTES: usize = 128 * 1024 * 1024;
-/// Steps that may be taken for the arguments of one call to find out where a text is wanted: about a millisecond.
+/// Budget of schema steps per call for finding out where a string is expected: about a millisecond.
 const MAX_STEPS: usize = 50_000;
-/// Media beside a result may be so many times as large as the result.
+/// Media attached to a result may be this many times as large as the result.
 const ATTACHED_SHARE: usize = 4;
 
-/// How a handle's form begins. The worker writes JSON without spaces, and a quote inside a text is written `\"`; so the
-/// marker, found in the text, is a handle's form and nothing else.
+/// The beginning of a handle's JSON form. The worker writes JSON without spaces, and a quote inside a string as `\"`; so the
+/// marker always is a handle.
 pub(super) fn marker() -> String {
     format!("{{\"{HANDLE_KEY}\":\"")
 }
 
-/// The values that are referred to in a JSON text.
+/// The values that a JSON text refers to.
 #[derive(Debug)]
 pub(super) struct Filler {
-    /// By the tokens of their handles.
-    pub(super) values: HashMap<String, Arc<Kept>>,
-    /// Where the texts of JSON values begin, in ascending order.
+    /// The values by the tokens of their handles.
+    pub(super) values: HashMap<String, Arc<KeptValue>>,
+    /// The offsets of the JSON texts, in ascending order.
     pub(super) texts: Vec<u32>,
-    /// How large the text is with the values in it, about.
+    /// The approximate size of the text with its values.
     pub(super) filled_bytes: usize,
 }
 
-/// Content blocks that go beside a result.
+/// Content blocks attached to a result.
 type Attached = Vec<Box<RawValue>>;
 
-/// Where the values go.
+/// The destination of the values.
 enum Target<'a> {
     /// Into a result.
     Result,
-    /// Into a result, with media beside it.
+    /// Into a result, with media attached to it.
     ResultAnd(&'a mut Beside),
-    /// Into arguments, which have this schema.
+    /// Into arguments with this schema.
     Arguments(&'a Value),
 }
 
-/// Why values cannot be put in.
+/// Why values cannot be inserted.
 enum Unfit {
-    /// The whole would have this many bytes.
+    /// The text would have this many bytes.
     TooLong(usize),
-    /// What is called a JSON text is none, or is nested too deeply.
+    /// A claimed JSON text is not valid JSON, or is nested too deeply.
     NotJson,
 }
 
@@ -69,7 +69,7 @@ impl Filler {
         self.filled_bytes
     }
 
-    /// Are the arguments not too long?
+    /// Checks the length of the arguments.
     pub(super) fn check_arguments(&self) -> Result<(), CallError> {
         match self.filled_bytes > MAX_ARGUMENT_BYTES {
             true => Err(Unfit::TooLong(self.filled_bytes).into()),
@@ -77,7 +77,7 @@ impl Filler {
         }
     }
 
-    /// The result of the run, with values in place of handles, and what goes beside it.
+    /// The result of the run with handles replaced, and the blocks attached to it.
     pub(super) fn fill_result(
         &self,
         value: &RawValue,
@@ -97,7 +97,7 @@ impl Filler {
         let filled = match self.fill_in(value, limit, target) {
             Ok(filled) => filled,
             Err(Unfit::TooLong(size)) => return Err(too_large(size, limit)),
-            // A result has no texts that stand for values.
+            // A result has no JSON texts.
             Err(Unfit::NotJson) => value.to_owned(),
         };
         let (size, most) = (beside.blocks.iter().map(|block| block.get().len()).sum(), ATTACHED_SHARE * limit);
@@ -107,8 +107,8 @@ impl Filler {
         }
     }
 
-    /// Puts values in place of handles and of their texts, or a note where media go beside the text; unless the whole would
-    /// have more than `limit` bytes.
+    /// Replaces handles and JSON texts, or inserts a note for attached media; fails if the text would
+    /// exceed `limit` bytes.
     fn fill_in(&self, json: &RawValue, limit: usize, mut target: Target<'_>) -> Result<Box<RawValue>, Unfit> {
         let (text, marker) = (json.get(), marker());
         let mut places = Places { walk: Walk::new(text), left: MAX_STEPS };
@@ -148,7 +148,7 @@ impl Filler {
                             filled.push_str(&note.to_string());
                         }
                         (stored, target) => {
-                            // Before it is copied.
+                            // Checked before the value is copied.
                             let size = filled.len() + kept.json_bytes();
                             if size > limit {
                                 return Err(Unfit::TooLong(size));
@@ -174,7 +174,7 @@ impl Filler {
     }
 }
 
-/// The JSON string that begins at a place of a JSON text, if one does.
+/// The JSON string that starts at an offset of a JSON text, if any.
 fn string_at(text: &str, start: usize) -> Option<&str> {
     let rest = text.get(start..).filter(|rest| rest.starts_with('"'))?;
     let place = Walk::new(rest).next()?;
@@ -187,16 +187,16 @@ fn push_json(out: &mut String, json: &str) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// The places of arguments, in ascending order.
+/// The offsets of arguments, in ascending order.
 struct Places<'a> {
     walk: Walk<'a>,
-    /// Steps that may still be taken to find out what is wanted.
+    /// Remaining budget of schema steps.
     left: usize,
 }
 
 impl Places<'_> {
-    /// Does the schema want a text at a place, and not the value that `json` stands for? If that takes too long to find out,
-    /// it is taken not to; the arguments are checked in any case.
+    /// Does the schema expect a string at an offset, and not the value of `json`? If the budget is exhausted,
+    /// the answer is no; the arguments are checked in any case.
     fn want_text(&mut self, start: usize, schema: &Value, json: &str) -> bool {
         let Some(place) = self.walk.find(|place| place.span.start >= start) else { return false };
         let Some(left) = self.left.checked_sub(place.depth).filter(|left| *left > 0) else { return false };
@@ -205,7 +205,7 @@ impl Places<'_> {
     }
 }
 
-/// Media that go beside a result, each once.
+/// Media attached to a result, each once.
 #[derive(Debug, Default)]
 struct Beside {
     tokens: Vec<String>,
@@ -236,14 +236,14 @@ impl StandIns for Filler {
 }
 
 impl Stored {
-    /// Its JSON form. `is_text_wanted` is asked about a text that is JSON: is it to be a text there?
+    /// The JSON form of the value. `is_text_wanted` decides for a JSON text whether it stays a string.
     fn write(&self, out: &mut String, is_text_wanted: impl FnOnce(&str) -> bool) {
         let push_text =
             |out: &mut String, text: &str| out.push_str(&serde_json::to_string(text).expect("a text serializes"));
         match self {
             Stored::Text(text) => push_text(out, text.as_str()),
             Stored::JsonText(text) if is_text_wanted(text.as_str()) => push_text(out, text.as_str()),
-            // A text of a server may have line breaks, a value of one has lost them when it came in.
+            // A text of a server may contain line breaks; those between JSON tokens were removed on arrival.
             Stored::JsonText(text) => out.push_str(&String::from_utf8_lossy(&unbroken(text.as_str().as_bytes()))),
             Stored::Json(value) => out.push_str(value.as_str()),
             Stored::Media { block, .. } => out.push_str(block.get()),

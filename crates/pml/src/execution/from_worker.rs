@@ -1,6 +1,6 @@
-//! What a worker says, read from its frames and checked.
+//! Parses and validates the frames of a worker.
 //!
-//! **Invariant:** a worker is hostile. Every frame is bounded before it is read, and what ours never sends is an error.
+//! **Invariant:** a worker is hostile. Every frame is bounded before it is parsed, and a frame that an honest worker never sends is an error.
 
 use pml_wire::{
     Frame, Kind, json,
@@ -39,24 +39,28 @@ pub(super) enum FromWorker {
     },
     Value(Box<RawValue>),
     Complete(ExecutionComplete),
-    /// The program waits for an answer or a timer.
+    /// The program waits for a response or a timer.
     Waiting,
-    /// A timer was due.
+    /// A timer fired.
     Awake,
     Decisions(Vec<Decision>),
-    /// How many answers the program had when it made the requests that follow.
+    /// The number of responses that the program had received when it made the following requests.
     Answered(u32),
-    /// The line of the program that makes the requests that follow. Not checked yet.
+    /// The line of the program that made the following requests. Not checked yet.
     Line(u32),
 }
 
-/// What a worker did that ours never does.
+/// A violation: something that an honest worker never does.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Violation(pub(super) String);
 
 impl FromWorker {
     /// Reads a frame. Takes time in proportion to its size.
-    pub(super) fn read(frame: &Frame, max_result_bytes: usize) -> Result<FromWorker, Violation> {
+    pub(super) fn read(frame: Frame, max_result_bytes: usize) -> Result<FromWorker, Violation> {
+        if frame.kind == Kind::Value {
+            return read_value(frame, max_result_bytes);
+        }
+        let frame = &frame;
         let violation = |what: &str| Err(Violation(what.to_owned()));
         Ok(match frame.kind {
             Kind::RpcCall => {
@@ -83,20 +87,14 @@ impl FromWorker {
             Kind::Read => FromWorker::Read { id: frame.id, read: parse(frame)? },
             Kind::Recall => FromWorker::Recall { id: frame.id, recall: parse(frame)? },
             Kind::Ask => FromWorker::Ask { id: frame.id, ask: parse(frame)? },
-            Kind::Value => {
-                let value: Box<RawValue> = parse(frame)?;
-                if json::depth(value.get()) > json::MAX_DEPTH || value.get().len() > max_result_bytes {
-                    return violation("a result over its limits");
-                }
-                FromWorker::Value(value)
-            }
             Kind::ExecutionComplete => FromWorker::Complete(parse(frame)?),
             Kind::Waiting => FromWorker::Waiting,
             Kind::Awake => FromWorker::Awake,
             Kind::Answered => FromWorker::Answered(frame.id),
             Kind::Line => FromWorker::Line(frame.id),
             Kind::Decisions => FromWorker::Decisions(parse::<Decisions>(frame)?.decisions),
-            Kind::Init
+            Kind::Value
+            | Kind::Init
             | Kind::RpcResult
             | Kind::RpcJsonText
             | Kind::RpcError
@@ -109,6 +107,16 @@ impl FromWorker {
             }
         })
     }
+}
+
+/// The result of a run, in the buffer that it came in.
+fn read_value(frame: Frame, max_result_bytes: usize) -> Result<FromWorker, Violation> {
+    let value = String::from_utf8(frame.body).ok().and_then(|text| RawValue::from_string(text).ok());
+    let Some(value) = value else { return Err(Violation("a result that is no JSON".to_owned())) };
+    if json::depth(value.get()) > json::MAX_DEPTH || value.get().len() > max_result_bytes {
+        return Err(Violation("a result over its limits".to_owned()));
+    }
+    Ok(FromWorker::Value(value))
 }
 
 fn parse<'a, T: serde::Deserialize<'a>>(frame: &'a Frame) -> Result<T, Violation> {

@@ -1,7 +1,7 @@
 //! One run of one program, from request to outcome.
 //!
 //! [`run()`] leases a worker, gives it the program and acts on its frames; [`calls`] counts, bounds and records the tool
-//! calls; [`reports`] tells how far they are; [`vault`] keeps what is too large for the sandbox, [`json_text`] reads parts of it, and [`fill`] puts it in where JSON
+//! calls; [`speculation`] makes some ahead, by a [`plan`] of what comes; [`reports`] tells how far they are; [`vault`] keeps what is too large for the sandbox, [`json_text`] reads parts of it, and [`fill`] puts it in where JSON
 //! leaves the run.
 
 mod analyse;
@@ -13,12 +13,14 @@ mod from_worker;
 mod json_text;
 mod nested;
 mod outcome;
+mod plan;
 mod reports;
 mod run;
+mod speculation;
 mod vault;
 
 pub use self::{
-    analyse::analyse,
+    analyse::{analyse, unreadable},
     ceilings::Ceilings,
     json_text::{IndexRoom, JsonText},
     nested::{Nested, NestedProgram},
@@ -27,6 +29,7 @@ pub use self::{
 };
 pub(crate) use self::{
     calls::{Calls, Refused, Written},
+    plan::{Expected, Order},
     reports::{Report, Reports},
 };
 pub use crate::broker::Budget;

@@ -24,13 +24,13 @@ pub struct Nested {
     recorder: Recorder,
 }
 
-/// A program that is to run as a part of another execution.
+/// A program to run as a part of another execution.
 #[derive(Debug)]
 pub struct NestedProgram {
-    /// Made by [`Context::child`].
+    /// Created by [`Context::child`].
     pub context: Context,
     pub code: Arc<str>,
-    /// What to call the program in messages.
+    /// The name of the program in messages.
     pub name: String,
     /// The value of the global `args`.
     pub args: Box<RawValue>,
@@ -39,6 +39,11 @@ pub struct NestedProgram {
 impl Nested {
     pub fn new(pool: Pool, recorder: Recorder) -> Nested {
         Nested { pool, recorder }
+    }
+
+    /// What runs programs, and reads them before they run.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
     }
 
     /// Runs a program in a worker of its own and records it as an execution of its own. It spends what is left to the
@@ -71,19 +76,19 @@ impl Nested {
             allowance: Some(allowance.clone()),
             ..Request::new(&*code)
         };
-        // Whoever cancels the outer run drops this one.
+        // Cancelling the outer run drops this future.
         let cancel = CancellationToken::new();
         let work = run(&self.pool, request, allowance.nested_budget(), handler, &listener, &cancel);
         let recording = record.recording().clone();
         let outcome = recording.during(std::pin::pin!(work)).await;
-        // The store takes traces in order, and the outer execution waits for its own.
+        // Not awaited: the store keeps the order of traces, and the outer execution waits for its own.
         let (_, receipt) = record.finish(outcome.finish());
         drop(receipt);
         Ok(outcome)
     }
 }
 
-/// What an event says about how far the program is.
+/// The progress in an event.
 fn report(event: &Event<'_>) -> Option<Progress> {
     match event {
         Event::Progress(own) => Some(Progress::of_program(Some(own.progress), own.total, own.message.clone())),

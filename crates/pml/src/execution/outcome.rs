@@ -1,4 +1,4 @@
-//! What is known about a run when it is over.
+//! The outcome of a run.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::trace::Finish;
 
-/// How a run went. Serializes to the shape that `pml run --json` prints.
+/// The outcome of a run. Serializes to the object that `pml run --json` prints.
 #[derive(Debug)]
 pub struct Outcome {
     pub execution_id: ExecutionId,
@@ -28,14 +28,14 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// How much there is to tell, about.
+    /// The approximate size of the outcome.
     pub fn bytes(&self) -> usize {
         let result = self.result.as_ref().map_or(0, |value| value.get().len());
         let attached = self.attached.iter().map(|block| block.get().len()).sum::<usize>();
         result + attached + self.logs.iter().map(|log| log.text.len()).sum::<usize>()
     }
 
-    /// The same for the record of the execution.
+    /// The outcome for the record of the execution.
     pub fn finish(&self) -> Finish<'_> {
         let outcome = match &self.result {
             Ok(value) => Ok(Some(value.get())),
@@ -44,7 +44,7 @@ impl Outcome {
         Finish { outcome, warnings: &self.warnings }
     }
 
-    /// How a program went that was not run.
+    /// The outcome of a program that was not run.
     pub fn refused(execution_id: ExecutionId, report: ErrorReport) -> Outcome {
         Outcome {
             execution_id,
@@ -60,7 +60,7 @@ impl Outcome {
     }
 }
 
-/// How one tool call went.
+/// The outcome of one tool call.
 #[derive(Clone, Debug)]
 pub struct CallRecord {
     pub id: CallId,
@@ -70,7 +70,7 @@ pub struct CallRecord {
     pub error: Option<CallError>,
 }
 
-/// Milliseconds with microseconds behind the point.
+/// Milliseconds, with microsecond precision.
 pub fn millis(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }

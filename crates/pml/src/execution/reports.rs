@@ -1,7 +1,7 @@
-//! How far the calls of a run are, told at a bounded rate.
+//! Progress of the calls of a run, forwarded at a bounded rate.
 //!
-//! Servers report as often as they like. Of each call only the newest report is kept, and one report is taken every
-//! [`PACE`], from the call that has waited longest: a call that reports without end neither floods whoever listens nor
+//! Servers report as often as they like. Only the latest report of each call is kept, and one report is forwarded every
+//! [`PACE`], from the call that has waited longest: a call that reports without end neither floods the listener nor
 //! hides the others.
 
 use std::{
@@ -18,23 +18,23 @@ use tokio::{
 
 use crate::upstream::{Progress, ProgressListener};
 
-/// Between two reports of one run. The first is told at once.
+/// Pause between two reports of one run. The first is forwarded at once.
 const PACE: Duration = Duration::from_millis(100);
 
-/// The reports of one run, for whoever tells them.
+/// The receiving end of the reports of one run.
 #[derive(Debug)]
 pub(crate) struct Reports {
     shared: Arc<Shared>,
-    /// When the next one may be told.
+    /// When the next report may be forwarded.
     due: Instant,
 }
 
-/// The same for whoever makes calls.
+/// The sending end of the reports of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Reporting(Arc<Shared>);
 
 impl Reporting {
-    /// What hears the progress of a call.
+    /// The progress listener of a call.
     pub(super) fn listener(&self, call: CallId) -> ProgressListener {
         let shared = Arc::clone(&self.0);
         ProgressListener::new(move |progress| shared.put(call, progress))
@@ -43,12 +43,12 @@ impl Reporting {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Those that were not told yet, at most one of each call.
+    /// Pending reports, at most one per call.
     untold: Mutex<VecDeque<Report>>,
     news: Notify,
 }
 
-/// What the server of one call reported last.
+/// The latest report of one call.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) call: CallId,
@@ -79,12 +79,12 @@ impl Reports {
         Reporting(Arc::clone(&self.shared))
     }
 
-    /// Forgets a call that has ended: its end says more.
+    /// Drops the report of a call that has ended: the end supersedes it.
     pub(crate) fn forget(&self, call: CallId) {
         self.shared.untold().retain(|report| report.call != call);
     }
 
-    /// The next report, when it is time for one; never, if there are no `reports`. Dropping the future loses nothing.
+    /// The next report, when it is due; never completes without `reports`. Cancel safe.
     pub(crate) async fn next_of(reports: &mut Option<Reports>) -> Report {
         match reports {
             Some(reports) => reports.next().await,
@@ -99,7 +99,7 @@ impl Reports {
                 continue;
             }
             sleep_until(self.due).await;
-            // The call may have ended meanwhile.
+            // The call may have ended in the meantime.
             if let Some(report) = self.shared.untold().pop_front() {
                 self.due = Instant::now() + PACE;
                 return report;
@@ -112,7 +112,7 @@ impl Reports {
 mod tests {
     use super::*;
 
-    /// What is taken within a time: when, of which call, and its number.
+    /// The reports received within a time: when, of which call, and their number.
     async fn taken(reports: &mut Reports, within: Duration) -> Vec<(u128, u32, Option<f64>)> {
         let begun = Instant::now();
         let mut taken = Vec::new();

@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     broker::{Allowance, Budget, CallHandler, HandlerFuture, ToolCall},
-    sandbox::{Ended, Pool, Worker},
+    sandbox::{Pool, Worker, WorkerExit},
     trace::{Context, Recording},
     upstream,
     work::{self, AT_ONCE_BYTES},
@@ -365,7 +365,7 @@ impl Run<'_> {
                     }
                 }
             }
-            self.calls.start_waiting(worker.unsent(), self.listener);
+            let has_started = self.calls.start_waiting(worker.unsent(), self.listener);
             // A worker that sends without end would keep this loop busy, and timers, signals and
             // other runs waiting.
             turns = (turns + 1) % TURNS;
@@ -389,6 +389,10 @@ impl Run<'_> {
             let (checks, lists, reads) = (self.preflight.is_pending(), self.names.is_pending(), self.large.is_taken());
             let may_read = self.calls.may_read() && !self.is_held_up();
             let may_answer = self.calls.may_answer(worker.unsent());
+            let has_calls = may_answer || self.calls.any_ahead();
+            if !has_started {
+                self.calls.afterwards.catch_up();
+            }
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => return Err(Stop::Report(cancelled())),
@@ -405,7 +409,7 @@ impl Run<'_> {
                     self.wake();
                     worker.send(Kind::Names, 0, names.as_bytes());
                 }
-                ended = self.calls.next(), if may_answer => {
+                ended = self.calls.next(may_answer), if has_calls => {
                     if let Some(record) = &ended.record {
                         if let Some(reports) = &self.reports {
                             reports.forget(record.id);
@@ -417,10 +421,11 @@ impl Run<'_> {
                         self.clock.credit(MOMENT);
                     }
                     self.wake();
-                    let (kind, body) = ended.answer();
-                    worker.send(kind, ended.id, body.as_bytes());
-                    self.calls.afterwards.catch_up();
-                    // Most programs make the next call right after the last answer.
+                    let id = ended.id;
+                    let (kind, body) = ended.into_answer();
+                    worker.send_owned(kind, id, body);
+                    // Most programs make the next call right after the last answer. That call then writes what is left about
+                    // this one.
                     if !self.calls.any_in_flight() {
                         watch_closely(worker).await?;
                     }
@@ -452,9 +457,9 @@ impl Run<'_> {
     fn read(&mut self, frame: Frame) -> Result<Option<FromWorker>, Stop> {
         let limit = self.budget.result_bytes;
         if frame.body.len() <= AT_ONCE_BYTES {
-            return Ok(Some(FromWorker::read(&frame, limit)?));
+            return Ok(Some(FromWorker::read(frame, limit)?));
         }
-        self.large = Slot(Some(Box::pin(work::elsewhere(move |_| FromWorker::read(&frame, limit)))));
+        self.large = Slot(Some(Box::pin(work::elsewhere(move |_| FromWorker::read(frame, limit)))));
         Ok(None)
     }
 
@@ -653,7 +658,7 @@ fn violation(what: &str) -> Box<ErrorReport> {
     Box::new(ErrorReport::new(ErrorCode::SandboxViolation, message))
 }
 
-fn crashed(ended: &Ended) -> Box<ErrorReport> {
+fn crashed(ended: &WorkerExit) -> Box<ErrorReport> {
     let message = format!("the sandbox process ended without an answer: {}", ended.describe());
     let hint = "run the program again; if it happens every time, it has found a bug in the engine";
     Box::new(ErrorReport::new(ErrorCode::WorkerCrashed, message).with_hint(hint))

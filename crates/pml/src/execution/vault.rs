@@ -1,12 +1,12 @@
-//! What the host keeps for a run: results too large for the sandbox, and images and the like.
+//! Values that the host keeps for a run: results too large for the sandbox, images and other media.
 //!
-//! The program gets a handle, and reads parts through it. Where a handle leaves the run, in the
-//! result or in the arguments of a call, the value takes its place ([`super::fill`]).
+//! The program gets a handle and reads parts of the value through it. Where a handle leaves the run, in the
+//! result or in the arguments of a call, it is replaced by the value ([`super::fill`]).
 //!
-//! Work that takes time in proportion to a value ([`weigh`], [`Kept::read`], [`Filler`]) is separate from the vault
-//! itself, so that it can be done elsewhere.
+//! Work that is linear in the size of a value ([`weigh`], [`KeptValue::read`], [`Filler`]) is separate from the vault
+//! itself, so that it can run on another thread.
 //!
-//! **Invariant:** a value is named by a token that nobody can guess. So a server cannot name what
+//! **Invariant:** a value has an unguessable token. So a server cannot refer to a value that
 //! another server returned, by putting a handle's JSON form into its own result.
 
 use std::{collections::HashMap, sync::Arc};
@@ -22,48 +22,48 @@ use super::{
     json_text::{IndexRoom, JsonText},
 };
 use crate::{
-    broker::{Answer, AnswerBody, Arguments, Kept as KeptBlock, Part},
+    broker::{Answer, AnswerBody, Arguments, KeptBlock, Part},
     room::Held,
     work::Waiter,
 };
 
-/// Most that one run may keep, and the same as a part of what all runs may.
+/// Most bytes that one run may keep, and its share of the bytes of all runs.
 const MAX_BYTES: usize = 512 * 1024 * 1024;
 const MAX_SHARE: usize = 2;
-/// Most memory for knowing where the parts of kept values are.
+/// Most memory for the indexes of kept values.
 const INDEX_BYTES: usize = 32 * 1024 * 1024;
 
 /// The values of one run.
 #[derive(Debug)]
 pub(super) struct Vault {
-    values: HashMap<String, Arc<Kept>>,
+    values: HashMap<String, Arc<KeptValue>>,
     bytes: usize,
-    /// Most that may be kept.
+    /// Most bytes that may be kept.
     most_bytes: usize,
     limits: Limits,
 }
 
-/// What goes to the program, and what knowing more about the rest may cost.
+/// Sizes that decide what goes to the program and what is indexed.
 #[derive(Clone, Debug)]
 pub(super) struct Limits {
-    /// Largest value that goes to the program whole.
+    /// Largest value that is sent to the program in full.
     pub(super) whole_bytes: usize,
     index: IndexRoom,
 }
 
-/// A value that is kept, and the room that it takes.
+/// A kept value, with its charge to the memory budget.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct KeptValue {
     pub(super) stored: Stored,
     _held: Held,
 }
 
 #[derive(Debug)]
 pub(super) enum Stored {
-    /// A text, and its JSON form is made when it is needed.
+    /// A text, whose JSON form is created when needed.
     Text(JsonText),
     Json(JsonText),
-    /// A text that is JSON, and stands for the value where a text is not wanted.
+    /// A JSON text, which stands for its value where a string is not expected.
     JsonText(JsonText),
     Media {
         /// Base64.
@@ -76,31 +76,31 @@ pub(super) enum Stored {
     },
 }
 
-/// What the program is told.
+/// The value that the program gets.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum ProgramValue {
     Value(Box<str>),
-    /// A text that is JSON.
+    /// A JSON text.
     JsonText(Box<str>),
     Handles(Handles),
 }
 
-/// An answer that was made fit for the program, before what stays with the host has its tokens.
+/// A response converted for the program, before the kept values have their tokens.
 #[derive(Debug)]
 pub(super) enum Weighed {
     Value(Box<str>),
     JsonText(Box<str>),
-    Whole(Kept),
+    Whole(KeptValue),
     Blocks(Vec<WeighedBlock>),
 }
 
 #[derive(Debug)]
 pub(super) enum WeighedBlock {
     Value(Box<RawValue>),
-    Kept(Kept),
+    Kept(KeptValue),
 }
 
-/// Makes an answer fit for the program. Takes time in proportion to its size.
+/// Converts a response for the program, in time linear in its size.
 pub(super) fn weigh(answer: Answer, limits: &Limits) -> Weighed {
     let Answer { body, held } = answer;
     let parts = match body {
@@ -108,7 +108,7 @@ pub(super) fn weigh(answer: Answer, limits: &Limits) -> Weighed {
         AnswerBody::JsonText(text) if text.len() <= limits.whole_bytes => return Weighed::JsonText(text),
         AnswerBody::JsonText(text) => {
             let stored = Stored::JsonText(JsonText::of_json(text, &limits.index));
-            return Weighed::Whole(Kept { stored, _held: held });
+            return Weighed::Whole(KeptValue { stored, _held: held });
         }
         AnswerBody::Blocks(parts) => parts,
     };
@@ -136,13 +136,13 @@ pub(super) fn weigh(answer: Answer, limits: &Limits) -> Weighed {
             let data: String = serde_json::from_str(data.get()).unwrap_or_default();
             let data = JsonText::new(data.into(), &limits.index);
             let stored = Stored::Media { data, block, kind, mime_type, uri };
-            WeighedBlock::Kept(Kept { stored, _held: held.clone() })
+            WeighedBlock::Kept(KeptValue { stored, _held: held.clone() })
         }
     });
     Weighed::Blocks(blocks.collect())
 }
 
-/// A value itself if it is small enough, else what is kept of it.
+/// The value itself if it is small, else a kept value.
 fn weigh_value(value: Box<RawValue>, held: Held, limits: &Limits) -> Weighed {
     if value.get().len() <= limits.whole_bytes {
         return Weighed::Value(Box::<RawValue>::into(value));
@@ -151,7 +151,7 @@ fn weigh_value(value: Box<RawValue>, held: Held, limits: &Limits) -> Weighed {
         Ok(text) => Stored::Text(JsonText::new(text.into(), &limits.index)),
         Err(_) => Stored::Json(JsonText::of_json(Box::<RawValue>::into(value), &limits.index)),
     };
-    Weighed::Whole(Kept { stored, _held: held })
+    Weighed::Whole(KeptValue { stored, _held: held })
 }
 
 impl Vault {
@@ -169,23 +169,23 @@ impl Vault {
         self.limits.clone()
     }
 
-    /// Keeps what stays with the host, and says what the program is told.
-    pub(super) fn keep(&mut self, weighed: Weighed) -> Result<Told, CallError> {
+    /// Keeps the large parts, and returns what the program gets.
+    pub(super) fn keep(&mut self, weighed: Weighed) -> Result<ProgramValue, CallError> {
         Ok(match weighed {
-            Weighed::Value(text) => Told::Value(text),
-            Weighed::JsonText(text) => Told::JsonText(text),
-            Weighed::Whole(kept) => Told::Handles(Handles::Whole(self.insert(kept)?)),
+            Weighed::Value(text) => ProgramValue::Value(text),
+            Weighed::JsonText(text) => ProgramValue::JsonText(text),
+            Weighed::Whole(kept) => ProgramValue::Handles(Handles::Whole(self.insert(kept)?)),
             Weighed::Blocks(blocks) => {
                 let blocks = blocks.into_iter().map(|block| match block {
                     WeighedBlock::Value(value) => Ok(Block::Value(value)),
                     WeighedBlock::Kept(kept) => self.insert(kept).map(Block::Handle),
                 });
-                Told::Handles(Handles::Blocks(blocks.collect::<Result<_, _>>()?))
+                ProgramValue::Handles(Handles::Blocks(blocks.collect::<Result<_, _>>()?))
             }
         })
     }
 
-    fn insert(&mut self, kept: Kept) -> Result<Handle, CallError> {
+    fn insert(&mut self, kept: KeptValue) -> Result<Handle, CallError> {
         let bytes = kept.bytes();
         if self.bytes + bytes > self.most_bytes {
             let message = format!("this run keeps as much of large results as it may, {} MB", self.most_bytes >> 20);
@@ -206,14 +206,14 @@ impl Vault {
         Ok(Handle { token, r#type: kind, size, mime_type, uri })
     }
 
-    /// The value of that token.
-    pub(super) fn get(&self, token: &str) -> Result<Arc<Kept>, CallError> {
+    /// The value with a token.
+    pub(super) fn get(&self, token: &str) -> Result<Arc<KeptValue>, CallError> {
         let invalid = || CallError::new(ErrorCode::InvalidArguments, "there is no such result");
         self.values.get(token).cloned().ok_or_else(invalid)
     }
 
-    /// The arguments of a call, with the values that handles in them stand for at hand. `texts` is where the texts of JSON
-    /// values begin.
+    /// The arguments of a call, with the values of their handles. `texts` are the offsets of the JSON
+    /// texts.
     pub(super) fn arguments(&self, written: Box<RawValue>, texts: Vec<u32>) -> Result<Arguments, CallError> {
         let filler = match self.filler(&written) {
             Some(filler) => Filler { texts, ..filler },
@@ -224,7 +224,7 @@ impl Vault {
         Ok(Arguments::new(written, Some(Arc::new(filler))))
     }
 
-    /// The values that handles in a text stand for; `None` if there are none.
+    /// The values of the handles in a text; `None` if there are none.
     pub(super) fn filler(&self, json: &RawValue) -> Option<Filler> {
         if self.values.is_empty() {
             return None;
@@ -241,21 +241,21 @@ impl Vault {
     }
 }
 
-impl Kept {
-    /// What is read through the handle.
+impl KeptValue {
+    /// The text that is read through the handle.
     fn text(&self) -> &JsonText {
         match &self.stored {
             Stored::Text(text) | Stored::Json(text) | Stored::JsonText(text) | Stored::Media { data: text, .. } => text,
         }
     }
 
-    /// How much of it there is in memory.
+    /// The size of the value in memory.
     fn bytes(&self) -> usize {
         let block = if let Stored::Media { block, .. } = &self.stored { block.get().len() } else { 0 };
         self.text().as_str().len() + block
     }
 
-    /// How long its JSON form is, about: a text may have escapes.
+    /// The approximate length of the JSON form: a text may need escapes.
     pub(super) fn json_bytes(&self) -> usize {
         match &self.stored {
             Stored::Text(text) | Stored::Json(text) | Stored::JsonText(text) => text.as_str().len(),
@@ -263,7 +263,7 @@ impl Kept {
         }
     }
 
-    /// How much of it a read looks at, about.
+    /// The approximate number of bytes that a read looks at.
     pub(super) fn cost(&self, part: &ReadPart, limits: &Limits) -> usize {
         match part {
             ReadPart::Slice { from, to } => {
@@ -274,7 +274,7 @@ impl Kept {
         }
     }
 
-    /// Reads a part. Takes time in proportion to the value, for the first path, or to the part.
+    /// Reads a part, in time linear in the value for the first path, and in the part afterwards.
     pub(super) fn read(&self, part: &ReadPart, limits: &Limits, wanted: &Waiter) -> Result<Answer, CallError> {
         let invalid = |message: String| CallError::new(ErrorCode::InvalidArguments, message);
         match part {
@@ -295,10 +295,10 @@ impl Kept {
     }
 }
 
-/// Bytes `from..to` of a text, but whole characters and not more than `most`.
+/// Bytes `from..to` of a text, aligned to whole characters and at most `most`.
 ///
 /// The end is moved back to a whole character, and the beginning too, so that slices one after the
-/// other give everything once. At least one character comes, so that it goes on.
+/// other give everything once. Returns at least one character, so that a loop makes progress.
 fn slice(text: &str, from: u64, to: u64, most: usize) -> Slice {
     let clamp = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(text.len());
     let from = text.floor_char_boundary(clamp(from));
@@ -322,13 +322,13 @@ mod tests {
         RawValue::from_string(text.to_owned()).unwrap()
     }
 
-    fn tell(vault: &mut Vault, answer: Answer) -> Told {
+    fn tell(vault: &mut Vault, answer: Answer) -> ProgramValue {
         vault.keep(weigh(answer, &vault.limits())).unwrap()
     }
 
     fn kept(vault: &mut Vault, text: &str) -> Handle {
         match tell(vault, raw(text).into()) {
-            Told::Handles(Handles::Whole(handle)) => handle,
+            ProgramValue::Handles(Handles::Whole(handle)) => handle,
             other => panic!("{other:?}"),
         }
     }
@@ -340,7 +340,7 @@ mod tests {
     #[test]
     fn what_is_small_goes_whole_and_what_is_large_stays() {
         let mut vault = vault(20);
-        assert!(matches!(tell(&mut vault, raw("[1,2,3]").into()), Told::Value(text) if &*text == "[1,2,3]"));
+        assert!(matches!(tell(&mut vault, raw("[1,2,3]").into()), ProgramValue::Value(text) if &*text == "[1,2,3]"));
         let text = kept(&mut vault, r#""a text of more than twenty bytes""#);
         assert_eq!((text.r#type.as_str(), text.size), ("text", 32));
         let json = kept(&mut vault, r#"{"items":[1,2,3],"name":"long enough"}"#);
@@ -388,7 +388,7 @@ mod tests {
         let arguments = |text: &str| vault.arguments(raw(text), vec![]).unwrap().fill(&Value::Null).unwrap();
         let filled = arguments(&format!("{{\"a\":[{marker},1],\"b\":{marker}}}"));
         assert_eq!(filled.get(), format!("{{\"a\":[{long},1],\"b\":{long}}}"));
-        // A token that is none, or a text that looks like a handle, is left alone.
+        // An unknown token, or a text that looks like a handle, is left alone.
         for text in [
             format!("[{{\"{HANDLE_KEY}\":\"0000\"}}]"),
             serde_json::to_string(&marker).unwrap(),
@@ -413,7 +413,7 @@ mod tests {
             block: raw(block),
         };
         let body = AnswerBody::Blocks(vec![Part::Value(raw("1")), Part::Kept(image)]);
-        let Told::Handles(Handles::Blocks(blocks)) = tell(&mut vault, Answer { body, held: None }) else {
+        let ProgramValue::Handles(Handles::Blocks(blocks)) = tell(&mut vault, Answer { body, held: None }) else {
             panic!("no blocks")
         };
         let Block::Handle(handle) = &blocks[1] else { panic!("no handle") };

@@ -20,7 +20,7 @@ use crate::events::{Body, Follower};
 
 /// The lists whose changes a client wants to hear of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct ListSubscriptions {
     pub(super) tools: bool,
     pub(super) prompts: bool,
     pub(super) resources: bool,
@@ -39,7 +39,7 @@ pub(super) enum Notice {
 /// The notices for one client.
 #[derive(Debug)]
 pub(super) struct Bulletin {
-    wanted: Wanted,
+    wanted: ListSubscriptions,
     watches: Arc<Watches>,
     state: Mutex<State>,
     came: Notify,
@@ -65,7 +65,7 @@ impl Notice {
 }
 
 impl Bulletin {
-    pub(super) fn new(wanted: Wanted, watches: Arc<Watches>, unknown: HashSet<String>) -> Arc<Bulletin> {
+    pub(super) fn new(wanted: ListSubscriptions, watches: Arc<Watches>, unknown: HashSet<String>) -> Arc<Bulletin> {
         let state = Mutex::new(State { unknown, open: VecDeque::new() });
         Arc::new(Bulletin { wanted, watches, state, came: Notify::new() })
     }
@@ -108,7 +108,7 @@ impl Bulletin {
 
 impl Follower for Bulletin {
     fn changed(&self, change: &Body) {
-        let Wanted { tools, prompts, resources } = self.wanted;
+        let ListSubscriptions { tools, prompts, resources } = self.wanted;
         let lists = |which: [(bool, Notice); 3]| {
             let wanted = which.into_iter().filter(|(is_wanted, _)| *is_wanted);
             wanted.map(|(_, notice)| notice).collect::<Vec<_>>()
@@ -164,7 +164,7 @@ mod tests {
         Body::ResourceUpdated { server: server.to_owned(), uri: uri.to_owned() }
     }
 
-    const EVERYTHING: Wanted = Wanted { tools: true, prompts: true, resources: true };
+    const EVERYTHING: ListSubscriptions = ListSubscriptions { tools: true, prompts: true, resources: true };
 
     #[test]
     fn clients_hear_what_they_want_and_nothing_twice() {
@@ -175,7 +175,7 @@ mod tests {
         assert!(watches.expect("pml:a:watched", "a", "watched"));
         let unknown = HashSet::from(["new".to_owned()]);
         let wide = Bulletin::new(EVERYTHING, Arc::clone(&watches), unknown);
-        let narrow = Bulletin::new(Wanted::default(), watches, HashSet::new());
+        let narrow = Bulletin::new(ListSubscriptions::default(), watches, HashSet::new());
         let address = || Notice::Updated("pml:a:watched".to_owned());
         let table = [
             (discovered("new"), &wide, vec![Notice::Tools]),

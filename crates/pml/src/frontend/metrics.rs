@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use pml_learn::SpeculationStatus;
 use pml_wire::ErrorCode;
 
 use crate::{
@@ -81,6 +82,7 @@ impl Metrics {
         tools: usize,
         audit: Counts,
         traces: Option<&store::Health>,
+        speculation: Option<SpeculationStatus>,
     ) -> String {
         let mut text = String::new();
         // Writing to a String cannot fail.
@@ -139,6 +141,11 @@ impl Metrics {
             family("pml_traces_waiting", "gauge", "Traces that wait to be written.", &one(*queued as u64));
             let is_well = u64::from(state.is_well());
             family("pml_trace_store_up", "gauge", "Are traces written as they come?", &one(is_well));
+        }
+        if let Some(SpeculationStatus { made, used, is_on, .. }) = speculation {
+            let fates = by("fate", &[("used", used), ("wasted", made.saturating_sub(used))]);
+            family("pml_speculative_calls_total", "counter", "Calls made ahead, as of the stored traces.", &fates);
+            family("pml_speculation_on", "gauge", "Are calls made ahead of programs?", &one(u64::from(is_on)));
         }
         let servers: Vec<_> = servers
             .all()

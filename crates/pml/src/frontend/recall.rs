@@ -10,7 +10,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::results::{Caller, NO_RESULT_HINT, Results, Text};
 use crate::{
-    broker::{Answer, AnswerBody, Broker, CallHandler, HandlerFuture, ToolCall},
+    broker::{Answer, AnswerBody, Broker, CallHandler, EarlyAnswer, Foresight, HandlerFuture, ToolCall},
     room::Room,
     shown::visible,
     trace::Context,
@@ -51,6 +51,14 @@ impl CallHandler for ClientHandler<'_> {
 
     fn call(&self, call: ToolCall) -> HandlerFuture<'_, Result<Answer, CallError>> {
         self.broker.call(call)
+    }
+
+    fn foresight(&self) -> Option<Foresight> {
+        self.broker.foresight()
+    }
+
+    fn call_ahead(&self, call: ToolCall) -> HandlerFuture<'_, Result<EarlyAnswer, CallError>> {
+        self.broker.call_ahead(call)
     }
 
     fn names(&self) -> HandlerFuture<'_, Arc<str>> {

@@ -44,11 +44,11 @@ impl Caller {
 /// The results of all callers.
 #[derive(Debug, Default)]
 pub(super) struct Results {
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptResults>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptResults {
     by_id: HashMap<String, Entry>,
     /// Oldest first.
     order: VecDeque<String>,
@@ -151,7 +151,7 @@ impl Results {
     }
 }
 
-impl Kept {
+impl KeptResults {
     fn drop_old(&mut self) {
         while self.order.front().is_some_and(|id| self.by_id[id].since.elapsed() > MAX_AGE) {
             self.drop_oldest();

@@ -1,4 +1,4 @@
-//! Messages as clients send them, and what both eras of the protocol want around an answer.
+//! Parses the messages of clients, and formats responses for both eras of the protocol.
 
 use std::fmt;
 
@@ -27,14 +27,14 @@ use crate::{
     work::{self, AT_ONCE_BYTES},
 };
 
-/// Messages in one batch.
+/// Most messages in one batch.
 const MAX_BATCH: usize = 100;
 
-/// What a client sends at once.
+/// One message, or a batch.
 #[derive(Debug, PartialEq)]
 pub(super) enum Sent {
     One(Incoming),
-    /// Several messages as one.
+    /// A batch: several messages in one JSON array.
     Batch(Vec<Result<Incoming, Box<Broken>>>),
 }
 
@@ -46,7 +46,7 @@ pub(super) enum Incoming {
         method: String,
         params: Map<String, Value>,
     },
-    /// The answer to something pml asked.
+    /// The response to a request of pml.
     Answer {
         id: Value,
         outcome: Result<Value, RpcError>,
@@ -61,20 +61,20 @@ pub(super) struct Request {
     pub(super) params: Map<String, Value>,
 }
 
-/// A message that is none: what to answer, and to which request, if that can be known.
+/// An invalid message: the error to respond with, and the id of the request, if it can be determined.
 #[derive(Debug, PartialEq)]
 pub(super) struct Broken {
-    /// Null if it cannot be known; `None` if it is nothing that is answered.
+    /// Null if the id cannot be determined; `None` if the message gets no response.
     pub(super) id: Option<Value>,
     pub(super) error: RpcError,
 }
 
-/// An error of pml's own. It may repeat what a server or the client said.
+/// An error of pml itself. Its message may quote a server or the client.
 pub(super) fn error(code: i64, message: impl AsRef<str>) -> RpcError {
     RpcError { code, message: visible(message.as_ref()).into_owned(), data: None }
 }
 
-/// Reads what a client sends; a large message elsewhere.
+/// Parses what a client sends; a large message on a `work` thread.
 pub(super) async fn read(bytes: impl AsRef<[u8]> + Send + 'static) -> Result<Sent, Box<Broken>> {
     work::sized(bytes.as_ref().len(), move |_| parse(bytes.as_ref())).await
 }
@@ -86,7 +86,7 @@ fn parse(bytes: &[u8]) -> Result<Sent, Box<Broken>> {
     if !text.trim_start().starts_with('[') {
         return parse_one(text).map(Sent::One);
     }
-    // Each message by itself: what is wrong with one is said of that one.
+    // Each message is parsed by itself, so that an error concerns that message only.
     match serde_json::from_str::<Vec<&RawValue>>(text) {
         Ok(items) if items.is_empty() => Err(broken(Value::Null, INVALID_REQUEST, "the batch is empty")),
         Ok(items) if items.len() > MAX_BATCH => {
@@ -103,7 +103,7 @@ fn broken(id: Value, code: i64, message: &str) -> Box<Broken> {
 
 fn parse_one(text: &str) -> Result<Incoming, Box<Broken>> {
     let ignored = |message: &str| Box::new(Broken { id: None, error: error(INVALID_REQUEST, message) });
-    // Before it is parsed: what is nested deeply costs stack.
+    // Checked before parsing, since deep nesting needs stack.
     if pml_wire::json::depth(text) > pml_wire::json::MAX_DEPTH {
         let message = format!("the message is nested more than {} levels deep", pml_wire::json::MAX_DEPTH);
         return Err(unreadable(text.as_bytes(), INVALID_REQUEST, &message));
@@ -122,7 +122,7 @@ fn parse_one(text: &str) -> Result<Incoming, Box<Broken>> {
         Some(id @ Value::Number(_)) if id.is_i64() || id.is_u64() => Some(id),
         Some(_) => return Err(broken(Value::Null, INVALID_REQUEST, "the id is neither a text nor a whole number")),
     };
-    // Notifications and answers are not answered, however wrong they are.
+    // Notifications and responses get no response, even if they are invalid.
     let is_answer = object.contains_key("result") || object.contains_key("error");
     let is_answered = if object.contains_key("method") { id.is_some() } else { !is_answer };
     let wrong = |code, message: &str| match is_answered {
@@ -161,11 +161,11 @@ fn parse_one(text: &str) -> Result<Incoming, Box<Broken>> {
     })
 }
 
-/// Why a message cannot be read, for its sender. The message is answered under its id wherever that can be made out:
-/// otherwise the client would wait for ever.
+/// The error for a message that cannot be parsed. The error carries the id of the request if the id can be determined:
+/// otherwise the client would wait forever.
 fn unreadable(bytes: &[u8], code: i64, message: &str) -> Box<Broken> {
     let seen = Glimpse::of(bytes);
-    // Notifications and answers are not answered. What may be a request is.
+    // Notifications and responses get no response. A message that may be a request gets one.
     let is_answered = match seen.has_method {
         true => seen.has_id || !seen.is_whole,
         false => !seen.is_answer,
@@ -173,13 +173,13 @@ fn unreadable(bytes: &[u8], code: i64, message: &str) -> Box<Broken> {
     Box::new(Broken { id: is_answered.then(|| seen.id.unwrap_or_default()), error: error(code, message) })
 }
 
-/// The id of a message of which this is the beginning; null if it cannot be made out.
+/// The id in the beginning of a message; null if it cannot be determined.
 pub(super) fn id_in(beginning: &[u8]) -> Value {
     Glimpse::of(beginning).id.unwrap_or_default()
 }
 
-/// What can be made out of a message that cannot be read whole: one with half a surrogate pair, a number beyond all
-/// bounds, a byte that is not UTF-8, nesting without end, or the end missing. What is passed over costs no stack.
+/// The fields that can be determined from an unparsable message: one with a lone surrogate, a number out of
+/// range, invalid UTF-8, excessive nesting, or a missing end. Skipped values need no stack.
 #[derive(Debug, Default)]
 struct Glimpse {
     /// A text or a whole number.
@@ -187,7 +187,7 @@ struct Glimpse {
     has_id: bool,
     has_method: bool,
     is_answer: bool,
-    /// Is it JSON to its end?
+    /// Is the message complete JSON?
     is_whole: bool,
 }
 
@@ -198,7 +198,7 @@ impl Glimpse {
         let mut json = serde_json::Deserializer::from_str(&text);
         let read = json.deserialize_map(Looking(&mut seen));
         seen.is_whole = read.is_ok() && json.end().is_ok();
-        // An id that was not UTF-8 would be answered as another.
+        // A repaired id would be a different id.
         let is_changed = |id: &Value| id.as_str().is_some_and(|id| id.contains('\u{fffd}'));
         seen.id = seen.id.filter(|id| !is_changed(id));
         seen
@@ -236,7 +236,7 @@ impl<'de> Visitor<'de> for Looking<'_> {
     }
 }
 
-/// A key of a message. It may be no text at all.
+/// A key of a message, which may be invalid UTF-8.
 enum Key {
     Id,
     Method,
@@ -267,17 +267,17 @@ impl<'de> de::Deserialize<'de> for Key {
     }
 }
 
-/// The version that a client wants to begin a session in.
+/// The protocol version that a client requests in `initialize`.
 pub(super) fn wanted_version(params: &Map<String, Value>) -> Result<&str, RpcError> {
     let version = params.get("protocolVersion").and_then(Value::as_str);
     version.ok_or_else(|| error(INVALID_PARAMS, "`protocolVersion` must be a text"))
 }
 
-/// What a request says about itself.
+/// The `_meta` of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Meta {
     pub(super) era: Era,
-    /// What the client can do; of the session if the request does not say.
+    /// The client's capabilities; those of the session if the request has none.
     pub(super) capabilities: Option<Value>,
     pub(super) fields: Map<String, Value>,
 }
@@ -290,8 +290,8 @@ pub(super) fn take_meta(request: &mut Request) -> Result<Meta, RpcError> {
         Some(_) => return Err(error(INVALID_PARAMS, "`_meta` must be an object")),
     };
     let wants_modern = request.method == "server/discover" || fields.contains_key(VERSION_KEY);
-    // A handshake belongs to the earlier era, whatever else it says. One without a version to agree on is
-    // none, and there is no such method in the new era.
+    // `initialize` belongs to the legacy era, whatever its `_meta`. Without a protocol version it is invalid,
+    // and the modern era has no such method.
     let is_handshake = request.method == "initialize" && request.params.contains_key("protocolVersion");
     if !wants_modern || is_handshake {
         return Ok(Meta { era: Era::Legacy, capabilities: None, fields });
@@ -329,7 +329,7 @@ pub(super) fn server_info() -> Value {
 #[derive(Debug)]
 pub(super) enum Reply {
     Value(Value),
-    /// As a server wrote it, and the room that it takes.
+    /// As a server wrote it, with its charge to the memory budget.
     Passed {
         fields: Fields,
         _held: Held,
@@ -359,13 +359,13 @@ impl Reply {
     }
 }
 
-/// Gives a result the form that the era of its request has.
+/// Formats a result for the era of its request.
 pub(super) fn finish(era: Era, method: &str, reply: &mut Reply) {
     match reply {
         Reply::Value(Value::Object(result)) => finish_object(era, method, result),
         Reply::Value(_) => {}
         Reply::Passed { fields, .. } => {
-            // What may change, changed as in any other result and put back.
+            // The fields that pml changes, changed as in any other result and put back.
             let mut changed = Map::new();
             for key in ["resultType", "ttlMs", "cacheScope", "_meta"] {
                 if let Some(value) = fields.take(key).and_then(|raw| serde_json::from_str(raw.get()).ok()) {
@@ -381,7 +381,7 @@ pub(super) fn finish(era: Era, method: &str, reply: &mut Reply) {
 }
 
 fn finish_object(era: Era, method: &str, result: &mut Map<String, Value>) {
-    // Lists and what is read may be kept by a client; for how long is always said.
+    // A client may cache lists and resources; the response always says for how long.
     let is_cacheable = matches!(
         method,
         "server/discover"
@@ -407,7 +407,7 @@ fn finish_object(era: Era, method: &str, result: &mut Map<String, Value>) {
     }
 }
 
-/// The answer to a request. A large one is written elsewhere.
+/// The response to a request. A large response is serialized on a `work` thread.
 pub(super) async fn write_answer(id: &Value, outcome: Result<Reply, RpcError>) -> Line {
     match outcome {
         Ok(reply) => {
@@ -418,7 +418,7 @@ pub(super) async fn write_answer(id: &Value, outcome: Result<Reply, RpcError>) -
     }
 }
 
-/// The answers to the requests of a batch; `None` if there is nothing to answer.
+/// The responses to the requests of a batch; `None` if there are none.
 pub(super) fn batch(answers: &[Line]) -> Option<Line> {
     let all: Vec<_> = answers.iter().map(Line::as_str).collect();
     (!all.is_empty()).then(|| Line::new(format!("[{}]", all.join(","))))
@@ -439,7 +439,7 @@ pub(super) fn check_in_batch(request: &Request, meta: &Meta) -> Result<(), RpcEr
     }
 }
 
-/// The answer to a request.
+/// The response to a request.
 pub(super) fn answer(id: &Value, outcome: Result<Reply, RpcError>) -> Line {
     match outcome {
         Ok(Reply::Value(result)) => Line::of(&json!({ "jsonrpc": "2.0", "id": id, "result": result })),
@@ -531,19 +531,19 @@ mod tests {
             (b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"x\",\"params\":{\"a\":\"\xff\"}}", Some(json!(7))),
             (b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"x\",\"params\":{\"a\":\"\n\"}}", Some(json!(7))),
             (deep.as_bytes(), Some(json!(7))),
-            // Not JSON, but clear enough whom it is from.
+            // Not JSON, but the id can be determined.
             (br#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"a":"#, Some(json!(7))),
             (br#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"a":NaN}}"#, Some(json!(7))),
             (br#"{"jsonrpc":"2.0","id":7,"method":"x",}"#, Some(json!(7))),
             (br#"{"jsonrpc":"2.0","id":7,"method":"x"}}"#, Some(json!(7))),
-            // The id is what cannot be read.
+            // The id is the invalid part.
             (br#"{"jsonrpc":"2.0","method":"x","params":{"a":,"id":7}"#, Some(json!(null))),
             (br#"{"jsonrpc":"2.0","id":1e400,"method":"x"}"#, Some(json!(null))),
             (br#"{"jsonrpc":"2.0","id":"\ud800","method":"x"}"#, Some(json!(null))),
             (b"{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"x\"}", Some(json!(null))),
             (br#"{"jsonrpc":"2.0","id":7"#, Some(json!(7))),
             (br#"hello"#, Some(json!(null))),
-            // Neither notifications nor answers are answered.
+            // Notifications and responses get no response.
             (br#"{"jsonrpc":"2.0","method":"x","params":{"a":1e400}}"#, None),
             (br#"{"jsonrpc":"2.0","id":"pml-1","result":{"a":"\ud800"}}"#, None),
             (br#"{"jsonrpc":"2.0","id":"pml-1","error":{"a":1e400}}"#, None),
@@ -602,7 +602,7 @@ mod tests {
             let Ok(Item::Object(fields)) = serde_json::from_str(&value.to_string()) else { panic!("no object") };
             Reply::Passed { fields, _held: None }
         };
-        // What is our own and what is passed on get the same form.
+        // pml's own results and relayed results get the same form.
         for of in [|value: &Value| Reply::Value(value.clone()), passed] {
             let mut result = of(&json!({ "tools": [], "_meta": { "theirs": 1 } }));
             let key = |result: &Reply, key: &str| result.get(key);

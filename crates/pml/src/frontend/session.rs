@@ -1,4 +1,4 @@
-//! What is known of one client between its requests, and the way back to it.
+//! The state of one client between its requests, and the channel for messages to it.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,64 +22,64 @@ use super::{
 };
 use crate::{trace::Context, upstream::RpcError};
 
-/// Messages that may wait for a client. Notifications beyond that are lost, answers wait.
+/// Capacity of the queue of messages to a client. When it is full, notifications are dropped and responses wait.
 pub(super) const OUTLET: usize = 256;
-/// Longest notification; longer ones are lost. There may be as many as [`OUTLET`] for each request.
+/// Longest notification; longer ones are dropped. Each request may queue up to [`OUTLET`] of them.
 const MAX_NOTE_BYTES: usize = 64 * 1024;
-/// Longest progress token: it is in each notification.
+/// Longest progress token, since every progress notification repeats it.
 const MAX_TOKEN_BYTES: usize = 1024;
-/// What a client may say that it can do, at most.
+/// Largest `capabilities` of a client.
 const MAX_CAPABILITIES_BYTES: usize = 16 * 1024;
-/// What pml may be asking one client at the same time.
+/// Most open requests of pml to one client.
 const MAX_ASKS: usize = 64;
-/// Changed tools that one client is remembered to have been told of.
+/// Most names that are remembered of what one client has been told.
 const MAX_TOLD: usize = 10_000;
 /// The caller on standard input.
 pub(super) const STDIO: &str = "stdio";
-/// No log line is wanted.
+/// The client wants no logs.
 const SILENT: usize = usize::MAX;
 
 /// The severities of the protocol, from the least to the worst.
 pub(super) const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
-/// One client: of a process's standard input, of a session over HTTP, or of one request that stands for
-/// itself.
+/// One client: on stdin, of a session over HTTP, or, in the modern era over HTTP, of a single
+/// request.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) caller: Caller,
-    /// Who it is when something is shared.
+    /// The identity under which shared resources are divided.
     pub(super) client: Client,
-    /// The revision of the protocol and the client, as agreed when the session began.
+    /// The negotiated protocol version and the client's name.
     introduction: Mutex<(Option<&'static str>, Option<trace::Client>)>,
-    /// What the client said it can do when the session began.
+    /// The capabilities that the client declared when the session began.
     capabilities: Mutex<Value>,
-    /// The least severe log line that is wanted, as an index into [`LEVELS`].
+    /// The lowest log level that the client wants, as an index into [`LEVELS`].
     log_level: AtomicUsize,
-    /// Requests that are being served, by the text of their ids.
+    /// Requests in flight, by the text of their ids.
     in_flight: Mutex<HashMap<String, CancellationToken>>,
-    /// What the client was asked and has not answered.
+    /// Open requests of pml to the client.
     asked: Mutex<HashMap<String, oneshot::Sender<Result<Value, RpcError>>>>,
     next_ask: AtomicU64,
     /// Changed tools that the client has been told of.
     told_changes: Mutex<HashSet<ToolId>>,
-    /// The servers whose introductions it has been told.
+    /// Servers whose instructions the client has received.
     told_introductions: Mutex<HashSet<String>>,
-    /// Sets of tools of which it has been told that what uses them could have a name.
+    /// Sets of tools for which the client has received a proposal to save a capability.
     told_proposals: Mutex<HashSet<String>>,
-    /// Resources that the client wants to hear about.
+    /// Resources that the client has subscribed to.
     pub(super) watches: Arc<Watches>,
-    /// What the client is still to be told about changes, from the beginning of its session on, whether or not it has
-    /// opened a stream for it.
+    /// Pending notifications about changed lists and resources, from the beginning of the session on, whether or not the client has
+    /// opened a stream for them.
     pub(super) bulletin: OnceLock<Arc<Bulletin>>,
-    /// Cancelled when the client has said that the session has begun: before, it hears of nothing it did not ask for.
+    /// Cancelled when the client has sent `notifications/initialized`: before, it gets no unsolicited message.
     pub(super) initialized: CancellationToken,
-    /// Ends the stream that was opened last for what belongs to no request; cancelled when that has ended.
+    /// Ends the latest stream for messages that belong to no request; cancelled when that stream has ended.
     last_stream: Mutex<Option<CancellationToken>>,
-    /// Cancelled when the client is gone: everything that is done for it stops.
+    /// Cancelled when the client disconnects; stops all work for the client.
     pub(super) gone: CancellationToken,
 }
 
-/// A request that is being served. Dropped, it no longer is.
+/// A request in flight. Dropping it removes the request from the session.
 #[derive(Debug)]
 pub(super) struct InFlight {
     session: Arc<Session>,
@@ -94,25 +94,26 @@ impl Drop for InFlight {
     }
 }
 
-/// Everything that serving one request needs to know.
+/// The context of one request.
 #[derive(Clone, Debug)]
 pub(super) struct Scope {
     /// The id of the request.
     pub(super) id: Value,
     pub(super) session: Arc<Session>,
     pub(super) era: Era,
-    /// What the client can do.
+    /// The capabilities of the client.
     pub(super) capabilities: Value,
     pub(super) meta: Map<String, Value>,
-    /// Where messages about this request go.
+    /// The queue for messages about this request.
     pub(super) outlet: mpsc::Sender<Line>,
-    /// Does the client take anything but the answer?
+    /// Does the client accept notifications before the response?
     pub(super) streams: bool,
-    /// Cancelled when nobody waits for the answer any more.
+    /// Cancelled when the client no longer waits for the response.
     pub(super) cancel: CancellationToken,
 }
 
-/// Notes that something was told. Being told twice is better than keeping names without end.
+/// Remembers that the client was told about a name. When the set is full it is cleared: a repeated message is better than
+/// unbounded memory.
 fn is_first<T: Eq + std::hash::Hash>(told: &Mutex<HashSet<T>>, what: T) -> bool {
     let mut told = lock(told);
     if told.len() >= MAX_TOLD {
@@ -147,17 +148,17 @@ impl Session {
         })
     }
 
-    /// Keeps which revision of the protocol was agreed on, and who the client says it is.
+    /// Stores the negotiated protocol version and the client's name.
     pub(super) fn introduce(&self, version: &'static str, client: Option<trace::Client>) {
         *lock(&self.introduction) = (Some(version), client);
     }
 
-    /// May the client send several messages as one?
+    /// May the client send batches?
     pub(super) fn has_batches(&self) -> bool {
         lock(&self.introduction).0 == Some(rpc::WITH_BATCHES)
     }
 
-    /// Keeps what the client can do. Nobody can do so much that it takes long to say.
+    /// Stores the client's capabilities, unless they are too large.
     pub(super) fn set_capabilities(&self, capabilities: Value) {
         let is_sensible = capabilities.to_string().len() <= MAX_CAPABILITIES_BYTES;
         *lock(&self.capabilities) = if is_sensible { capabilities } else { json!({}) };
@@ -180,17 +181,17 @@ impl Session {
         is_first(&self.told_changes, tool.clone())
     }
 
-    /// Is the client to be told that programs with these tools could have a name? Only once.
+    /// Should the client get a proposal to save programs with these tools? Only once per set of tools.
     pub(super) fn tells_proposal(&self, tools: &str) -> bool {
         is_first(&self.told_proposals, tools.to_owned())
     }
 
-    /// Is this the first time that the client is told what a server says about itself?
+    /// Is this the first time that the client gets the instructions of a server?
     pub(super) fn tells_introduction(&self, server: &str) -> bool {
         is_first(&self.told_introductions, server.to_owned())
     }
 
-    /// Begins to serve a request; `None` if one with that id is being served already.
+    /// Registers a request; `None` if a request with that id is in flight.
     pub(super) fn begin(self: &Arc<Self>, id: &Value) -> Option<InFlight> {
         let id = id.to_string();
         let cancel = self.gone.child_token();
@@ -203,20 +204,20 @@ impl Session {
         Some(InFlight { session: Arc::clone(self), id, cancel })
     }
 
-    /// Stops serving a request. Unknown ones are over already.
+    /// Cancels a request. An unknown request has already ended.
     pub(super) fn cancel(&self, id: &Value) {
         if let Some(cancel) = lock(&self.in_flight).get(&id.to_string()) {
             cancel.cancel();
         }
     }
 
-    /// Is anything being done for it?
+    /// Is a request of the client in flight?
     pub(super) fn is_busy(&self) -> bool {
         !lock(&self.in_flight).is_empty()
             || lock(&self.last_stream).as_ref().is_some_and(|stream| !stream.is_cancelled())
     }
 
-    /// A token for a stream that takes the place of the one before: each message goes to one.
+    /// The token of a new stream, which replaces the previous one: each message goes to one stream only.
     pub(super) fn replace_stream(&self) -> CancellationToken {
         let end = self.gone.child_token();
         if let Some(before) = lock(&self.last_stream).replace(end.clone()) {
@@ -225,11 +226,11 @@ impl Session {
         end
     }
 
-    /// Takes the client's answer to what it was asked.
+    /// Delivers the client's response to a request of pml.
     pub(super) fn answered(&self, id: &Value, outcome: Result<Value, RpcError>) {
         let asked = id.as_str().and_then(|id| lock(&self.asked).remove(id));
         match asked {
-            // Whoever asked may not wait any more.
+            // The request may have been cancelled.
             Some(waiting) => drop(waiting.send(outcome)),
             None => tracing::debug!("a client answered what it was not asked"),
         }
@@ -243,7 +244,7 @@ impl Scope {
             Era::Legacy => lock(&self.session.introduction).clone(),
             Era::Modern => (Some(rpc::MODERN), self.meta.get(rpc::CLIENT_KEY).and_then(client_of)),
         };
-        // There is one client on standard input, and its name says more than how it is connected.
+        // There is only one client on stdin, and its name is more useful than `stdio`.
         let caller = match (&*self.session.caller.0, &client) {
             (STDIO, Some(client)) => client.name.as_str().into(),
             _ => Arc::clone(&self.session.caller.0),
@@ -254,13 +255,13 @@ impl Scope {
         context
     }
 
-    /// Tells the client something about this request, if there is room. Nobody waits for it.
+    /// Queues a notification about this request, or drops it if the queue is full.
     pub(super) fn notify(&self, method: &str, params: Value) -> bool {
         let message = rpc::notification(method, params);
         message.as_str().len() <= MAX_NOTE_BYTES && self.outlet.try_send(message).is_ok()
     }
 
-    /// The token that progress of this request is to carry, if it is wanted.
+    /// The progress token of this request, if the client wants progress.
     pub(super) fn progress_token(&self) -> Option<&Value> {
         self.meta.get("progressToken").filter(|token| match token {
             Value::String(text) => text.len() <= MAX_TOKEN_BYTES,
@@ -268,7 +269,7 @@ impl Scope {
         })
     }
 
-    /// The least severe log line that is wanted, as an index into [`LEVELS`].
+    /// The lowest log level that the client wants, as an index into [`LEVELS`].
     pub(super) fn log_level(&self) -> Option<usize> {
         match self.era {
             Era::Legacy => self.session.log_level(),
@@ -276,7 +277,7 @@ impl Scope {
         }
     }
 
-    /// Asks the client, who must be of the earlier era, and waits for its answer.
+    /// Sends a request to the client, which must be of the legacy era, and waits for its response.
     pub(super) async fn ask(&self, method: &str, params: Value) -> Result<Value, RpcError> {
         if !self.streams {
             return Err(rpc::error(rpc::METHOD_NOT_FOUND, "the client takes nothing but answers"));
@@ -306,13 +307,13 @@ impl Scope {
     }
 }
 
-/// Who a client says it is.
+/// The `clientInfo` of a client.
 pub(super) fn client_of(info: &Value) -> Option<trace::Client> {
     let text = |key: &str| info.get(key).and_then(Value::as_str).map(str::to_owned);
     Some(trace::Client { name: text("name").filter(|name| !name.is_empty())?, version: text("version") })
 }
 
-/// The number of a severity.
+/// The index of a log level.
 pub(super) fn level(name: &str) -> Option<usize> {
     LEVELS.iter().position(|level| *level == name)
 }

@@ -1,4 +1,4 @@
-//! The methods of the protocol: what each request is answered.
+//! The MCP methods: dispatches each request and returns its response.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -19,11 +19,11 @@ use crate::{
     work,
 };
 
-/// What a cancelled request may take to end by itself.
+/// How long a cancelled request may take to end by itself.
 const CANCEL: Duration = Duration::from_millis(500);
 
 impl Frontend {
-    /// Serves one request. Dropping the future stops what is done for it.
+    /// Serves one request. Dropping the future cancels its work.
     pub(super) async fn serve(self: &Arc<Self>, request: Request, scope: &Scope) -> Result<Reply, RpcError> {
         let Request { method, params, .. } = request;
         let mut result = self.dispatch(&method, params, scope).await?;
@@ -31,14 +31,14 @@ impl Frontend {
         Ok(result)
     }
 
-    /// Serves one request; `None` if it was cancelled. What has an end of its own to come to is given a
-    /// moment for it.
+    /// Serves one request; `None` if it was cancelled. A cancelled request has a moment to end
+    /// in order.
     pub(super) async fn serve_until_cancelled(
         self: &Arc<Self>,
         request: Request,
         scope: &Scope,
     ) -> Option<Result<Reply, RpcError>> {
-        // A mistake of ours must not leave a client without an answer.
+        // A panic in pml must not leave a client without a response.
         let serving = AssertUnwindSafe(self.serve(request, scope)).catch_unwind();
         let serving = serving.map(|served| {
             served.unwrap_or_else(|_| Err(rpc::error(INTERNAL_ERROR, "pml has failed at this; its log says why")))
@@ -81,7 +81,7 @@ impl Frontend {
         self.shared.expose != Expose::Code
     }
 
-    /// Are there lists that change?
+    /// Can the lists of tools, resources and prompts change?
     pub(super) fn announces(&self) -> bool {
         self.passes_through() || !self.shared.exposed.is_empty()
     }
@@ -105,7 +105,7 @@ impl Frontend {
         }
     }
 
-    /// Begins a session in the newest version that both know.
+    /// Opens a session in the newest version that both sides support.
     fn initialize(&self, params: &Map<String, Value>, session: &Session) -> Result<Value, RpcError> {
         let wanted = rpc::wanted_version(params)?;
         let version = rpc::LEGACY.into_iter().find(|known| *known == wanted).unwrap_or(rpc::LEGACY[0]);
@@ -130,14 +130,14 @@ impl Frontend {
         let mut list = if self.has_own_tools() { tools::all() } else { Vec::new() };
         list.extend(self.exposed_tools().await);
         if self.passes_through() {
-            // Some clients ask only once.
+            // Some clients read the list only once.
             self.broker.learn(None).await;
             list.extend(self.passed_tools().await);
         }
         Ok(json!({ "tools": list }))
     }
 
-    /// What a client is told that calls a tool which is not there.
+    /// The error for a call to an unknown tool.
     pub(super) fn unknown_tool(&self, name: &str) -> RpcError {
         let own = self.has_own_tools().then_some(tools::NAMES).into_iter().flatten();
         let passed = self.passed_names();
@@ -169,7 +169,7 @@ impl Frontend {
             Some(_) => return Err(rpc::error(INVALID_PARAMS, "`arguments` must be an object")),
         };
         let wrong = |message: String| tool_failure(ErrorCode::InvalidArguments, &message, None);
-        // A model can mend its arguments, so wrong ones are a result, not an error of the protocol.
+        // A model can correct its arguments, so invalid arguments are a tool result with `isError`, not a JSON-RPC error.
         let mut answer = match name.as_str() {
             _ if let Some(capability) = exposed => {
                 Box::pin(self.execute(Execute::of(capability, arguments), scope)).await
@@ -191,7 +191,7 @@ impl Frontend {
                 Err(message) => wrong(message),
             },
         };
-        // Each of them shows what it shows with care; nothing gets past here that cannot be seen.
+        // Each tool escapes its own texts; this catches any invisible character that is left.
         let answer = work::weighed(work::is_heavy(&answer), move |_| {
             shown::clean(&mut answer);
             answer
@@ -211,7 +211,7 @@ impl Frontend {
         Ok(json!({}))
     }
 
-    /// What a notification changes.
+    /// Handles a notification.
     pub(super) fn notified(&self, method: &str, params: &Map<String, Value>, session: &Session) {
         match method {
             "notifications/cancelled" => {
@@ -230,7 +230,7 @@ impl Frontend {
     }
 }
 
-/// Lists have one page.
+/// All lists have a single page.
 pub(super) fn one_page(params: &Map<String, Value>) -> Result<(), RpcError> {
     match params.get("cursor") {
         None | Some(Value::Null) => Ok(()),

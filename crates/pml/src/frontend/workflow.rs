@@ -70,14 +70,7 @@ impl Frontend {
         let stop = scope.cancel.child_token();
         let text = document.text.clone();
         let context = Arc::new(context);
-        let checked = tokio::select! {
-            checked = workflow::check(document, &self.broker, &context, &budget) => checked,
-            () = stop.cancelled() => return refused(ErrorCode::Cancelled, "it was cancelled before it ran"),
-        };
-        let checked = match checked {
-            Ok(checked) => checked,
-            Err(problems) => return Outcome::invalid(id, &problems),
-        };
+        // Before it is checked: that may need a sandbox, for the programs in it.
         let client = &scope.session.client;
         let place = tokio::select! {
             place = self.shared.places.take(client) => place,
@@ -88,6 +81,14 @@ impl Frontend {
             Err(TooMany) => {
                 return refused(ErrorCode::RateLimited, "too many programs of this client wait for their turn");
             }
+        };
+        let checked = tokio::select! {
+            checked = workflow::check(document, &self.broker, &context, (&budget, &self.shared.pool)) => checked,
+            () = stop.cancelled() => return refused(ErrorCode::Cancelled, "it was cancelled before it ran"),
+        };
+        let checked = match checked {
+            Ok(checked) => checked,
+            Err(problems) => return Outcome::invalid(id, &problems),
         };
         let context = match (&context.intent, checked.intent()) {
             (None, Some(intent)) => Arc::new(Context::clone(&context).with_intent(Some(intent.to_owned()))),

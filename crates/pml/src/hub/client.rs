@@ -5,16 +5,16 @@
 use std::time::Duration;
 
 use pml_wire::{
-    ErrorCode,
+    CapabilityId, ErrorCode,
     hub::{Failure, IngestReply},
 };
 use reqwest::{
-    Client, Response, StatusCode, Url,
-    header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, IF_NONE_MATCH, RETRY_AFTER},
+    Client, Method, RequestBuilder, Response, StatusCode, Url,
+    header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, IF_MATCH, IF_NONE_MATCH, RETRY_AFTER},
 };
 use serde::de::DeserializeOwned;
 
-use crate::{error::Error, trace::SanitizedTrace};
+use crate::{digest::sha256, error::Error, trace::SanitizedTrace};
 
 /// How long a hub may take to answer.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -45,6 +45,31 @@ pub struct RemoteCapability {
     pub parameters: Option<serde_json::Value>,
     #[serde(default)]
     pub description: String,
+    pub visibility: String,
+    /// Changes with every change of the capability.
+    pub tag: String,
+    /// The number of its newest version.
+    pub version: u32,
+}
+
+/// What a capability of a hub must be like for a change to be made.
+#[derive(Clone, Copy, Debug)]
+pub enum IfItIs<'a> {
+    /// No capability has the name.
+    Absent,
+    /// It has this tag.
+    Tagged(&'a str),
+}
+
+/// A document that a hub has a tag for.
+#[derive(Debug)]
+pub enum Document {
+    /// It is what was known.
+    Unchanged,
+    New {
+        etag: Option<String>,
+        bytes: Vec<u8>,
+    },
 }
 
 /// What a hub said to a delivery.
@@ -131,22 +156,39 @@ impl HubClient {
             StatusCode::OK => Ok(Some(bytes)),
             // The same as before, or nothing yet.
             StatusCode::NOT_MODIFIED | StatusCode::NOT_FOUND => Ok(None),
-            status => Err(HubError::Refused { status: status.as_u16(), failure: serde_json::from_slice(&bytes).ok() }),
+            status => Err(HubError::refused(status, &bytes)),
         }
     }
 
-    /// A page of the capabilities that the key may see.
-    pub async fn capabilities(&self, limit: usize, offset: usize) -> Result<Vec<RemoteCapability>, HubError> {
-        #[derive(serde::Deserialize)]
-        struct Page {
-            capabilities: Vec<RemoteCapability>,
+    /// Sends the hub what was learned here and traces do not say: a [`Contribution`](pml_wire::hub::Contribution), as JSON.
+    pub async fn contribute(&self, body: Vec<u8>) -> Result<(), HubError> {
+        changed(self.request(Method::PUT, "/api/model/contribution").body(body)).await.map(drop)
+    }
+
+    /// Every capability that the key may see, unless that is what is known under this tag.
+    pub async fn registry(&self, known: Option<&str>) -> Result<Document, HubError> {
+        let mut request = self.request(Method::GET, "/api/registry");
+        if let Some(tag) = known {
+            request = request.header(IF_NONE_MATCH, tag);
         }
-        let query = [("limit", limit.to_string()), ("offset", offset.to_string())];
-        Ok(self.get::<Page>("/api/capabilities", &query).await?.capabilities)
+        let response = request.send().await.map_err(|err| HubError::Unreachable(cause(&err)))?;
+        let status = response.status();
+        let etag = response.headers().get(ETAG).and_then(|tag| tag.to_str().ok()).map(str::to_owned);
+        let bytes = read(response, MAX_MODEL_BYTES).await.map_err(HubError::Unreachable)?;
+        match status {
+            StatusCode::NOT_MODIFIED if known.is_some() => Ok(Document::Unchanged),
+            StatusCode::OK => Ok(Document::New { etag, bytes }),
+            status => Err(HubError::refused(status, &bytes)),
+        }
+    }
+
+    /// A capability at its newest version.
+    pub async fn capability(&self, id: CapabilityId) -> Result<RemoteCapability, HubError> {
+        self.get(&format!("/api/capabilities/{id}"), &[]).await
     }
 
     /// The codes of all versions of a capability.
-    pub async fn capability_versions(&self, id: &str) -> Result<Vec<String>, HubError> {
+    pub async fn capability_versions(&self, id: CapabilityId) -> Result<Vec<String>, HubError> {
         #[derive(serde::Deserialize)]
         struct Version {
             code: String,
@@ -155,28 +197,56 @@ impl HubClient {
         struct Versions {
             versions: Vec<Version>,
         }
-        // The id is the hub's own, but a hub could send anything.
-        let id: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
         let versions: Versions = self.get(&format!("/api/capabilities/{id}/versions"), &[]).await?;
         Ok(versions.versions.into_iter().map(|version| version.code).collect())
     }
 
-    /// Stores a capability at the hub.
-    pub async fn put_capability(&self, body: &serde_json::Value) -> Result<(), HubError> {
-        let request = self
-            .http
-            .post(self.url("/api/capabilities"))
+    /// Stores a capability at the hub, or a new version of it.
+    pub async fn put_capability(
+        &self,
+        body: &serde_json::Value,
+        expected: IfItIs<'_>,
+    ) -> Result<RemoteCapability, HubError> {
+        let request = self.request(Method::POST, "/api/capabilities").body(body.to_string());
+        answer(&self.send(request, expected).await?)
+    }
+
+    pub async fn rename_capability(
+        &self,
+        id: CapabilityId,
+        (namespace, action): (&str, &str),
+        expected: IfItIs<'_>,
+    ) -> Result<RemoteCapability, HubError> {
+        let body = serde_json::json!({ "namespace": namespace, "action": action });
+        let request = self.request(Method::POST, &format!("/api/capabilities/{id}/name")).body(body.to_string());
+        answer(&self.send(request, expected).await?)
+    }
+
+    pub async fn delete_capability(&self, id: CapabilityId, expected: IfItIs<'_>) -> Result<(), HubError> {
+        let request = self.request(Method::DELETE, &format!("/api/capabilities/{id}"));
+        self.send(request, expected).await.map(drop)
+    }
+
+    /// Tells this hub and key from others, without telling the key.
+    pub fn identity(&self) -> String {
+        sha256([self.base.as_str().as_bytes(), self.authorization.as_bytes()].concat())[..32].to_owned()
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http
+            .request(method, self.url(path))
             .header(AUTHORIZATION, self.authorization.clone())
             .header(CONTENT_TYPE, "application/json")
             .timeout(ANSWER)
-            .body(body.to_string());
-        let response = request.send().await.map_err(|err| HubError::Unreachable(cause(&err)))?;
-        let status = response.status();
-        let text = read(response, MAX_REPLY_BYTES).await.map_err(HubError::Unreachable)?;
-        match status.is_success() {
-            true => Ok(()),
-            false => Err(HubError::Refused { status: status.as_u16(), failure: serde_json::from_slice(&text).ok() }),
-        }
+    }
+
+    /// Makes a change if a capability is as expected. The body of the answer.
+    async fn send(&self, request: RequestBuilder, expected: IfItIs<'_>) -> Result<Vec<u8>, HubError> {
+        let request = match expected {
+            IfItIs::Absent => request.header(IF_NONE_MATCH, "*"),
+            IfItIs::Tagged(tag) => request.header(IF_MATCH, format!("\"{tag}\"")),
+        };
+        changed(request).await
     }
 
     /// Asks for something.
@@ -189,12 +259,27 @@ impl HubClient {
         let response = request.send().await.map_err(|err| HubError::Unreachable(cause(&err)))?;
         let status = response.status();
         let text = read(response, MAX_ANSWER_BYTES).await.map_err(HubError::Unreachable)?;
-        if status == StatusCode::OK {
-            return serde_json::from_slice(&text).map_err(|err| HubError::Unreachable(format!("no answer: {err}")));
+        match status {
+            StatusCode::OK => answer(&text),
+            status => Err(HubError::refused(status, &text)),
         }
-        let failure = serde_json::from_slice(&text).ok();
-        Err(HubError::Refused { status: status.as_u16(), failure })
     }
+}
+
+/// Sends a request that changes something. The body of the response, if the hub accepts it.
+async fn changed(request: RequestBuilder) -> Result<Vec<u8>, HubError> {
+    let response = request.send().await.map_err(|err| HubError::Unreachable(cause(&err)))?;
+    let status = response.status();
+    let bytes = read(response, MAX_MODEL_BYTES).await.map_err(HubError::Unreachable)?;
+    match status.is_success() {
+        true => Ok(bytes),
+        false => Err(HubError::refused(status, &bytes)),
+    }
+}
+
+/// Reads the body of an answer.
+pub(crate) fn answer<T: DeserializeOwned>(body: &[u8]) -> Result<T, HubError> {
+    serde_json::from_slice(body).map_err(|err| HubError::Unreadable(err.to_string()))
 }
 
 /// Why a hub did not answer a question.
@@ -202,11 +287,22 @@ impl HubClient {
 pub enum HubError {
     #[error("the hub cannot be reached: {0}")]
     Unreachable(String),
+    #[error("the hub's answer cannot be read: {0}")]
+    Unreadable(String),
     #[error("the hub refuses: {}", failure.as_ref().map_or_else(|| status.to_string(), |failure| failure.message.clone()))]
     Refused { status: u16, failure: Option<Failure> },
 }
 
 impl HubError {
+    fn refused(status: StatusCode, body: &[u8]) -> HubError {
+        HubError::Refused { status: status.as_u16(), failure: serde_json::from_slice(body).ok() }
+    }
+
+    /// Does it concern one capability alone, so that others can still be synced?
+    pub fn is_of_one_capability(&self) -> bool {
+        matches!(self, HubError::Refused { status: 400 | 403 | 404 | 409 | 412 | 413, failure: Some(_) })
+    }
+
     pub(super) fn is_not_found(&self) -> bool {
         matches!(self, HubError::Refused { status: 404, failure: Some(_) })
     }
@@ -216,6 +312,7 @@ impl From<HubError> for Error {
     fn from(err: HubError) -> Error {
         let (code, hint) = match &err {
             HubError::Unreachable(_) => (ErrorCode::HubUnavailable, "check the address, and whether the hub runs"),
+            HubError::Unreadable(_) => (ErrorCode::HubUnavailable, "is this the address of a hub?"),
             HubError::Refused { status: 401 | 403, .. } => {
                 (ErrorCode::HubRefused, "set PML_HUB_KEY, or `hub.key`, to a key of this hub: `pml hub key add`")
             }

@@ -1,7 +1,8 @@
 //! What a hub has learned from the traces of one project, for its gateways.
 //!
 //! The model of a scope is made of the traces of that scope alone, when it is first asked for, and brought up to date when it is
-//! asked for again. A hub knows no descriptions of tools, so it learns what was used for what, and no weights.
+//! asked for again. A hub knows no descriptions of tools, so it learns what was used for what, and no weights: those, and the
+//! shapes of results, are what its gateways [contribute](super::contributions).
 
 use std::{
     collections::HashMap,
@@ -13,7 +14,11 @@ use pml_learn::{Model, Observation, Settings, Step, Tools};
 use pml_search::{Embedder as _, Table, word_hashes};
 use tokio::{sync::Mutex as AsyncMutex, time::Instant};
 
-use super::store::Models;
+use super::{
+    contributions::{Contributions, Together},
+    document,
+    store::Models,
+};
 use crate::{
     clock::now_millis,
     digest::sha256,
@@ -44,6 +49,9 @@ struct OfScope {
     /// Absent before the first request, and after one that was cut off.
     class: Option<Class>,
     document: Option<Document>,
+    /// What gateways have contributed, and the tag of that.
+    contributed: Together,
+    contributed_tag: Option<String>,
     /// When everything that was stored was learned.
     made_at: Option<Instant>,
 }
@@ -70,18 +78,25 @@ impl Learner {
         store: Arc<dyn Store>,
         models: Arc<dyn Models>,
     ) -> Result<Option<Document>, StoreError> {
-        let of_scope = {
-            let mut scopes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if !scopes.contains_key(scope) && scopes.len() >= SCOPES {
-                scopes.clear(); // they are stored
-            }
-            Arc::clone(scopes.entry(scope.clone()).or_default())
-        };
+        let of_scope = self.of(scope);
         let mut of_scope = of_scope.lock().await;
         if of_scope.made_at.is_none_or(|made| made.elapsed() > FRESH) {
             of_scope.refresh(&*store, &*models).await?;
         }
         Ok(of_scope.document.clone())
+    }
+
+    /// The next document of a scope is made anew: a gateway has contributed to it.
+    pub(super) async fn renew(&self, scope: &Scope) {
+        self.of(scope).lock().await.made_at = None;
+    }
+
+    fn of(&self, scope: &Scope) -> Arc<AsyncMutex<OfScope>> {
+        let mut scopes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !scopes.contains_key(scope) && scopes.len() >= SCOPES {
+            scopes.clear(); // they are stored
+        }
+        Arc::clone(scopes.entry(scope.clone()).or_default())
     }
 }
 
@@ -115,8 +130,10 @@ impl OfScope {
             class.cursor = page.end;
             is_done = page.next.is_none();
         }
-        if class.traces() != before || self.document.is_none() {
-            self.document = (class.traces() > 0).then(|| class.document());
+        let has_news = self.take_contributions(models).await?;
+        if class.traces() != before || has_news || self.document.is_none() {
+            let has_any = class.traces() > 0 || !self.contributed.shapes.is_empty();
+            self.document = has_any.then(|| class.document(&self.contributed));
             if class.traces() != before {
                 models.put(NAME, class.write(), None).await?;
             }
@@ -124,6 +141,16 @@ impl OfScope {
         self.class = Some(class);
         self.made_at = (is_done && self.document.is_some()).then(Instant::now);
         Ok(())
+    }
+
+    /// Reads what gateways have contributed, if that has changed; whether it has.
+    async fn take_contributions(&mut self, models: &dyn Models) -> Result<bool, StoreError> {
+        if Contributions::tag(models).await? == self.contributed_tag {
+            return Ok(false);
+        }
+        let (contributions, tag) = Contributions::stored(models).await?;
+        (self.contributed, self.contributed_tag) = (contributions.together(), tag);
+        Ok(true)
     }
 }
 
@@ -151,13 +178,15 @@ impl Class {
             tools: &Tools::default(),
             scores: &[],
             steps: &steps,
+            forecasts: &[],
             capability: lesson.capability.as_deref(),
             success: lesson.success,
         });
     }
 
-    fn document(&self) -> Document {
-        let bytes = self.model.learned().to_shared();
+    fn document(&self, contributed: &Together) -> Document {
+        let model = self.model.learned().to_shared(contributed.weights.as_ref());
+        let bytes = document::write(&model, &contributed.shapes);
         Document { etag: sha256(&bytes), bytes: bytes.into() }
     }
 
@@ -178,6 +207,7 @@ impl Class {
     }
 }
 
-fn settings() -> Settings {
+/// How models of this program learn.
+pub(super) fn settings() -> Settings {
     Settings { dimensions: Table.dimensions(), ..Settings::default() }
 }

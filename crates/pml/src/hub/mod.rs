@@ -10,6 +10,8 @@
 mod api;
 pub mod archive;
 pub mod client;
+mod contributions;
+pub mod document;
 pub mod keys;
 mod learner;
 mod service;

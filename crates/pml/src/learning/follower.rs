@@ -21,7 +21,6 @@ use super::{
     ranking::{View, settings},
     reusable::Reusables,
     saved::Saved,
-    shape::Shapes,
     teacher::{Page, Teacher},
 };
 use crate::{
@@ -29,7 +28,10 @@ use crate::{
     clock::now_millis,
     files,
     hub::client::HubClient,
-    trace::store::{Cursor, Store, StoreError},
+    trace::{
+        Shapes,
+        store::{Cursor, Store, StoreError},
+    },
     work,
 };
 
@@ -42,8 +44,12 @@ const PUBLISH: Duration = Duration::from_secs(1);
 /// What was learned is written after so many traces, or after so long.
 const SAVE_TRACES: u64 = 500;
 const SAVE: Duration = Duration::from_secs(120);
+/// The same while there is more to learn: what a rebuild that is cut off has to do again.
+const SAVE_BEHIND: Duration = Duration::from_secs(15);
 /// How often the hub is asked for its model.
 const PULL: Duration = Duration::from_secs(300);
+/// How long the hub may take for that.
+const EXCHANGE: Duration = Duration::from_secs(10);
 /// How long the first tools to search are waited for.
 const TOOLS: Duration = Duration::from_secs(10);
 
@@ -121,7 +127,7 @@ impl Follower {
                 self.restore(&orders);
             }
             self.is_changed |= before.is_off != orders.is_off;
-            self.pull().await;
+            self.pull(!orders.is_off).await;
             self.is_changed |= self.others.refresh(&self.data_dir);
             let progress = match orders.is_off {
                 true => {
@@ -149,15 +155,27 @@ impl Follower {
         }
     }
 
-    /// Asks the hub now and then what it has learned. One process does so for all.
-    async fn pull(&mut self) {
+    /// Tells the hub now and then what was learned here and traces do not say, and asks what it has learned. One process does so
+    /// for all.
+    async fn pull(&mut self, is_on: bool) {
         let is_due = self.pulled_at.is_none_or(|pulled| pulled.elapsed() > PULL);
         if self.hub.is_none() || !is_due || !self.is_writer() {
             return;
         }
         self.pulled_at = Some(Instant::now());
-        if let Some(hub) = &self.hub {
+        let Some(hub) = &self.hub else { return };
+        let exchange = async {
+            if is_on {
+                self.others.tell(&self.data_dir, hub, self.model.learned(), &self.shapes).await;
+            }
             others::pull(&self.data_dir, hub).await;
+        };
+        // A hub that hangs delays learning for a while, and the end of pml not at all.
+        tokio::select! {
+            () = self.shared.over.cancelled() => {}
+            exchanged = timeout(EXCHANGE, exchange) => if exchanged.is_err() {
+                tracing::debug!("the hub does not answer what it is asked about learning");
+            },
         }
     }
 
@@ -204,6 +222,7 @@ impl Follower {
     /// intents: the order of the traces, and so the model, does not depend on how far ahead that thread is.
     async fn catch_up(&mut self) -> Result<(), StoreError> {
         let mut published = Instant::now();
+        let begun = published;
         let mut reading = self.read_after(self.cursor);
         loop {
             let (teacher, page) =
@@ -232,6 +251,9 @@ impl Follower {
                 self.publish(true);
                 published = Instant::now();
             }
+            if self.unsaved > 0 && self.saved_at.map_or(begun, |saved| saved.max(begun)).elapsed() > SAVE_BEHIND {
+                self.save();
+            }
         }
     }
 
@@ -242,8 +264,9 @@ impl Follower {
             teacher.set_index(index.table(), index.table_tools());
         }
         let (store, runtime) = (Arc::clone(&self.store), Handle::current());
+        let learned = self.model.learned().traces();
         spawn_blocking(move || {
-            let page = runtime.block_on(teacher.prepare(&*store, after, now_millis()));
+            let page = runtime.block_on(teacher.prepare(&*store, (after, learned), now_millis()));
             (teacher, page)
         })
     }
@@ -263,6 +286,7 @@ impl Follower {
                 learned: self.model.learned().clone(),
                 shapes: self.shapes.clone(),
                 others: self.others.shared.clone(),
+                shapes_of_others: Arc::clone(&self.others.shapes),
                 is_on,
             };
             self.shared.publish(view);

@@ -2,10 +2,7 @@
 
 use std::{
     path::PathBuf,
-    sync::{
-        Arc, Mutex, PoisonError, RwLock,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError, RwLock},
     thread::JoinHandle,
     time::Duration,
 };
@@ -14,6 +11,7 @@ use tokio::{
     sync::{Notify, watch},
     time::timeout,
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{
     follower::Follower,
@@ -69,7 +67,8 @@ pub(super) struct Shared {
     pub(super) samples: Samples,
     /// There is something to do.
     pub(super) news: Notify,
-    pub(super) is_over: AtomicBool,
+    /// Cancelled when the follower is to end.
+    pub(super) over: CancellationToken,
     pub(super) progress: watch::Sender<Progress>,
     work: Mutex<Work>,
 }
@@ -89,7 +88,7 @@ impl Learning {
             view: RwLock::new(Arc::new(View::nothing())),
             samples: Samples::default(),
             news: Notify::new(),
-            is_over: AtomicBool::new(false),
+            over: CancellationToken::new(),
             progress: watch::Sender::new(Progress::None),
             work: Mutex::new(Work::ToDo(Box::new(options))),
         };
@@ -157,7 +156,7 @@ impl Learning {
     /// Ends the follower, when what was learned is on disk.
     pub async fn stop(&self) {
         let Some(shared) = &self.shared else { return };
-        shared.is_over.store(true, Ordering::Relaxed);
+        shared.over.cancel();
         shared.news.notify_one();
         let work = std::mem::replace(&mut *shared.work.lock().unwrap_or_else(PoisonError::into_inner), Work::Over);
         if let Work::Going(thread) = work {
@@ -179,6 +178,6 @@ impl Shared {
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Relaxed)
+        self.over.is_cancelled()
     }
 }

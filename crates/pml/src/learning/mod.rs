@@ -18,9 +18,10 @@ mod ranking;
 mod reusable;
 mod samples;
 mod saved;
-mod shape;
 mod teacher;
 mod told;
+
+pub use crate::trace::{LearnedType, schema_of};
 
 pub use self::{
     handle::{Learning, Options, Progress},
@@ -29,6 +30,5 @@ pub use self::{
     proposals::{ENOUGH, Proposal, name_for, proposal_line, proposals},
     ranking::{Related, View},
     reusable::{Reusables, SUGGESTED},
-    shape::{LearnedType, schema_of},
     told::reason,
 };

@@ -1,4 +1,4 @@
-//! What others have learned: a document that was taken over, kept beside the own model.
+//! What others have learned: a document that was taken over, kept beside the own model; and what this gateway tells its hub.
 
 use std::{
     fs, io,
@@ -7,24 +7,33 @@ use std::{
     sync::Arc,
 };
 
-use pml_learn::Shared;
+use pml_learn::{Learned, Shared};
+use pml_wire::{ExecutionId, hub::Contribution};
 
-use super::{orders::FOLDER, ranking::settings};
+use super::orders::FOLDER;
 use crate::{
     digest::sha256,
     files::{self, Kind, Sync},
-    hub::client::HubClient,
+    hub::{
+        client::HubClient,
+        document::{Document, MAX_BYTES},
+    },
+    trace::Shapes,
 };
 
 const FILE: &str = "others.bin";
-/// Longest document.
-const MAX_BYTES: u64 = 16 << 20;
+/// Tells this data folder apart from other gateways with the same key.
+const GATEWAY: &str = "gateway";
+const MAX_GATEWAY_BYTES: u64 = 64;
 
 /// The document of a data folder, read again when it has changed.
 #[derive(Debug, Default)]
 pub(super) struct Others {
     stamp: Option<(u64, i64, u64)>,
     pub(super) shared: Option<Arc<Shared>>,
+    pub(super) shapes: Arc<Shapes>,
+    /// The hash of what the hub was told last.
+    told: Option<String>,
 }
 
 impl Others {
@@ -37,18 +46,49 @@ impl Others {
         }
         self.stamp = stamp;
         let bytes = files::read(&path, Kind::Private, MAX_BYTES).map_err(|problem| problem.into_io(&path).to_string());
-        let read = bytes.and_then(|bytes| match bytes {
-            None => Ok(None),
-            Some(bytes) => Shared::from_bytes(&bytes, &settings()).map(Some).map_err(|err| err.to_string()),
+        let read = bytes.and_then(|bytes| bytes.map(|bytes| Document::read(&bytes)).transpose());
+        let document = read.unwrap_or_else(|why| {
+            tracing::warn!(why, "what others have learned is not used");
+            None
         });
-        self.shared = read
-            .unwrap_or_else(|why| {
-                tracing::warn!(why, "what others have learned is not used");
-                None
-            })
-            .map(Arc::new);
+        let (shared, shapes) = document.map(|Document { shared, shapes }| (Arc::new(shared), Arc::new(shapes))).unzip();
+        (self.shared, self.shapes) = (shared, shapes.unwrap_or_default());
         true
     }
+
+    /// Tells the hub the shapes of results and the weights that were learned here, if the hub does not know them. A hub that
+    /// does not answer is told the next time.
+    pub(super) async fn tell(&mut self, data_dir: &Path, hub: &HubClient, learned: &Learned, shapes: &Shapes) {
+        let gateway = match gateway(data_dir) {
+            Ok(gateway) => gateway,
+            Err(err) => return tracing::debug!(error = %err, "the hub is not told what was learned"),
+        };
+        let status = learned.status();
+        let weights = status.weights.map(|weights| weights.to_vec());
+        let contribution = Contribution { gateway, evidence: status.evidence, weights, types: shapes.to_tell() };
+        let Ok(body) = serde_json::to_vec(&contribution) else { return };
+        let hash = sha256(&body);
+        if self.told.as_ref() == Some(&hash) {
+            return;
+        }
+        match hub.contribute(body).await {
+            Ok(()) => self.told = Some(hash),
+            Err(err) => tracing::debug!(error = %err, "the hub does not take what was learned"),
+        }
+    }
+}
+
+/// The id of this data folder, which is made when there is none.
+fn gateway(data_dir: &Path) -> io::Result<String> {
+    let path = data_dir.join(FOLDER).join(GATEWAY);
+    let known = files::read(&path, Kind::Private, MAX_GATEWAY_BYTES).map_err(|problem| problem.into_io(&path))?;
+    let known = known.and_then(|bytes| String::from_utf8(bytes).ok()?.parse::<ExecutionId>().ok());
+    if let Some(known) = known {
+        return Ok(known.to_string());
+    }
+    let new = ExecutionId::mint().to_string();
+    files::write(&path, new.as_bytes(), Sync::Now)?;
+    Ok(new)
 }
 
 /// Asks a hub for a newer document, and takes it over. A hub that does not answer changes nothing.
@@ -68,10 +108,9 @@ pub(super) async fn pull(data_dir: &Path, hub: &HubClient) {
 
 /// Takes a document over, in place of an earlier one, if it is one. How many traces it is from.
 pub fn take_over(data_dir: &Path, bytes: &[u8]) -> io::Result<f64> {
-    let shared = Shared::from_bytes(bytes, &settings())
-        .map_err(|err| io::Error::new(io::ErrorKind::InvalidData, err.to_string()))?;
+    let document = Document::read(bytes).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
     files::write(&path(data_dir), bytes, Sync::Now)?;
-    Ok(shared.evidence())
+    Ok(document.shared.evidence())
 }
 
 fn path(data_dir: &Path) -> PathBuf {

@@ -6,11 +6,12 @@ use pml_learn::{EdgeKind, Learned, Purpose, Query, Ranked, Settings, Shared, Tas
 use pml_search::{Embedder as _, Table, word_hashes};
 use pml_wire::message::MissingProperty;
 
-use super::{
-    missing::hint,
-    shape::{LearnedType, Shapes},
+use super::missing::hint;
+use crate::{
+    catalog::Tool,
+    hub::document,
+    trace::{LearnedType, Shapes},
 };
-use crate::catalog::Tool;
 
 /// Tools that have to do with another, and how much they must.
 const LEAST_STRENGTH: f64 = 0.15;
@@ -21,8 +22,9 @@ const LEAST_COUNT: u32 = 2;
 pub struct View {
     pub(super) learned: Learned,
     pub(super) shapes: Shapes,
-    /// What others have learned.
+    /// What others have learned, and the shapes of results that they have seen.
     pub(super) others: Option<Arc<Shared>>,
+    pub(super) shapes_of_others: Arc<Shapes>,
     pub(super) is_on: bool,
 }
 
@@ -38,7 +40,13 @@ pub struct Related {
 impl View {
     /// Nothing was learned.
     pub fn nothing() -> View {
-        View { learned: Learned::new(settings()), shapes: Shapes::default(), others: None, is_on: false }
+        View {
+            learned: Learned::new(settings()),
+            shapes: Shapes::default(),
+            others: None,
+            shapes_of_others: Arc::default(),
+            is_on: false,
+        }
     }
 
     /// What was learned, if it is used.
@@ -88,19 +96,19 @@ impl View {
         if !self.is_on || tool.output_schema.is_some() {
             return None;
         }
-        self.shapes.learned(tool.id.as_str(), &tool.hash)
+        self.shapes.learned(&self.shapes_of_others, tool.id.as_str(), &tool.hash)
     }
 
     /// What to read in place of a property that one result of a tool does not have, by the other results.
     pub fn missing_property(&self, tool: &Tool, missing: &MissingProperty) -> Option<String> {
-        let LearnedType { schema, results } = self.result_type(tool)?;
+        let LearnedType { schema, results, .. } = self.result_type(tool)?;
         hint(&schema, results, missing)
     }
 
     /// How programs call a tool, with a result type that was learned if the tool does not say what it returns.
     pub fn signature<'t>(view: Option<&View>, tool: &'t Tool) -> Cow<'t, str> {
         match view.and_then(|view| view.result_type(tool)) {
-            Some(LearnedType { schema, results }) => Cow::Owned(tool.signature_with(&schema, results)),
+            Some(learned) => Cow::Owned(tool.signature_with(&learned.schema, &learned.source())),
             None => Cow::Borrowed(tool.signature()),
         }
     }
@@ -108,6 +116,12 @@ impl View {
     /// How many traces of others are believed.
     pub fn others(&self) -> f64 {
         self.others.as_ref().map_or(0.0, |others| others.evidence())
+    }
+
+    /// What others may know: the document of [`Document`](document::Document).
+    pub fn to_document(&self) -> Option<Vec<u8>> {
+        let learned = self.learned()?;
+        Some(document::write(&learned.to_shared(None), &self.shapes.to_tell()))
     }
 
     /// Tools whose results have a learned type.

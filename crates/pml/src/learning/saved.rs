@@ -11,10 +11,11 @@ use std::{
 use pml_learn::{Model, Settings};
 use serde::{Deserialize, Serialize};
 
-use super::{orders::FOLDER, shape::Shapes};
+use super::orders::FOLDER;
 use crate::{
     digest::sha256,
     files::{self, Kind, Sync},
+    trace::Shapes,
 };
 
 const FILE: &str = "model.bin";

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use pml_learn::{Model, Observation, Step, Tools, Update};
+use pml_learn::{Model, Observation, Step, Tools, Update, needs_scores};
 use pml_search::{Embedder as _, Mode, Table, word_hashes};
 use pml_wire::ExecutionId;
 
@@ -21,7 +21,8 @@ const PAGE: usize = 200;
 struct Found {
     intent: Vec<f32>,
     words: Vec<u32>,
-    scores: Vec<f32>,
+    /// `None` if nobody has asked for them.
+    scores: Option<Vec<f32>>,
 }
 
 /// The tools of one moment, as lessons need them.
@@ -58,8 +59,14 @@ impl Teacher {
         }
     }
 
-    /// Reads the traces that were stored after a place and called a tool, and searches for their intents.
-    pub(super) async fn prepare(&mut self, store: &dyn Store, after: Cursor, now_ms: u64) -> Result<Page, StoreError> {
+    /// Reads the traces that were stored after a place and called a tool, and searches for the intents of those from which a model
+    /// learns weights that has learned so many traces.
+    pub(super) async fn prepare(
+        &mut self,
+        store: &dyn Store,
+        (after, learned): (Cursor, u64),
+        now_ms: u64,
+    ) -> Result<Page, StoreError> {
         let page = store.list(Filter::default(), Reading::StoredAfter(after), PAGE).await?;
         let mut lessons = Vec::new();
         for summary in page.traces.iter().filter(|summary| summary.tasks > 0) {
@@ -70,23 +77,23 @@ impl Teacher {
                 Err(err) => return Err(err),
             };
             if let Some(lesson) = Lesson::of(trace.trace(), now_ms) {
-                let found = self.find(&lesson.intent);
+                let found = self.find(&lesson.intent, needs_scores(learned, lesson.trace));
                 lessons.push(Prepared { id: summary.id, lesson, found, tools: self.tools.clone() });
             }
         }
         Ok(Page { lessons, end: page.end, is_last: page.next.is_none() })
     }
 
-    fn find(&mut self, intent: &str) -> Arc<Found> {
-        if let Some(found) = self.found.get(intent) {
+    fn find(&mut self, intent: &str, needs_scores: bool) -> Arc<Found> {
+        if let Some(found) = self.found.get(intent).filter(|found| !needs_scores || found.scores.is_some()) {
             return Arc::clone(found);
         }
         let found = Arc::new(match intent.trim().is_empty() {
-            true => Found { intent: Vec::new(), words: Vec::new(), scores: Vec::new() },
+            true => Found { intent: Vec::new(), words: Vec::new(), scores: Some(Vec::new()) },
             false => Found {
                 intent: Table.query(intent),
                 words: word_hashes(intent),
-                scores: self.index.scores(intent, Mode::Hybrid),
+                scores: needs_scores.then(|| self.index.scores(intent, Mode::Hybrid)),
             },
         });
         if self.found.len() >= REMEMBERED {
@@ -110,8 +117,9 @@ impl Prepared {
             intent: &found.intent,
             words: &found.words,
             tools,
-            scores: &found.scores,
+            scores: found.scores.as_deref().unwrap_or_default(),
             steps: &steps,
+            forecasts: &lesson.forecasts,
             capability: lesson.capability.as_deref(),
             success: lesson.success,
         })

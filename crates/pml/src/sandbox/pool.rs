@@ -1,4 +1,4 @@
-//! The pool: workers that are ready before anybody asks.
+//! The pool: workers started in advance.
 
 use std::{
     future::Future,
@@ -20,11 +20,11 @@ use crate::error::Error;
 /// Pause after a worker could not be started, doubled each time.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_LAST: Duration = Duration::from_secs(30);
-/// Pause before a worker that was taken is replaced, while others wait: a short program is over by
-/// then, and need not share the processor with the start of its successor.
+/// Pause before a leased worker is replaced, while other workers are idle: a short program has ended by
+/// then, and does not share the processor with the start of the replacement.
 const REFILL_DELAY: Duration = Duration::from_millis(10);
 
-/// Hands out workers.
+/// Leases workers.
 #[derive(Clone, Debug)]
 pub struct Pool {
     shared: Arc<Shared>,
@@ -35,7 +35,7 @@ struct Shared {
     options: Options,
     spawner: Spawner,
     idle: Mutex<Vec<Worker>>,
-    /// Told when a worker was taken, and when the pool became full.
+    /// Notified when a worker is leased, and when the pool is full.
     taken: Notify,
     filled: Notify,
     reaper: Reaper,
@@ -57,7 +57,7 @@ impl Pool {
         (pool, shared.keep(shutdown))
     }
 
-    /// A worker, ready for a program. Started on the spot when none is waiting.
+    /// Leases a worker. Starts one if none is idle.
     pub async fn lease(&self) -> Result<Worker, Error> {
         while let Some(worker) = self.shared.take_idle() {
             if worker.is_waiting() {
@@ -68,7 +68,7 @@ impl Pool {
         self.shared.start_worker().await
     }
 
-    /// How many workers are waiting.
+    /// The number of idle workers.
     pub fn idle(&self) -> usize {
         self.shared.idle().len()
     }
@@ -86,7 +86,7 @@ impl Pool {
 }
 
 impl Shared {
-    /// How many workers shall wait.
+    /// The wanted number of idle workers.
     fn target(&self) -> usize {
         match self.options.mode {
             Mode::Worker => self.options.warm_workers.get(),
@@ -95,19 +95,19 @@ impl Shared {
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Worker>> {
-        // A list of workers is sound whatever happened to a thread that held it.
+        // The list of workers is valid even if a thread panicked while it held the lock.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take_idle(&self) -> Option<Worker> {
         let worker = self.idle().pop();
-        // Only now: told earlier, the keeper could look before the worker is gone.
+        // Notified last: otherwise the keeper could look before the worker is removed.
         self.taken.notify_one();
         worker
     }
 
-    /// Starts a worker, in a task: half-way, a process may exist that nobody knows of yet, so the
-    /// start goes on to its end even if the caller does not wait for it.
+    /// Starts a worker in a task of its own: a half-started process has no owner yet, so the
+    /// start continues to its end even if the caller is cancelled.
     async fn start_worker(self: &Arc<Shared>) -> Result<Worker, Error> {
         let unavailable = |message: &str| Error::new(ErrorCode::SandboxUnavailable, message);
         if self.reaper.hurry.is_cancelled() {
@@ -117,7 +117,7 @@ impl Shared {
         let (sender, receiver) = oneshot::channel();
         self.reaper.tasks.spawn(async move {
             let started = Worker::start(&shared.spawner, &shared.options, &shared.reaper).await;
-            // A worker that nobody waits for any more is dropped here, and so killed and reaped.
+            // If the caller was cancelled, the worker is dropped here, and so killed and reaped.
             drop(sender.send(started));
         });
         receiver.await.unwrap_or_else(|_| Err(unavailable("the start of a sandbox process was given up")))

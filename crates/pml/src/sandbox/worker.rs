@@ -1,9 +1,9 @@
-//! One leased worker: frames to it, frames from it, and its end.
+//! One leased worker: sends and receives frames, kills and reaps the process.
 
 use std::{borrow::Cow, io, time::Duration};
 
 use pml_wire::{
-    Decoder, ErrorCode, Frame, FrameError, Kind, frame,
+    Decoder, ErrorCode, Frame, FrameError, Kind,
     hardening::HardeningReport,
     line::unbroken,
     message::{EXIT_OUT_OF_MEMORY, PROTOCOL_VERSION, Ready},
@@ -19,51 +19,51 @@ use tracing::warn;
 use super::{
     Options, frame_log,
     os::{Exit, Process, Spawned, Spawner},
+    outgoing::Outgoing,
 };
 use crate::error::Error;
 
 /// How long a worker may take to close its jail.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a worker that has closed its end may take to end.
+/// How long a worker that has closed its socket may take to exit.
 const END_TIMEOUT: Duration = Duration::from_millis(100);
-/// When a worker that has answered is killed.
+/// Pause before a worker that has delivered its result is killed.
 const KILL_DELAY: Duration = Duration::from_millis(5);
-/// How much is read at a time.
+/// Size of one read.
 const READ_BYTES: usize = 64 * 1024;
-/// How much of a dead worker's standard error is shown.
+/// Most bytes of a dead worker's stderr that are shown.
 const STDERR_BYTES: usize = 2000;
 
-/// A jailed process that waits for its one program.
+/// A sandboxed process that waits for its program.
 #[derive(Debug)]
 pub struct Worker {
     socket: UnixStream,
     stderr: pipe::Receiver,
     decoder: Decoder,
-    /// Bytes on their way to the worker.
-    out: Vec<u8>,
+    out: Outgoing,
     hardening: HardeningReport,
     /// Taken when the process is being reaped.
     process: Option<Process>,
     reaper: Reaper,
 }
 
-/// Where the ends of workers are waited for.
+/// Tracks the tasks that reap workers.
 #[derive(Clone, Debug)]
 pub(super) struct Reaper {
     pub(super) tasks: TaskTracker,
-    /// No more pauses: everything ends.
+    /// Cancelled at shutdown: workers are killed without a pause.
     pub(super) hurry: CancellationToken,
 }
 
-/// How a worker that broke off ended.
+/// How a worker that ended without a result exited.
 #[derive(Debug)]
-pub struct Ended {
+pub struct WorkerExit {
     exit: io::Result<Exit>,
     stderr: String,
 }
 
 impl Worker {
-    /// Starts a worker and waits until it has closed its jail, tightly enough.
+    /// Starts a worker and waits until it has set up its sandbox and the report is accepted.
     pub(super) async fn start(spawner: &Spawner, options: &Options, reaper: &Reaper) -> Result<Worker, Error> {
         let unavailable = |message: String| Error::new(ErrorCode::SandboxUnavailable, message);
         let spawned = spawner.spawn(options.limits).await;
@@ -79,7 +79,7 @@ impl Worker {
             socket,
             stderr,
             decoder: Decoder::new(options.max_frame_bytes),
-            out: Vec::new(),
+            out: Outgoing::default(),
             hardening: HardeningReport::default(),
             process: Some(process),
             reaper: reaper.clone(),
@@ -104,7 +104,7 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Refuses a jail with a hole, unless the configuration allows it.
+    /// Refuses a sandbox that lacks a required layer, unless the configuration allows it.
     fn check(&self, allow_weak: bool) -> Result<(), Error> {
         let missing: Vec<_> = self.hardening.missing().collect();
         if missing.is_empty() && !self.hardening.layers.is_empty() {
@@ -122,7 +122,7 @@ impl Worker {
         Err(Error::new(ErrorCode::SandboxUnavailable, message).with_hint(hint))
     }
 
-    /// What the worker reported about its jail.
+    /// The worker's hardening report.
     pub fn hardening(&self) -> &HardeningReport {
         &self.hardening
     }
@@ -132,44 +132,54 @@ impl Worker {
         self.process.as_ref().and_then(Process::id)
     }
 
-    /// Is it still there, and still silent?
+    /// Is the worker alive, and has it sent nothing?
     pub(super) fn is_waiting(&self) -> bool {
         let read = self.socket.try_read(&mut [0]);
         read.is_err_and(|err| err.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Puts a frame into the buffer, and as much of the buffer as fits into the socket.
+    /// Adds a frame to the send buffer, and writes as much of the buffer as the socket accepts.
     pub fn send(&mut self, kind: Kind, id: u32, body: &[u8]) {
         if tracing::enabled!(tracing::Level::TRACE) {
             frame_log::log("to worker", &Frame { kind, id, body: body.to_vec() });
         }
-        let is_idle = self.out.is_empty();
-        frame::encode(&mut self.out, kind, id, body);
+        let is_idle = self.unsent() == 0;
+        self.out.push(kind, id, body);
         if is_idle {
             self.try_flush();
         }
     }
 
-    /// How many bytes the worker has not taken yet.
-    pub fn unsent(&self) -> usize {
-        self.out.len()
+    /// As [`Worker::send`], with a body that need not be copied if it is large.
+    pub fn send_owned(&mut self, kind: Kind, id: u32, body: Box<str>) {
+        if tracing::enabled!(tracing::Level::TRACE) {
+            frame_log::log("to worker", &Frame { kind, id, body: body.as_bytes().to_vec() });
+        }
+        let is_idle = self.unsent() == 0;
+        self.out.push_owned(kind, id, body);
+        if is_idle {
+            self.try_flush();
+        }
     }
 
-    /// Writes what fits. A worker that cannot be written to is dead or dying, and what it said last
-    /// may still be unread: so that is no error here, but only shows as the end of what it sends.
+    /// The number of bytes in the send buffer.
+    pub fn unsent(&self) -> usize {
+        self.out.unsent()
+    }
+
+    /// Writes as much as the socket accepts. A worker that cannot be written to is dead or dying, and its last frames
+    /// may still be unread; so a write error is ignored here, and shows as the end of the stream on the next read.
     fn try_flush(&mut self) {
-        let mut written = 0;
-        while written < self.out.len() {
-            match self.socket.try_write(&self.out[written..]) {
-                Ok(count) => written += count,
+        while self.unsent() > 0 {
+            match self.socket.try_write(self.out.next()) {
+                Ok(count) => self.out.advance(count),
                 Err(err) if err.kind() == io::ErrorKind::WouldBlock => break,
-                Err(_) => written = self.out.len(),
+                Err(_) => self.out.clear(),
             }
         }
-        self.out.drain(..written);
     }
 
-    /// A frame that has already arrived whole. Its JSON has no line breaks: parts of it go into messages to servers.
+    /// A frame that has already arrived in full. Line breaks are removed from its JSON, since parts of it go into messages to servers.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
         let mut frame = self.decoder.next_frame()?;
         if let Some(frame) = &mut frame {
@@ -181,7 +191,7 @@ impl Worker {
         Ok(frame)
     }
 
-    /// Takes bytes that have arrived, if any have. The end of the stream is an error.
+    /// Reads bytes that have arrived, without waiting. The end of the stream is an error.
     pub fn try_receive(&mut self) -> io::Result<bool> {
         let buffer = self.decoder.buffer();
         buffer.reserve(READ_BYTES);
@@ -193,11 +203,11 @@ impl Worker {
         }
     }
 
-    /// Moves bytes: out, if some are waiting, and in, if `read`. The end of the stream is an
+    /// Waits for I/O: writes from the send buffer and, if `read`, reads. The end of the stream is an
     /// error. Nothing is lost if the future is dropped.
     pub async fn exchange(&mut self, read: bool) -> io::Result<()> {
         let mut interest = if read { Interest::READABLE } else { Interest::ERROR };
-        if !self.out.is_empty() {
+        if self.unsent() > 0 {
             interest |= Interest::WRITABLE;
         }
         let ready = self.socket.ready(interest).await?;
@@ -222,23 +232,23 @@ impl Worker {
         }
     }
 
-    /// Lets go of a worker that has answered. It is killed a moment later: taking a process apart
-    /// would keep a processor from carrying the answer on.
+    /// Releases a worker that has delivered its result. It is killed a moment later: tearing a process down
+    /// would delay the response on a busy processor.
     pub fn retire(self) {
         let Reaper { tasks, hurry } = self.reaper.clone();
         tasks.spawn(async move {
-            // At once when everything ends, or after the pause.
+            // Kills at once on shutdown, else after the pause.
             let _ = timeout(KILL_DELAY, hurry.cancelled()).await;
             drop(self);
         });
     }
 
-    /// Waits for a worker that has closed its end, and says how it ended.
-    pub async fn end(mut self) -> Ended {
+    /// Waits for a worker that has closed its socket, and returns its exit.
+    pub async fn end(mut self) -> WorkerExit {
         let Some(mut process) = self.process.take() else {
-            return Ended { exit: Err(io::ErrorKind::NotFound.into()), stderr: String::new() };
+            return WorkerExit { exit: Err(io::ErrorKind::NotFound.into()), stderr: String::new() };
         };
-        // It has closed its socket, so it is ending; a worker that only pretends to is helped.
+        // The worker has closed its socket, so it should exit; one that does not is killed.
         let exit = match timeout(END_TIMEOUT, process.wait()).await {
             Ok(exit) => exit,
             Err(_) => {
@@ -250,7 +260,7 @@ impl Worker {
         let length = self.stderr.try_read(&mut buffer).unwrap_or(0);
         let text = String::from_utf8_lossy(&buffer[..length]);
         let start = text.len().saturating_sub(STDERR_BYTES);
-        Ended { exit, stderr: text[text.ceil_char_boundary(start)..].trim().to_owned() }
+        WorkerExit { exit, stderr: text[text.ceil_char_boundary(start)..].trim().to_owned() }
     }
 }
 
@@ -270,18 +280,18 @@ impl Drop for Worker {
     }
 }
 
-impl Ended {
+impl WorkerExit {
     /// Killed by the kernel for a forbidden system call?
     pub fn is_violation(&self) -> bool {
         self.exit.as_ref().is_ok_and(|exit| exit.is_violation())
     }
 
-    /// Did it end for lack of memory, where it could not say so?
+    /// Did the worker run out of memory without being able to report it?
     pub fn is_out_of_memory(&self) -> bool {
         self.exit.as_ref().is_ok_and(|exit| *exit == Exit::Code(EXIT_OUT_OF_MEMORY))
     }
 
-    /// The exit status and the last lines of standard error.
+    /// The exit status and the last lines of stderr.
     pub fn describe(&self) -> String {
         let exit = match &self.exit {
             Ok(exit) => exit.to_string(),

@@ -196,6 +196,7 @@ mod tests {
             network: Network::default(),
             traces: Traces::default(),
             learns: false,
+            speculates: false,
         })
         .unwrap()
     }

@@ -55,6 +55,8 @@ pub struct Options {
     pub traces: Traces,
     /// Are traces learned from?
     pub learns: bool,
+    /// Are calls made ahead of programs?
+    pub speculates: bool,
 }
 
 /// Everything between programs and servers.
@@ -90,6 +92,7 @@ impl Services {
             network,
             traces,
             learns,
+            speculates,
         } = options;
         let room = Room::new(results_bytes);
         let bus = Bus::default();
@@ -141,6 +144,7 @@ impl Services {
             recorder: recorder.clone(),
             room,
             learning,
+            speculates,
         });
         let context = Mutex::new(context);
         Ok(Services {

@@ -46,7 +46,10 @@ impl TraceSettings {
         let options = self.options.clone();
         match (self.enabled, &self.database, data_dir) {
             (false, ..) | (true, None, None) => None,
-            (true, Some(address), _) => Some(Arc::new(PostgresHub::open(address.clone(), options))),
+            (true, Some(address), folder) => {
+                let options = store::Options { journal: folder.map(Path::to_owned), ..options };
+                Some(Arc::new(PostgresHub::open(address.clone(), options)))
+            }
             (true, None, Some(folder)) => Some(Arc::new(SqliteHub::of(SqliteStores::open(folder, options)))),
         }
     }

@@ -1,8 +1,8 @@
-//! Makes a trace of what is reported about one execution.
+//! Builds the trace of one execution from the reports of its parts.
 //!
-//! Values are cut before they are copied: each has at most [`VALUE_BYTES`], all together [`VALUES_BYTES`]. Tasks have room of their
-//! own, [`TASKS_BYTES`], so that large values do not keep later tasks out of the trace. What was cut is in
-//! `metadata.truncated`, with its size before. Cutting is generous here, since the sanitizer must see a text before it is cut for
+//! Values are truncated before they are copied: each has at most [`VALUE_BYTES`], all together [`VALUES_BYTES`]. Tasks have a budget of their
+//! own, [`TASKS_BYTES`], so that large values do not displace later tasks. Truncated values are listed in
+//! `metadata.truncated`, with their original sizes. The limits are generous, since the sanitizer must see a text before it is truncated for
 //! display.
 
 use std::collections::HashMap;
@@ -10,7 +10,9 @@ use std::collections::HashMap;
 use pml_wire::{
     CallId, ErrorCode,
     message::{CallError, Decision},
-    trace::{LogLine, Metadata, SCHEMA_VERSION, TaskError, TaskKind, TaskResult, Timestamp, Trace, Truncated},
+    trace::{
+        Forecast, LogLine, Metadata, SCHEMA_VERSION, TaskError, TaskKind, TaskResult, Timestamp, Trace, Truncated,
+    },
 };
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::{Duration, Instant};
@@ -23,31 +25,33 @@ const VALUE_BYTES: usize = 64 * 1024;
 /// Most bytes of all values, logs and texts of one trace, and of its tasks without their values.
 const VALUES_BYTES: usize = 512 * 1024;
 const TASKS_BYTES: usize = 512 * 1024;
-/// What a task takes besides its values.
+/// The size of a task without its values.
 const TASK_BYTES: usize = 400;
-/// Most cuts that are told one by one.
+/// Most truncations that are listed one by one.
 const MAX_TRUNCATED: usize = 200;
+/// Most forecasts of one trace.
+const MAX_FORECASTS: usize = 200;
 
-/// What is known of one execution until now.
+/// The state of one execution so far.
 #[derive(Debug)]
 pub(super) struct Collector {
     trace: Trace,
     started: Instant,
     tasks: Vec<Task>,
     by_call: HashMap<u32, usize>,
-    /// The highest layer among the first so many tasks and reads that were answered: at 0 that of none.
+    /// The highest layer among the first N tasks and reads that have ended, at index N.
     answered_layers: Vec<u32>,
-    /// How many answers the program had got when it issued what it issues now.
+    /// The number of responses that the program had received when it issued the current task.
     answered: usize,
-    /// The line of the program that issues what it issues now.
+    /// The line of the program that issued the current task.
     pub(super) line: Option<u32>,
-    /// Bytes that values, and tasks, may still take.
+    /// The remaining budgets of values and tasks, in bytes.
     left: usize,
     tasks_left: usize,
-    /// Tasks that there was no room for, and their bytes.
+    /// Tasks that exceeded the budget: their number and bytes.
     cut_tasks: (u64, usize),
     log_bytes_cut: usize,
-    /// Are values kept? If nobody takes the trace, only what is counted is.
+    /// Are values recorded? Without a sink only the counts are.
     keeps_values: bool,
     calls: usize,
     failed_calls: usize,
@@ -60,7 +64,7 @@ struct Task {
     is_over: bool,
 }
 
-/// What counts of an execution.
+/// The counts of an execution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     pub code: Option<ErrorCode>,
@@ -94,6 +98,7 @@ impl Collector {
             decisions: Vec::new(),
             decisions_cut: 0,
             task_results: Vec::new(),
+            forecasts: Vec::new(),
             metadata: Metadata {
                 pml_version: env!("CARGO_PKG_VERSION").to_owned(),
                 schema_version: SCHEMA_VERSION,
@@ -126,7 +131,7 @@ impl Collector {
         collector
     }
 
-    /// What is known by now, for a record that may never be finished.
+    /// A snapshot, for a record that may never be completed.
     pub(super) fn head(&self) -> TraceHead {
         let Trace {
             trace_id, parent_trace_id, capability_id, entry, timestamp, intent, caller, client, code_hash, ..
@@ -144,7 +149,7 @@ impl Collector {
         }
     }
 
-    /// The program asks for something. It may have to wait for its turn.
+    /// The program issues a task, which may be queued.
     pub(super) fn issue(&mut self, call: CallId, kind: TaskKind, tool: &str, args: Option<&str>) {
         self.calls += usize::from(kind == TaskKind::Tool);
         if !self.keeps_values {
@@ -174,6 +179,7 @@ impl Collector {
                 duration_ms: 0.0,
                 layer_index: self.answered_layers[self.answered] + 1,
                 line: self.line,
+                speculative: false,
                 error: None,
             },
             started: None,
@@ -181,7 +187,7 @@ impl Collector {
         });
     }
 
-    /// Gives a task the id and the layer that its workflow has for it.
+    /// Sets the id and the layer that the workflow has for a task.
     pub(super) fn name(&mut self, call: CallId, task_id: &str, layer: u32) {
         if let Some(task) = self.task(call) {
             task_id.clone_into(&mut task.result.task_id);
@@ -197,7 +203,7 @@ impl Collector {
         }
     }
 
-    /// The task is not waiting any more. `tool` is its one name.
+    /// The task has left the queue. `tool` is its canonical name.
     pub(super) fn start(&mut self, call: CallId, tool: &str) {
         if let Some(task) = self.task(call) {
             task.started = Some(Instant::now());
@@ -226,7 +232,27 @@ impl Collector {
         self.answer(layer);
     }
 
-    /// Something that is no task, or that there was no room for, was answered.
+    /// The answer of the task is that of a call which was made ahead.
+    pub(super) fn answered_ahead(&mut self, call: CallId) {
+        if let Some(task) = self.task(call) {
+            task.result.speculative = true;
+        }
+    }
+
+    /// What is known of a forecast by now. `place` counts the forecasts of the execution from 0.
+    pub(super) fn forecast(&mut self, place: usize, forecast: Forecast) {
+        if !self.keeps_values {
+            return;
+        }
+        let forecasts = &mut self.trace.forecasts;
+        if place == forecasts.len() && place < MAX_FORECASTS {
+            forecasts.push(forecast);
+        } else if let Some(known) = forecasts.get_mut(place) {
+            *known = forecast;
+        }
+    }
+
+    /// A read, or a task that exceeded the budget, has ended.
     pub(super) fn answered_read(&mut self) {
         self.answer(0);
     }
@@ -236,8 +262,8 @@ impl Collector {
         self.answered_layers.push(highest);
     }
 
-    /// The program had got so many answers when it issued what comes next. When the host reads a request says nothing about
-    /// that: a program issues forty calls at once, and the first may be answered before the last is read.
+    /// The program had received this many responses when it issued the next task. The time at which the host reads a request does not tell
+    /// this: a program may issue forty calls at once, and the first may have ended before the host reads the last.
     pub(super) fn answered(&mut self, count: u32) {
         self.answered = usize::try_from(count).unwrap_or(usize::MAX).min(self.answered_layers.len() - 1);
     }
@@ -255,7 +281,7 @@ impl Collector {
         }
     }
 
-    /// Decisions that the program made, and how many there were that are not among them.
+    /// Branch decisions of the program, and the number of decisions that were left out.
     pub(super) fn decide(&mut self, decisions: impl IntoIterator<Item = Decision>, cut: u64) {
         if self.keeps_values {
             self.trace.decisions.extend(decisions);
@@ -280,7 +306,7 @@ impl Collector {
         }
     }
 
-    /// The trace. What has not ended by now was cancelled.
+    /// The trace. Tasks that have not ended were cancelled.
     pub(super) fn into_trace(mut self) -> Trace {
         for task in &mut self.tasks {
             if !task.is_over {
@@ -299,7 +325,7 @@ impl Collector {
         self.trace
     }
 
-    /// What counts, if the execution ended now with this.
+    /// The counts, if the execution ended now with this outcome.
     pub(super) fn summary(&self, code: Option<ErrorCode>) -> Summary {
         let Collector { calls, failed_calls, started, .. } = self;
         Summary { code, calls: *calls, failed_calls: *failed_calls, duration: started.elapsed() }
@@ -310,7 +336,7 @@ impl Collector {
         self.tasks.get_mut(index)
     }
 
-    /// A copy of JSON text. Of a long one, the beginning as a text.
+    /// A copy of a JSON text; of a long one, the beginning as a string.
     fn value(&mut self, path: &str, json: &str) -> Option<Box<RawValue>> {
         if !self.keeps_values {
             return None;
@@ -326,7 +352,7 @@ impl Collector {
         if start.is_empty() { None } else { to_raw_value(start).ok() }
     }
 
-    /// A copy of a text, or of its beginning.
+    /// A copy of a text, truncated to the limit.
     fn text(&mut self, path: &str, text: &str, most: usize) -> String {
         let most = most.min(self.left);
         let start = &text[..text.floor_char_boundary(most)];
@@ -354,7 +380,7 @@ impl Task {
     }
 }
 
-/// Milliseconds with microseconds behind the point.
+/// Milliseconds, with microsecond precision.
 fn millis(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }
@@ -375,7 +401,7 @@ mod tests {
         collector.issue(CallId(call), TaskKind::Tool, "a:b", Some("{}"));
     }
 
-    /// Ends a call, and lets the program know.
+    /// Ends a call and delivers the response to the program.
     fn end(collector: &mut Collector, call: u32) {
         end_unnoticed(collector, call);
         collector.answered(u32::MAX);
@@ -398,7 +424,7 @@ mod tests {
         (1..=40).for_each(|call| end(&mut parallel, call));
         assert_eq!(layers(parallel), [1; 40]);
 
-        // The same where the first ones are over before the host has read the last.
+        // The same if the first calls have ended before the host has read the last.
         let mut raced = collector();
         for call in 1..=40 {
             issue(&mut raced, call);
@@ -418,7 +444,7 @@ mod tests {
         }
         assert_eq!(layers(sequential), [1, 2, 3]);
 
-        // One that goes on while others follow each other.
+        // A call that stays in flight while others follow each other.
         let mut mixed = collector();
         issue(&mut mixed, 1);
         issue(&mut mixed, 2);

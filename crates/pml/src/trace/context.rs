@@ -1,4 +1,4 @@
-//! Who asks for something, what for, and as a part of what. Made once, at entry, and handed down.
+//! The call context: caller, session, execution, parent, intent and `traceparent`. Created once at entry and passed down.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use pml_wire::{
     trace::{Client, Entry, span_id, trace_id},
 };
 
-/// Longest name of a client and longest intent that are kept, in bytes.
+/// Longest recorded client name and intent, in bytes.
 const MAX_NAME_BYTES: usize = 100;
 const MAX_INTENT_BYTES: usize = 4096;
-/// Deepest execution within others.
+/// Deepest nesting of executions.
 pub const MAX_DEPTH: u32 = 8;
 
 /// The context of one execution.
@@ -18,31 +18,31 @@ pub const MAX_DEPTH: u32 = 8;
 pub struct Context {
     /// The execution. A call that a client makes itself is an execution of its own.
     pub execution: ExecutionId,
-    /// The execution that asked for this one.
+    /// The execution that started this one.
     pub parent: Option<ExecutionId>,
     pub entry: Entry,
-    /// On whose behalf, for the audit log: the client's name, the caller over HTTP, or `cli`.
+    /// The caller in the audit log: the client's name, the caller over HTTP, or `cli`.
     pub caller: Arc<str>,
-    /// The client program, as it introduced itself.
+    /// The client program, from its `clientInfo`.
     pub client: Option<Client>,
     /// The session of the client, if it has one.
     pub session: Option<Arc<str>>,
-    /// The revision of MCP that the client speaks.
+    /// The protocol version of the client.
     pub era: Option<&'static str>,
-    /// What the agent says it wants.
+    /// The intent that the agent stated.
     pub intent: Option<String>,
-    /// The execution is nested in so many others.
+    /// The number of executions around this one.
     pub depth: u32,
     /// The capability that runs, by its fully qualified name.
     pub capability: Option<Arc<str>>,
     /// The capabilities that run around this execution, and the one that it runs itself, outermost first.
     pub running: Arc<[CapabilityId]>,
-    /// The client's own `traceparent`, checked; of a nested execution, that of the call which asked for it.
+    /// The client's validated `traceparent`; for a nested execution, that of the call that started it.
     traceparent: Option<String>,
 }
 
 impl Context {
-    /// A context under a new id.
+    /// A context with a new execution id.
     pub fn new(entry: Entry, caller: impl Into<Arc<str>>) -> Context {
         Context {
             execution: ExecutionId::mint(),
@@ -60,7 +60,7 @@ impl Context {
         }
     }
 
-    /// The context of an execution that a call of this one asks for, under a new id: on behalf of the same client, in the
+    /// The context of an execution that a call of this one starts, with a new id: for the same client, in the
     /// same session, with an intent of its own.
     #[must_use]
     pub fn child(&self, call: CallId, entry: Entry, intent: Option<String>) -> Context {
@@ -88,7 +88,7 @@ impl Context {
         self.running.contains(&capability)
     }
 
-    /// With the client that it is made for.
+    /// Sets the client.
     #[must_use]
     pub fn with_client(self, client: Option<Client>) -> Context {
         let client = client.map(|Client { name, version }| Client {
@@ -104,7 +104,7 @@ impl Context {
         Context { intent, ..self }
     }
 
-    /// With what the client sent as its `traceparent`. One that is none is ignored, as the standard wants it.
+    /// Sets the client's `traceparent`. An invalid one is ignored, as the standard requires.
     #[must_use]
     pub fn with_traceparent(self, traceparent: Option<&str>) -> Context {
         Context { traceparent: traceparent.filter(|text| is_traceparent(text)).map(str::to_owned), ..self }
@@ -135,7 +135,7 @@ impl Context {
     }
 }
 
-/// Is this `00-TRACE-SPAN-FLAGS`, with ids that are not zero? Later versions begin in the same way.
+/// Is the text `00-TRACE-SPAN-FLAGS`, with non-zero ids? Later versions start in the same way.
 fn is_traceparent(text: &str) -> bool {
     let parts: Vec<_> = text.split('-').collect();
     let is_hex = |part: &str, digits: usize| {

@@ -65,6 +65,7 @@ impl TraceHead {
             decisions: Vec::new(),
             decisions_cut: 0,
             task_results: Vec::new(),
+            forecasts: Vec::new(),
             metadata: Metadata {
                 interrupted: true,
                 pml_version: env!("CARGO_PKG_VERSION").to_owned(),

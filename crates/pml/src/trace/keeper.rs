@@ -1,9 +1,9 @@
 //! Keeps traces: sanitizes, stores and exports them.
 //!
-//! A small trace is sanitized by whoever submits it, which takes less time than waking a thread would. A large one, and the first
-//! ones while the sanitizer is being made, go through a bounded queue to a thread.
+//! A small trace is sanitized by the submitting thread, which is faster than waking another. Large traces, and the first
+//! traces while the sanitizer is being built, go through a bounded queue to a thread.
 //!
-//! **Invariant:** [`Keeper::submit`] and [`Keeper::begin`] never wait. What finds no place is counted.
+//! **Invariant:** [`Keeper::submit`] and [`Keeper::begin`] never block. A trace that does not fit into the queue is dropped and counted.
 
 use std::{
     fmt::Debug,
@@ -20,33 +20,33 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    TraceHead,
+    SanitizedHead, TraceHead,
     export::exporter::Exporter,
     sanitize::{Rules, Sanitizer},
     sink::{Receipt, Sink},
     store::{self, RawStore, Store},
 };
 
-/// Traces with no more text than this are sanitized at once: about 0.2 ms.
+/// Traces with at most this much text are sanitized by the submitting thread, in about 0.2 ms.
 const AT_ONCE_BYTES: usize = 16 * 1024;
-/// Traces that may wait to be sanitized.
+/// Capacity of the queue of traces to sanitize.
 const QUEUE: usize = 256;
 
-/// The sink of everything that pml runs. Dropping it waits until what was submitted is with the store.
+/// The sink of all executions. Dropping it waits until the submitted traces are in the store's queue.
 #[derive(Debug)]
 pub struct Keeper {
     pipeline: Arc<Pipeline>,
     queue: Option<SyncSender<Job>>,
     thread: Option<JoinHandle<()>>,
-    /// Traces that the queue had no place for.
+    /// Traces dropped because the queue was full.
     dropped: AtomicU64,
-    /// Executions that went on before their trace was with the store.
+    /// Executions that responded before the store had their trace.
     late: Arc<AtomicU64>,
-    /// Cancelled when the sanitizer is made.
+    /// Cancelled when the sanitizer is ready.
     made: CancellationToken,
 }
 
-/// What is done to a trace.
+/// The steps that a trace goes through.
 #[derive(Debug)]
 struct Pipeline {
     sanitizer: OnceLock<Sanitizer>,
@@ -56,20 +56,18 @@ struct Pipeline {
     outlet: Option<Arc<dyn Outlet>>,
 }
 
-/// The way to a hub, which reads from the store.
+/// Wakes the delivery to a hub, which reads from the store.
 pub trait Outlet: Debug + Send + Sync {
-    /// There is one more trace. Returns at once.
+    /// Signals a new trace. Returns at once.
     fn stored(&self);
 }
 
+/// A trace to be sanitized, and whoever waits for it to be with the store.
 #[derive(Debug)]
-enum Job {
-    Begin(TraceHead),
-    Submit(Box<Trace>, oneshot::Sender<store::Receipt>),
-}
+struct Job(Box<Trace>, oneshot::Sender<store::Receipt>);
 
 impl Keeper {
-    /// Starts the thread, which makes the sanitizer first.
+    /// Starts the thread, which builds the sanitizer first.
     pub fn start(
         rules: Arc<Rules>,
         store: Option<Arc<dyn Store>>,
@@ -105,10 +103,12 @@ impl Sink for Keeper {
     fn begin(&self, head: TraceHead) -> Receipt {
         match self.pipeline.sanitizer.get() {
             Some(sanitizer) => self.pipeline.begin(sanitizer, head).map_or_else(Receipt::none, Receipt::of),
-            None => {
-                self.queue(Job::Begin(head));
-                Receipt::none()
-            }
+            // Texts must not be stored before they are sanitized.
+            None => self
+                .pipeline
+                .store
+                .as_ref()
+                .map_or_else(Receipt::none, |store| Receipt::of(store.begin(SanitizedHead::without_texts(&head)))),
         }
     }
 
@@ -117,7 +117,7 @@ impl Sink for Keeper {
             Some(sanitizer) => self.pipeline.keep(sanitizer, trace).map_or_else(Receipt::none, Receipt::of),
             None => {
                 let (stored, receipt) = oneshot::channel();
-                self.queue(Job::Submit(Box::new(trace), stored));
+                self.queue(Job(Box::new(trace), stored));
                 Receipt::later(receipt, Arc::clone(&self.late))
             }
         }
@@ -152,20 +152,15 @@ impl Pipeline {
     fn run(&self, rules: Arc<Rules>, made: &CancellationToken, jobs: &Receiver<Job>) {
         let sanitizer = self.sanitizer.get_or_init(|| {
             let sanitizer = Sanitizer::new(rules);
-            // What it needs is made with the first text.
+            // The sanitizer builds its tables with the first text.
             sanitizer.text("ready");
             sanitizer
         });
         made.cancel();
-        for job in jobs {
-            match job {
-                Job::Begin(head) => drop(self.begin(sanitizer, head)),
-                Job::Submit(trace, stored) => {
-                    if let Some(receipt) = self.keep(sanitizer, *trace) {
-                        // Nobody may have waited so long.
-                        let _ = stored.send(receipt);
-                    }
-                }
+        for Job(trace, stored) in jobs {
+            if let Some(receipt) = self.keep(sanitizer, *trace) {
+                // Nobody may have waited so long.
+                let _ = stored.send(receipt);
             }
         }
     }
@@ -193,7 +188,7 @@ impl Pipeline {
     }
 }
 
-/// How much text a trace has, roughly.
+/// The approximate amount of text in a trace.
 pub(super) fn text_bytes(trace: &Trace) -> usize {
     let raw = |value: &Option<Box<serde_json::value::RawValue>>| value.as_ref().map_or(0, |value| value.get().len());
     let own = trace.code.as_ref().map_or(0, String::len) + raw(&trace.args) + raw(&trace.result);

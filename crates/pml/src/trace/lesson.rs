@@ -1,9 +1,9 @@
 //! What a trace teaches: the tools that were called for an intent, and how each call ended.
 
-use pml_learn::{StepOutcome, TraceId};
+use pml_learn::{Ahead, Forecasted, Prospect, StepOutcome, TraceId};
 use pml_wire::{
     ErrorCode, ToolId,
-    trace::{TaskKind, TaskResult, Trace},
+    trace::{Forecast, ForecastOutcome, TaskKind, TaskResult, Trace},
 };
 
 /// The server of what pml offers itself, which runs the calls of others.
@@ -21,6 +21,7 @@ pub struct Lesson {
     pub caller: String,
     pub intent: String,
     pub steps: Vec<(String, StepOutcome)>,
+    pub forecasts: Vec<Forecasted>,
     pub capability: Option<String>,
     pub success: bool,
 }
@@ -42,10 +43,27 @@ impl Lesson {
             caller: trace.caller.clone(),
             intent: intent[..intent.floor_char_boundary(MAX_INTENT)].to_owned(),
             steps,
+            forecasts: trace.forecasts.iter().filter_map(forecasted).collect(),
             capability: trace.capability_id.clone(),
             success: trace.success,
         })
     }
+}
+
+/// What a forecast teaches. `None` if nobody knows what became of it.
+fn forecasted(forecast: &Forecast) -> Option<Forecasted> {
+    let Forecast { call_id, certain, follows, probability, outcome, .. } = *forecast;
+    let came_true = match outcome {
+        ForecastOutcome::Used | ForecastOutcome::Failed | ForecastOutcome::Right => true,
+        ForecastOutcome::Late | ForecastOutcome::Overtaken | ForecastOutcome::Wrong => false,
+        ForecastOutcome::Open | ForecastOutcome::Other => return None,
+    };
+    let ahead = match (outcome, call_id) {
+        (ForecastOutcome::Used, _) => Ahead::Used,
+        (_, Some(_)) => Ahead::Wasted,
+        (_, None) => Ahead::NotMade,
+    };
+    Some(Forecasted { prospect: Prospect { is_certain: certain, follows }, probability, came_true, ahead })
 }
 
 /// A call that the tool never heard of, or that nobody waited for, says nothing about the tool.
@@ -115,6 +133,32 @@ mod tests {
         ];
         assert_eq!(told, expected);
         assert_eq!((lesson.time_ms, Lesson::of(&trace, 70).unwrap().time_ms), (5000, 70), "the future is now");
+    }
+
+    #[test]
+    fn forecasts_teach_whether_they_came_true_and_what_was_made_ahead() {
+        let mut trace = trace(&[("tool", "a:done", None)]);
+        #[rustfmt::skip]
+        let table = [
+            // outcome                    call made   came true, ahead
+            (ForecastOutcome::Used,       Some(1),    Some((true,  Ahead::Used))),
+            (ForecastOutcome::Failed,     Some(1),    Some((true,  Ahead::Wasted))),
+            (ForecastOutcome::Right,      None,       Some((true,  Ahead::NotMade))),
+            (ForecastOutcome::Late,       Some(1),    Some((false, Ahead::Wasted))),
+            (ForecastOutcome::Overtaken,  Some(1),    Some((false, Ahead::Wasted))),
+            (ForecastOutcome::Overtaken,  None,       Some((false, Ahead::NotMade))),
+            (ForecastOutcome::Wrong,      Some(1),    Some((false, Ahead::Wasted))),
+            (ForecastOutcome::Wrong,      None,       Some((false, Ahead::NotMade))),
+            (ForecastOutcome::Open,       Some(1),    None),
+            (ForecastOutcome::Other,      Some(1),    None),
+        ];
+        for (outcome, call_id, expected) in table {
+            let tool = "a:done".to_owned();
+            trace.forecasts = vec![Forecast { tool, call_id, certain: true, follows: 0.5, probability: 0.9, outcome }];
+            let lesson = Lesson::of(&trace, 10_000).unwrap();
+            let taught = lesson.forecasts.first().map(|taught| (taught.came_true, taught.ahead));
+            assert_eq!(taught, expected, "{outcome:?} {call_id:?}");
+        }
     }
 
     #[test]

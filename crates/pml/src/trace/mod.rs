@@ -17,9 +17,11 @@ mod lesson;
 mod record;
 pub mod sanitize;
 mod sanitized;
+mod shape;
 mod sink;
 pub mod store;
 
+pub(crate) use self::shape::Shapes;
 pub use self::{
     collector::Summary,
     context::{Context, MAX_DEPTH},
@@ -28,5 +30,6 @@ pub use self::{
     lesson::Lesson,
     record::{Announcement, ExecutionRecord, Finish, Program, Recorder, Recording},
     sanitized::{SanitizedHead, SanitizedTrace},
+    shape::{LearnedType, schema_of},
     sink::{Receipt, Sink},
 };

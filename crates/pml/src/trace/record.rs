@@ -1,4 +1,4 @@
-//! The record of one execution, finished by its own drop.
+//! The record of one execution, completed by its own drop.
 
 use std::{
     pin::Pin,
@@ -13,7 +13,7 @@ use futures_util::{
 use pml_wire::{
     CallId, ErrorCode,
     message::{CallError, Decision, Log, LogLevel},
-    trace::{TaskKind, Trace},
+    trace::{Forecast, TaskKind, Trace},
 };
 use serde_json::value::RawValue;
 use tokio::time::timeout;
@@ -29,13 +29,13 @@ use crate::{
     events::{Body, Bus},
 };
 
-/// An execution that takes longer is told to the store before it ends, even if it asks for nothing. Most are over by then, and are
+/// An execution that takes longer is announced to the store before it ends, even if it makes no call. Most executions end before and are
 /// stored once.
 const MOMENT: Duration = Duration::from_millis(5);
-/// Longest that the first executions of a process wait until their traces can be taken.
+/// Longest wait of the first executions of a process for the trace sink to be ready.
 const MAKING: Duration = Duration::from_millis(100);
 
-/// Begins the records of all executions of this process.
+/// Creates the records of all executions of this process.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     bus: Bus,
@@ -43,7 +43,7 @@ pub struct Recorder {
     sink: Option<Arc<dyn Sink>>,
 }
 
-/// What runs in an execution. A client's own call has none.
+/// The program of an execution. A client's own call has none.
 #[derive(Clone, Copy, Debug)]
 pub struct Program<'a> {
     pub code: &'a str,
@@ -51,7 +51,7 @@ pub struct Program<'a> {
     pub args: &'a RawValue,
 }
 
-/// The record of one execution. Dropped before it is finished, the execution was cancelled, or has panicked.
+/// The record of one execution. A record dropped before [`ExecutionRecord::finish`] means that the execution was cancelled or panicked.
 #[derive(Debug)]
 pub struct ExecutionRecord {
     recorder: Recorder,
@@ -59,22 +59,22 @@ pub struct ExecutionRecord {
     is_finished: bool,
 }
 
-/// What the parts of an execution report to. Clones report to the same record.
+/// The handle through which the parts of an execution report. Clones report to the same record.
 #[derive(Clone, Debug)]
 pub struct Recording {
     context: Arc<Context>,
-    /// Absent once the record is finished.
+    /// `None` once the record is complete.
     state: Arc<Mutex<Option<Unfinished>>>,
 }
 
-/// The wait until the store has heard of an execution, for everybody who would tell others of it.
+/// The wait until an execution is announced to the store, shared by all parts that must not act before.
 pub type Announcement = Shared<BoxFuture<'static, ()>>;
 
-/// What there is of an execution that goes on.
+/// The state of a record that is not complete.
 #[derive(Debug)]
 struct Unfinished {
     collector: Collector,
-    /// Who is to hear that the execution has begun, until that is told.
+    /// The sink to announce the execution to, until that is done.
     unannounced: Option<Arc<dyn Sink>>,
     announcement: Option<Announcement>,
 }
@@ -82,32 +82,32 @@ struct Unfinished {
 /// How an execution ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Finish<'a> {
-    /// The result, as JSON text if it is kept, or what went wrong.
+    /// The result, as JSON text if it is recorded, or the error.
     pub outcome: Result<Option<&'a str>, (ErrorCode, &'a str)>,
     pub warnings: &'a [String],
 }
 
 impl Recorder {
-    /// A recorder that tells the bus, the audit log and, if there is one, the sink.
+    /// A recorder that reports to the bus, the audit log and, if there is one, the sink.
     pub fn new(bus: Bus, audit: Arc<Audit>, sink: Option<Arc<dyn Sink>>) -> Recorder {
         Recorder { bus, audit, sink }
     }
 
-    /// How the store of traces is; `None` if traces are not stored.
+    /// The health of the trace store; `None` if traces are not stored.
     pub fn store_health(&self) -> Option<store::Health> {
         self.sink.as_ref()?.health()
     }
 
-    /// Waits until traces can be taken at once: for the first executions of a process, a few milliseconds. Without it, their
+    /// Waits until the sink accepts traces without delay: a few milliseconds for the first executions of a process. Otherwise their
     /// traces would be late.
     pub async fn ready(&self) {
         if let Some(making) = self.sink.as_ref().and_then(|sink| sink.making()) {
-            // A machine that takes this long has other troubles.
+            // Goes on without the sanitizer if it takes this long; the traces are then late.
             let _ = timeout(MAKING, making.cancelled()).await;
         }
     }
 
-    /// Begins the record of an execution.
+    /// Creates the record of an execution.
     pub fn begin(&self, context: Arc<Context>, program: Option<Program<'_>>) -> ExecutionRecord {
         let keeps_values = self.sink.is_some() || tracing::enabled!(tracing::Level::DEBUG);
         if let Some(program) = &program {
@@ -127,12 +127,12 @@ impl ExecutionRecord {
         &self.recording.context
     }
 
-    /// What the parts of the execution report to.
+    /// The handle through which the parts of the execution report.
     pub fn recording(&self) -> &Recording {
         &self.recording
     }
 
-    /// Ends the record. The answer may wait for the receipt.
+    /// Completes the record. The response may wait for the receipt.
     pub fn finish(mut self, finish: Finish<'_>) -> (Summary, Receipt) {
         self.end(finish)
     }
@@ -170,13 +170,13 @@ impl Drop for ExecutionRecord {
             false => "the execution was cancelled",
         };
         let (_, receipt) = self.end(Finish { outcome: Err((ErrorCode::Cancelled, message)), warnings: &[] });
-        // Nobody gets an answer that could wait.
+        // There is no response that could wait for the receipt.
         drop(receipt);
     }
 }
 
 impl Recording {
-    /// Of an execution that nobody records.
+    /// The handle of an execution without a record.
     pub fn none(context: Arc<Context>) -> Recording {
         Recording { context, state: Arc::default() }
     }
@@ -185,73 +185,80 @@ impl Recording {
         &self.context
     }
 
-    /// The execution asks for something. It may have to wait for its turn. Before anybody else hears of it, the
-    /// [announcement](Recording::announcement) of the execution is waited for.
+    /// The execution issues a task, which may be queued. Before the task reaches anybody else, await the
+    /// [announcement](Recording::announcement) of the execution.
     pub fn issued(&self, call: CallId, kind: TaskKind, tool: &str, args: Option<&str>) {
-        self.announce();
+        self.announce(|_| {});
         self.with(|collector| collector.issue(call, kind, tool, args));
     }
 
-    /// Does work, and tells the store that the execution has begun if the work takes longer than a moment.
+    /// Runs `work`, and announces the execution to the store if the work takes longer than a moment.
     pub async fn during<T>(&self, mut work: Pin<&mut impl Future<Output = T>>) -> T {
         if let Ok(output) = timeout(MOMENT, &mut work).await {
             return output;
         }
-        if self.announce() {
-            // Nobody waits for it; dropped, it is left to the store's thread.
-            let announcement = self.lock().as_mut().and_then(|state| state.announcement.take());
-            drop(announcement);
-        }
+        // Nobody waits for it now. The first call does, if there is one.
+        self.announce(Receipt::wake);
         work.await
     }
 
-    /// Tells the sink that the execution has begun, once. Was it now?
-    fn announce(&self) -> bool {
-        let told = self.lock().as_mut().and_then(|state| Some((state.unannounced.take()?, state.collector.head())));
-        let Some((sink, head)) = told else { return false };
-        let announcement = sink.begin(head).wait().boxed().shared();
-        if let Some(state) = self.lock().as_mut() {
-            state.announcement = Some(announcement);
-        }
-        true
+    /// Tells the sink that the execution has begun, once.
+    fn announce(&self, then: impl FnOnce(&mut Receipt)) {
+        let mut state = self.lock();
+        let Some(state) = state.as_mut() else { return };
+        let Some(sink) = state.unannounced.take() else { return };
+        let mut receipt = sink.begin(state.collector.head());
+        then(&mut receipt);
+        state.announcement = Some(receipt.wait().boxed().shared());
     }
 
-    /// Ends when the store has heard that the execution has begun, or is late: less than 2 ms. `None` if that is over.
+    /// Completes when the store has the announcement, or after 2 ms at most. `None` if there is nothing to wait for.
     pub fn announcement(&self) -> Option<Announcement> {
         self.lock().as_ref()?.announcement.clone().filter(|announcement| announcement.peek().is_none())
     }
 
-    /// What was asked for last is a task of a workflow, with an id and a layer of its own.
+    /// The last issued task is a task of a workflow, with its own id and layer.
     pub fn named(&self, call: CallId, task_id: &str, layer: u32) {
         self.with(|collector| collector.name(call, task_id, layer));
     }
 
-    /// The arguments of something that was asked for, once they are known.
+    /// The arguments of an issued task, once they are known.
     pub fn arguments(&self, call: CallId, args: &str) {
         self.with(|collector| collector.arguments(call, args));
     }
 
-    /// Something that was asked for is not waiting any more. `tool` is its one name.
+    /// An issued task has left the queue. `tool` is its canonical name.
     pub fn started(&self, call: CallId, tool: &str) {
         self.with(|collector| collector.start(call, tool));
     }
 
-    /// Something that was asked for is over.
+    /// An issued task has ended.
     pub fn ended(&self, call: CallId, kind: TaskKind, outcome: Result<&str, &CallError>) {
         self.with(|collector| collector.end(call, kind, outcome));
     }
 
-    /// A read of a kept result, which is no task, is over.
+    /// What was asked for gets the answer of a call that was made ahead.
+    pub fn answered_ahead(&self, call: CallId) {
+        self.with(|collector| collector.answered_ahead(call));
+    }
+
+    /// What is known by now of a forecast, counted from 0.
+    pub fn forecast(&self, place: usize, forecast: Forecast) {
+        self.announce(|_| {});
+        self.with(|collector| collector.forecast(place, forecast));
+    }
+
+    /// A read of a kept result, which is not a task, has ended.
     pub fn answered_read(&self) {
         self.with(Collector::answered_read);
     }
 
-    /// What is issued from now on was issued when the program had got so many answers.
+    /// Tasks issued from now on were issued after the program had received this many responses.
     pub fn answered(&self, count: u32) {
         self.with(|collector| collector.answered(count));
     }
 
-    /// What is issued from now on was issued by this line of the program.
+    /// Tasks issued from now on were issued by this line of the program.
     pub fn at_line(&self, line: Option<u32>) {
         self.with(|collector| collector.line = line);
     }
@@ -267,12 +274,12 @@ impl Recording {
         self.with(|collector| collector.log(level, &log.text));
     }
 
-    /// The program has made decisions, and others that are not among them.
+    /// Adds branch decisions of the program, and the number of decisions that were left out.
     pub fn decided(&self, decisions: impl IntoIterator<Item = Decision>, cut: u64) {
         self.with(|collector| collector.decide(decisions, cut));
     }
 
-    /// What counts of an execution that is not finished yet, if it were cancelled now.
+    /// The summary of an execution in progress, as if it were cancelled now.
     pub fn summary(&self) -> Option<Summary> {
         self.lock().as_ref().map(|state| state.collector.summary(Some(ErrorCode::Cancelled)))
     }
@@ -288,7 +295,7 @@ impl Recording {
     }
 }
 
-/// One line about a trace, without anything that a program or a server said.
+/// One log line about a trace, without text of programs or servers.
 fn log(trace: &Trace) {
     let layers = trace.task_results.iter().map(|task| task.layer_index).max().unwrap_or(0);
     tracing::debug!(
@@ -314,7 +321,7 @@ mod tests {
     use super::*;
     use crate::trace::TraceHead;
 
-    /// Keeps what it is given.
+    /// A sink that keeps the traces.
     #[derive(Debug, Default)]
     struct Kept {
         begun: Mutex<usize>,
@@ -367,6 +374,41 @@ mod tests {
         assert_eq!(kept.traces.lock().unwrap().len(), 1);
     }
 
+    /// A store that commits heads when it is told to.
+    #[derive(Debug)]
+    struct Slow(Arc<dyn store::Store>);
+
+    impl Sink for Slow {
+        fn begin(&self, head: TraceHead) -> Receipt {
+            let sanitizer = crate::trace::sanitize::Sanitizer::new(Arc::default());
+            Receipt::of(self.0.begin(sanitizer.head(head)))
+        }
+
+        fn submit(&self, _: Trace) -> Receipt {
+            Receipt::none()
+        }
+    }
+
+    #[tokio::test]
+    async fn the_first_call_waits_for_the_head_also_of_an_execution_that_was_announced_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store::SqliteStore::open(folder.path(), store::Options::default());
+        store.opened().await;
+        let locked = rusqlite::Connection::open(folder.path().join("traces/traces.db")).unwrap();
+        locked.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let sink = Arc::new(Slow(Arc::new(store)));
+        let recorder = Recorder::new(Bus::default(), Arc::default(), Some(sink));
+        let record = begin(&recorder);
+        record.recording().during(std::pin::pin!(tokio::time::sleep(4 * MOMENT))).await;
+        record.recording().issued(CallId(1), TaskKind::Tool, "a:b", None);
+        record.recording().announcement().expect("the head is not committed yet").await;
+        // What a server is told from here on survives the process.
+        let mut names = std::fs::read_dir(folder.path().join("traces")).unwrap().map(|entry| entry.unwrap().path());
+        let journal = names.find(|path| path.to_string_lossy().contains(".begun-")).expect("a journal");
+        assert!(std::fs::read_to_string(journal).unwrap().contains(&record.context().execution.to_string()));
+        locked.execute_batch("COMMIT").unwrap();
+    }
+
     #[tokio::test]
     async fn a_record_is_finished_once_whatever_happens() {
         let kept = Arc::new(Kept::default());
@@ -379,7 +421,7 @@ mod tests {
         recording.issued(CallId(1), TaskKind::Tool, "a:b", None);
         let (summary, _receipt) = record.finish(Finish { outcome: Ok(Some("7")), warnings: &[] });
         assert_eq!((summary.code, summary.calls), (None, 1));
-        // What comes too late changes nothing.
+        // Reports after completion change nothing.
         recording.ended(CallId(1), TaskKind::Tool, Ok("1"));
         assert_eq!(recording.summary(), None);
 

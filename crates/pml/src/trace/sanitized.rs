@@ -46,6 +46,21 @@ impl SanitizedHead {
         SanitizedHead(head)
     }
 
+    /// Of a head that has not passed the sanitizer: only what pml itself has written into it.
+    pub(in crate::trace) fn without_texts(head: &TraceHead) -> SanitizedHead {
+        SanitizedHead(TraceHead {
+            trace_id: head.trace_id,
+            parent_trace_id: head.parent_trace_id,
+            capability_id: None,
+            entry: head.entry,
+            timestamp: head.timestamp,
+            intent: None,
+            caller: String::new(),
+            client: None,
+            code_hash: head.code_hash.clone(),
+        })
+    }
+
     pub fn get(&self) -> &TraceHead {
         &self.0
     }

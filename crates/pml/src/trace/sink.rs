@@ -1,7 +1,7 @@
 //! Where finished traces go.
 //!
-//! A record hands its trace to a [`Sink`] and goes on. The entry may wait for the [`Receipt`], less than 2 ms, so that an answered
-//! execution has its trace also after `kill -9`.
+//! A record submits its trace to a [`Sink`] without waiting. The entry may wait for the [`Receipt`], less than 2 ms, so that an execution
+//! with a response has its trace even after `kill -9`.
 
 use std::{
     fmt::Debug,
@@ -18,37 +18,37 @@ use tokio_util::sync::CancellationToken;
 
 use super::{TraceHead, store};
 
-/// Longest that an answer waits for a trace that is still being sanitized. The timer counts whole milliseconds and rounds up.
+/// Longest wait of a response for a trace that is still being sanitized. The timer counts whole milliseconds and rounds up.
 const WAIT: Duration = Duration::from_millis(1);
 
-/// Takes what becomes of executions. Nothing here blocks.
+/// Accepts the traces of executions. No method blocks.
 pub trait Sink: Debug + Send + Sync {
-    /// An execution begins. The receipt tells when that is stored.
+    /// An execution has begun. The receipt resolves when the announcement is stored.
     fn begin(&self, head: TraceHead) -> Receipt;
 
-    /// An execution has ended. The receipt tells when the trace is stored.
+    /// An execution has ended. The receipt resolves when the trace is stored.
     fn submit(&self, trace: Trace) -> Receipt;
 
-    /// How the store is; `None` if traces are not stored.
+    /// The health of the store; `None` if traces are not stored.
     fn health(&self) -> Option<store::Health> {
         None
     }
 
-    /// What must be made before traces can be taken at once, as a token that is cancelled when it is made; `None` if nothing
-    /// is missing.
+    /// A token that is cancelled when the sink can accept traces without delay; `None` if it already
+    /// can.
     fn making(&self) -> Option<CancellationToken> {
         None
     }
 }
 
-/// Tells when a trace is stored.
+/// Resolves when a trace is stored.
 #[derive(Debug)]
 #[must_use = "an answer or the first call of an execution waits for it"]
 pub struct Receipt(Stage);
 
 #[derive(Debug)]
 enum Stage {
-    /// Nobody stores the trace.
+    /// The trace is not stored.
     Nowhere,
     WithStore(store::Receipt),
     /// The trace is on its way to the store.
@@ -56,7 +56,7 @@ enum Stage {
 }
 
 impl Receipt {
-    /// Of a trace that nobody stores.
+    /// The receipt of a trace that is not stored.
     pub fn none() -> Receipt {
         Receipt(Stage::Nowhere)
     }
@@ -65,9 +65,16 @@ impl Receipt {
         Receipt(Stage::WithStore(receipt))
     }
 
-    /// Of a trace that is still to be sanitized. `late` counts those that are not with the store in time.
+    /// The receipt of a trace that is still to be sanitized. `late` counts traces that reach the store too late.
     pub(super) fn later(receipt: oneshot::Receiver<store::Receipt>, late: Arc<AtomicU64>) -> Receipt {
         Receipt(Stage::Before(receipt, late))
+    }
+
+    /// Has it stored, whether or not anybody waits.
+    pub fn wake(&mut self) {
+        if let Stage::WithStore(receipt) = &mut self.0 {
+            receipt.wake();
+        }
     }
 
     /// Waits until the trace is stored, lost, or late, which is counted.

@@ -1,7 +1,7 @@
-//! The actor of one server: it owns the state machine, the connection and the chores around it (lists,
-//! signs of life, subscriptions).
+//! The actor of one server: owns the state machine, the connection and the chores of the connection (lists,
+//! pings, subscriptions).
 //!
-//! **Invariant:** the loop touches no disk; what is read from or written to one is a chore elsewhere.
+//! **Invariant:** the loop does no disk I/O; files are read and written by chores on other threads.
 
 use std::{
     future::Future,
@@ -29,7 +29,7 @@ use super::{
     handshake::{self, Reach},
     news::{Digest, News},
     oauth::Remote,
-    refresh::{Pace, Seen, identity, list_tools, target_identity, tell_changes},
+    refresh::{Pace, ToolRefresh, identity, list_tools, target_identity, tell_changes},
     settings::{Isolation, Settings, Target},
     starts::{Starts, Urgency},
     state::{self, Effect, Input, State, Topic},
@@ -44,31 +44,31 @@ use crate::{
     work,
 };
 
-/// How long a sign of life may take.
+/// Timeout of a ping.
 const PING: Duration = Duration::from_secs(10);
-/// Between one time that a server's news are told and the next: it must not flood those who listen.
+/// Pause between two publications of a server's notifications, so that a server cannot flood listeners.
 const NEWS_PAUSE: Duration = Duration::from_millis(50);
 
-/// What servers share.
+/// Services that all servers share.
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// pml itself.
+    /// The pml binary.
     pub program: PathBuf,
     pub catalog: Catalog,
     pub cache: Cache,
-    /// What tools were when they were first seen.
+    /// The first seen form of each tool.
     pub pins: Pins,
     pub bus: Bus,
     pub audit: Arc<Audit>,
-    /// For remote servers, if there are any.
+    /// The HTTP client for remote servers, if there are any.
     pub remote: Option<Remote>,
-    /// Where large messages of servers find room.
+    /// The memory budget for large messages of servers.
     pub room: Room,
-    /// Whose turn it is to start.
+    /// Orders the starts of servers.
     pub starts: Starts,
 }
 
-/// Builds the handle and the actor's future. What is known of the server from earlier is in the
+/// Builds the handle and the actor's future. The cached tools of the server are in the
 /// catalogue when this returns.
 pub fn start(settings: Settings, context: Context) -> (Upstream, impl Future<Output = ()> + Send) {
     let settings = Arc::new(settings);
@@ -147,10 +147,10 @@ struct Actor {
     wanted: Arc<Wanted>,
     lives: TaskTracker,
     is_retired: Arc<AtomicBool>,
-    /// What the events of this server belong to.
+    /// The correlation id of this server's events.
     correlation: String,
     is_listing: bool,
-    /// The list changed while it was read.
+    /// The list changed while pml was reading it.
     lists_again: bool,
     pace: Pace,
     /// Held while a list is written to disk.
@@ -159,19 +159,19 @@ struct Actor {
 
 type Chore = Pin<Box<dyn Future<Output = Done> + Send>>;
 
-/// What came of a chore.
+/// The result of a chore.
 enum Done {
-    Connected(Box<Result<(Arc<Connection>, Seen), Failure>>),
-    Listed(Result<Seen, Failure>),
+    Connected(Box<Result<(Arc<Connection>, ToolRefresh), Failure>>),
+    Listed(Result<ToolRefresh, Failure>),
     Pinged(Result<(), Failure>),
-    /// The server has forgotten the session, and another was begun.
+    /// The server lost the session, and a new one was opened.
     Renewed,
     Lost(Failure),
 }
 
 impl Actor {
     async fn run(mut self, stop: CancellationToken) {
-        // Everything that goes on about the connection at hand. Cleared when it is lost.
+        // The chores of the current connection. Cleared when the connection is lost.
         let mut chores: FuturesUnordered<Chore> = FuturesUnordered::new();
         let mut wait: Option<Instant> = None;
         let mut keepalive = Instant::now() + self.settings.keepalive;
@@ -250,7 +250,7 @@ impl Actor {
         let _ = timeout(END, self.lives.wait()).await;
     }
 
-    /// Takes what a chore found; what that means for the state.
+    /// Handles the result of a chore, and returns the input for the state machine.
     fn done(&mut self, done: Done, chores: &mut FuturesUnordered<Chore>, refresh: &mut Instant) -> Option<Input> {
         match done {
             Done::Connected(result) => match *result {
@@ -267,7 +267,7 @@ impl Actor {
                     let input = if failure.retry == Retry::Never { Input::Refused } else { Input::Failed };
                     self.status.send_modify(|status| {
                         status.failure = Some(failure);
-                        // What it spoke the last time may be why.
+                        // The remembered protocol version may be the reason.
                         status.version = None;
                     });
                     Some(input)
@@ -289,7 +289,7 @@ impl Actor {
             }
             Done::Pinged(Ok(())) => None,
             Done::Renewed => {
-                // A server that forgets its session was most likely started again, perhaps with other tools.
+                // A server that loses its session has most likely restarted, perhaps with other tools.
                 if let Some(connection) = self.held() {
                     chores.push(renewal(connection));
                     self.list(chores);
@@ -326,10 +326,10 @@ impl Actor {
                 closing.keep();
                 Ok((connection, seen))
             };
-            // Each step has its own bound; this is for all of them together, and for what has none.
+            // Each step has its own timeout; this one bounds all steps together, and those without a timeout.
             let opened = Box::pin(timeout(settings.start_timeout * 2, opened));
             let opened = match settings.target {
-                // A start costs this machine something; waiting for its turn is not part of the server's time.
+                // Starts on this machine are limited; waiting for a turn does not count against the start timeout.
                 Ok(Target::Stdio { .. }) => starts.run(&urgency, opened).await,
                 Ok(Target::Http { .. }) | Err(_) => opened.await,
             };
@@ -339,7 +339,7 @@ impl Actor {
         })
     }
 
-    fn connected(&mut self, connection: Arc<Connection>, seen: Seen, chores: &FuturesUnordered<Chore>) {
+    fn connected(&mut self, connection: Arc<Connection>, seen: ToolRefresh, chores: &FuturesUnordered<Chore>) {
         let version = connection.version();
         self.correlation = ExecutionId::mint().to_string();
         let is_first = !self.status.borrow().was_connected;
@@ -375,10 +375,10 @@ impl Actor {
         }
     }
 
-    /// Puts a list into the catalogue and the cache, and tells what changed, also since an earlier
+    /// Puts a list into the catalogue and the cache, and publishes the changes, also those since an earlier
     /// process.
-    fn take_list(&self, seen: Seen) {
-        let Seen { listed, changes } = seen;
+    fn take_list(&self, seen: ToolRefresh) {
+        let ToolRefresh { listed, changes } = seen;
         let is_retired = || self.is_retired.load(Ordering::SeqCst);
         if is_retired() {
             return;
@@ -388,9 +388,9 @@ impl Actor {
             let status = self.status.borrow();
             (status.version.map_or("", Version::as_str), status.declared.clone())
         };
-        // Before anybody can see the list.
+        // Before the list becomes visible.
         tell_changes(&self.context.audit, &self.context.bus, &self.correlation, &changes);
-        // It may have been retired just now.
+        // The server may have been retired in the meantime.
         let before = self.context.catalog.update_if(listed.listing, || !is_retired());
         let snapshot = self.context.catalog.snapshot();
         if let Some(listing) = snapshot.listing(name).filter(|_| !is_retired()) {
@@ -409,7 +409,7 @@ impl Actor {
         }
     }
 
-    /// Keeps a list on disk, behind those that are being written.
+    /// Writes a list to disk, after the writes in progress.
     fn save(&self, listing: Arc<Listing>, version: &'static str, declared: Option<Arc<Declared>>) {
         let (cache, identity, saving) = (self.context.cache.clone(), self.identity.clone(), Arc::clone(&self.saving));
         self.lives.spawn(async move {
@@ -440,7 +440,7 @@ impl Actor {
         }));
     }
 
-    /// Asks for a sign of life, unless the server is at work: many do one thing at a time, and a call
+    /// Pings the server, unless a call is in flight: many servers handle one request at a time, and a call
     /// has its own timeout.
     fn ping(&self, chores: &FuturesUnordered<Chore>) {
         if let Some(connection) = self.held().filter(|connection| !connection.is_busy()) {
@@ -448,7 +448,7 @@ impl Actor {
         }
     }
 
-    /// Tells what the server said without being asked.
+    /// Publishes the server's own notifications.
     fn tell(&mut self, digest: Digest, chores: &FuturesUnordered<Chore>) {
         if digest.tools_changed {
             self.list(chores);
@@ -478,7 +478,7 @@ impl Actor {
         }
     }
 
-    /// Lets the connection go. Its end is waited for when the actor ends.
+    /// Closes the connection in the background. The actor awaits the close when it ends.
     fn close(&mut self) {
         (self.is_listing, self.lists_again) = (false, false);
         let mut held = None;
@@ -522,13 +522,13 @@ fn renewal(connection: Arc<Connection>) -> Chore {
     })
 }
 
-/// The next news, not before `earliest`.
+/// The next digest of notifications, not before `earliest`.
 async fn next_news(news: &News, earliest: Instant) -> Digest {
     sleep_until(earliest).await;
     news.next().await
 }
 
-/// Between 0 and 1.
+/// A random number between 0 and 1.
 fn jitter() -> f64 {
     let random = getrandom::u32().unwrap_or(0);
     f64::from(random) / f64::from(u32::MAX)

@@ -1,4 +1,4 @@
-//! A connection that speaks MCP, in either era; `handshake` makes one.
+//! A connection that speaks MCP, in either era; created by `handshake`.
 
 use std::{
     sync::{
@@ -35,30 +35,30 @@ use crate::{
     },
 };
 
-/// What a request's own timeouts may take to notice.
+/// Grace beyond a request's own timeouts.
 const SLACK: Duration = Duration::from_millis(500);
-/// Between two looks whether the requests in flight over a connection that was left have ended.
+/// Interval at which an abandoned connection checks whether its requests in flight have ended.
 const DRAIN_LOOK: Duration = Duration::from_millis(50);
 
-/// A server that has agreed on a version.
+/// A connection to a server, with a negotiated protocol version.
 #[derive(Debug)]
 pub(super) struct Connection {
     sessions: Arc<Sessions>,
     version: Version,
-    /// What the server calls itself.
+    /// The name and version that the server declares.
     pub(super) server: String,
-    /// The server says when its tools change.
+    /// The server declares that it sends `tools/list_changed`.
     pub(super) tells_changes: bool,
     pub(super) declared: Arc<Declared>,
-    /// A call was answered over this connection.
+    /// Whether a call has succeeded over this connection.
     has_answered: AtomicBool,
-    /// Cancelled when no new request shall go over this connection.
+    /// Cancelled when no new request may use this connection.
     left: CancellationToken,
     why_left: std::sync::OnceLock<Failure>,
 }
 
 impl Connection {
-    /// A connection over a link on which both sides have agreed. `relays` says whether the server may ask a client.
+    /// A connection over a negotiated link. With `relays`, the server may send requests to a client.
     pub(super) fn new(link: Link, session: Session, declared: Declared, relays: bool) -> Connection {
         let text = |key: &str| declared.info[key].as_str().unwrap_or_default().chars().take(100).collect::<String>();
         Connection {
@@ -73,7 +73,7 @@ impl Connection {
         }
     }
 
-    /// The same connection, without the server's secrets in what the server says about itself.
+    /// The same connection, with the server's secrets masked in its declaration.
     pub(super) fn masked(mut self, settings: &Settings) -> Connection {
         self.server = settings.mask(self.server);
         self.declared = Arc::new(settings.mask_declared(Arc::unwrap_or_clone(self.declared)));
@@ -92,7 +92,7 @@ impl Connection {
         self.link().kind()
     }
 
-    /// Do arguments that a tool wants in headers go there?
+    /// Does the transport send arguments in headers, for tools that ask for it?
     pub(super) fn sends_arguments_in_headers(&self) -> bool {
         self.version.era() == Era::Modern && self.link().kind() == "http"
     }
@@ -113,27 +113,27 @@ impl Connection {
         self.link().inbox.dropped()
     }
 
-    /// Hears of each session that replaces another: the server has forgotten what the one before was told.
+    /// Receives each session that replaces another: the server has lost the state of the previous session.
     pub(super) fn sessions(&self) -> watch::Receiver<Arc<Session>> {
         self.sessions.watch()
     }
 
-    /// Is the server at work, as far as can be known?
+    /// Does the server respond, as far as is known?
     pub(super) fn is_busy(&self) -> bool {
         self.link().inbox.is_busy()
     }
 
-    /// Notes that a call was answered: the server works.
+    /// Records that a call succeeded: the server works.
     pub(super) fn note_answer(&self) {
         self.has_answered.store(true, Ordering::Relaxed);
     }
 
-    /// Was a call answered over this connection?
+    /// Has a call succeeded over this connection?
     pub(super) fn has_answered(&self) -> bool {
         self.has_answered.load(Ordering::Relaxed)
     }
 
-    /// Waits until the connection is gone, or was left. Why.
+    /// Waits until the connection is closed or abandoned, and returns the reason.
     pub(super) async fn closed(&self) -> Failure {
         tokio::select! {
             biased;
@@ -142,20 +142,20 @@ impl Connection {
         }
     }
 
-    /// Can no new request go over this connection?
+    /// Is the connection closed or abandoned, so that no new request may use it?
     pub(super) fn is_gone(&self) -> bool {
         self.left.is_cancelled() || self.link().inbox.requests.is_closed()
     }
 
-    /// Gives the connection up for new requests, since the server cannot be reached. Requests in flight may still be
-    /// answered: a remote server that takes no new connections may finish what it has begun.
+    /// Abandons the connection: no new requests, since the server cannot be reached. Requests in flight may still get a
+    /// response: a remote server that accepts no new connections may finish them.
     pub(super) fn leave(&self, failure: Failure) {
         let _ = self.why_left.set(failure);
         self.left.cancel();
     }
 
-    /// Closes the connection for a reason, and returns when nothing of it is left. One that was left is closed when its
-    /// requests in flight have ended, each of which has a bound of its own.
+    /// Closes the connection for a reason, and returns when it is fully closed. An abandoned connection is closed when its
+    /// requests in flight have ended, each of which has a timeout.
     pub(super) async fn close(&self, reason: Failure) {
         while self.left.is_cancelled() && self.link().inbox.requests.has_calls() {
             sleep(DRAIN_LOOK).await;
@@ -165,13 +165,13 @@ impl Connection {
         self.link().close().await;
     }
 
-    /// Makes a request and waits for its answer. A forgotten session is replaced, once. Dropping
+    /// Sends a request and waits for its response. A lost session is replaced, once. Dropping
     /// the future cancels the request.
     pub(super) async fn request(&self, request: &Request<'_>) -> Result<Payload, Failure> {
         self.exchange(request).await?.map_err(from_rpc)
     }
 
-    /// The same, with the server's own error as it was sent.
+    /// Like `request`, but returns the server's JSON-RPC error unchanged.
     pub(super) async fn exchange(&self, request: &Request<'_>) -> Answer {
         let work = async {
             let session = self.sessions.current();
@@ -183,15 +183,15 @@ impl Connection {
                 answer => answer,
             }
         };
-        // Also if the replacement of the session takes long.
+        // The bound includes the replacement of the session.
         match timeout(request.total + SLACK, work).await {
             Ok(answer) => answer,
             Err(_) => Err(timed_out(format!("no answer within {:?} in all", request.total))),
         }
     }
 
-    /// Is anybody there? Only an answer of the server itself is a sign of life: a page of a proxy, or an error about
-    /// something else than the question, is none.
+    /// Pings the server. Only a response of the server itself counts: an error page of a proxy, or an error about
+    /// anything but the ping, does not.
     pub(super) async fn ping(&self, bound: Duration) -> Result<(), Failure> {
         let method = match self.version.era() {
             Era::Legacy => method::PING,
@@ -199,33 +199,33 @@ impl Connection {
         };
         match self.exchange(&Request::new(method, bound)).await {
             Ok(Ok(_)) => Ok(()),
-            // Not every server knows the question. A process that answers is there, whatever it says.
+            // Not every server implements `ping`. A process that responds at all is alive.
             Ok(Err(error)) => match error.code {
                 METHOD_NOT_FOUND | INVALID_PARAMS | INVALID_REQUEST => Ok(()),
                 _ if self.link().kind() == "stdio" => Ok(()),
                 _ => Err(from_rpc(error)),
             },
-            // Somebody is there, and connecting again changes nothing.
+            // The server is reachable, and a reconnect would change nothing.
             Err(failure) if matches!(failure.code, ErrorCode::RateLimited | ErrorCode::AuthRequired) => Ok(()),
             Err(failure) => Err(failure),
         }
     }
 
-    /// Says that a client's roots have changed. Servers of the modern era are not told.
+    /// Notifies the server that a client's roots have changed. Servers of the modern era get no such notification.
     pub(super) fn roots_changed(&self) {
         if self.version.era() == Era::Legacy {
             tell(self.link(), &self.sessions.current().manner, method::ROOTS_CHANGED, &[]);
         }
     }
 
-    /// Asks a server of the modern era to say when something changes that `filter` names. Returns when it
-    /// no longer does.
+    /// Subscribes at a server of the modern era to the changes that `filter` names. Returns when the
+    /// subscription ends.
     pub(super) async fn subscribe(
         &self,
         filter: &str,
         acknowledged: watch::Sender<Option<Box<RawValue>>>,
     ) -> Result<(), Failure> {
-        // Bounded by the connection's life, not by time: the answer is the end of the subscription.
+        // Bounded by the lifetime of the connection, without a timeout: the response ends the subscription.
         let ever = Duration::from_secs(60 * 60 * 24 * 365);
         let request = Request { acknowledged: Some(acknowledged), ..Request::new(method::SUBSCRIPTIONS_LISTEN, ever) };
         let request = request.with("notifications", filter);

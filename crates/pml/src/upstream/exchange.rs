@@ -20,7 +20,7 @@ use super::{
     payload::Payload,
     pending::{Answer, Followed, Patience},
     progress::ProgressSender,
-    questions::{Owner, SaidSender},
+    questions::{MessageSender, Owner},
     transport::{Departure, Headers, Link, Outgoing, SessionId, SessionSlot},
 };
 use crate::{
@@ -78,7 +78,7 @@ pub(super) struct Passing {
     /// The fields of `_meta` that only a server of the modern era gets.
     modern_meta: String,
     capabilities: Option<String>,
-    relay: Option<SaidSender>,
+    relay: Option<MessageSender>,
     owner: Option<Owner>,
 }
 
@@ -115,7 +115,7 @@ impl Passing {
     pub(super) fn new(
         params: &Map<String, Value>,
         fields_of_meta: Map<String, Value>,
-        relay: Option<SaidSender>,
+        relay: Option<MessageSender>,
         owner: Option<Owner>,
     ) -> Passing {
         let (mut general, mut modern, mut capabilities) = (Map::new(), Map::new(), None);

@@ -1,6 +1,6 @@
-//! The handle to one server: what calls know of it.
+//! The handle to one server, through which calls are made.
 //!
-//! Calls do not go through the actor: they take the connection from a watch and talk to the server
+//! Calls do not go through the actor: they take the connection from a watch channel and send requests to the server
 //! themselves.
 
 use std::{
@@ -41,9 +41,9 @@ use crate::{
     work::{self, Waiter},
 };
 
-/// How long the ends of all processes together may take: they are killed before.
+/// How long all processes together may take to end: each is killed before that.
 pub(super) const END: Duration = Duration::from_secs(10);
-/// How often a request that never left is sent again over another connection.
+/// How often an unsent request is retried over another connection.
 const MAX_RESENT: usize = 3;
 
 /// A handle to one server.
@@ -53,47 +53,47 @@ pub struct Upstream {
     pub(super) settings: Arc<Settings>,
     pub(super) commands: mpsc::Sender<Command>,
     pub(super) status: watch::Receiver<Status>,
-    /// As many as calls may be made at the same time.
+    /// One permit per call that may be in flight.
     pub(super) permits: Arc<Semaphore>,
     pub(super) reach: Reach,
     pub(super) lives: TaskTracker,
     pub(super) stop: CancellationToken,
-    /// Another server has taken its name: what it lists counts no more.
+    /// Another server has taken the name: the lists of this one are obsolete.
     pub(super) is_retired: Arc<AtomicBool>,
     pub(super) wanted: Arc<Wanted>,
     pub(super) urgency: Urgency,
 }
 
-/// A call to be made.
+/// A tool call.
 #[derive(Debug)]
 pub struct Invocation<'a> {
     pub tool: &'a str,
     /// A JSON object.
     pub args: Arc<Box<RawValue>>,
     pub traceparent: String,
-    /// Arguments that also go into headers, where there are any.
+    /// Arguments that are also sent as HTTP headers.
     pub headers: Vec<(String, String)>,
     /// Must the tool be called as a task?
     pub needs_task: bool,
-    /// Hears what the server reports before it answers.
+    /// Receives the progress that the server reports before it responds.
     pub progress: Option<ProgressListener>,
 }
 
-/// How a server is.
+/// The health of a server.
 #[derive(Clone, Debug, Serialize)]
 pub struct Health {
     pub state: HealthState,
-    /// Attempts since it was lost.
+    /// Connection attempts since the server was lost.
     pub attempt: u32,
     pub transport: Option<&'static str>,
     pub protocol_version: Option<&'static str>,
-    /// What it calls itself.
+    /// The name and version that the server declares.
     pub server: Option<String>,
     pub pid: Option<u32>,
     pub last_error: Option<String>,
-    /// Lines on stdout that were no messages.
+    /// Lines on stdout that were not messages.
     pub noise: u64,
-    /// Progress and logs that a client was too slow for.
+    /// Progress and logs that were dropped because a client was too slow.
     pub dropped: u64,
     /// Its last lines on stderr.
     pub stderr: Vec<String>,
@@ -127,32 +127,32 @@ impl HealthState {
 pub(super) enum Command {
     /// A call needs the server.
     Wanted,
-    /// A call was not answered: is anybody there?
+    /// A call timed out: ping the server.
     Check,
-    /// The server wanted a login, and somebody has logged in since.
+    /// The server required a login, and the user has logged in since.
     LoggedIn,
 }
 
-/// What calls need to know of the state.
+/// The part of the actor's state that calls need.
 #[derive(Clone, Debug)]
 pub(super) struct Status {
     pub(super) state: State,
-    /// Absent with a process per call, and while there is none.
+    /// `None` with a process per call, and while the server is not connected.
     pub(super) connection: Option<Arc<Connection>>,
-    /// The version that it speaks, or spoke the last time.
+    /// The protocol version of the current connection, or of the last one.
     pub(super) version: Option<Version>,
-    /// What it says about itself, or said the last time.
+    /// The server's declaration, from the current connection or the last one.
     pub(super) declared: Option<Arc<Declared>>,
-    /// Why it is not connected.
+    /// Why the server is not connected.
     pub(super) failure: Option<Failure>,
     pub(super) was_connected: bool,
     pub(super) editions: Editions,
 }
 
-/// What numbers of lists are taken from: no two lists of this process have the same.
+/// Source of list editions, unique within this process.
 static EDITION: AtomicU64 = AtomicU64::new(0);
 
-/// Numbers that change whenever what a server lists may have changed.
+/// Editions: numbers that change whenever a list of the server may have changed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Editions {
     pub(super) resources: u64,
@@ -170,12 +170,12 @@ impl Editions {
 }
 
 impl Upstream {
-    /// Tells this server from others that had, or will have, its name.
+    /// Distinguishes this server from earlier and later servers of the same name.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// A number that changes whenever what the server lists of a kind may have changed.
+    /// The edition of a list: a number that changes whenever the list may have changed.
     pub fn edition(&self, kind: Kind) -> u64 {
         let editions = self.status.borrow().editions;
         match kind {
@@ -188,17 +188,17 @@ impl Upstream {
         &self.settings
     }
 
-    /// Starts the server if it does not run, and waits until it can be called.
+    /// Starts the server if necessary, and waits until it is ready for calls.
     pub async fn init(&self) -> Result<(), Failure> {
         self.ready(self.settings.max_call).await.map(drop)
     }
 
-    /// The same for a server that no call needs yet: those that a call needs start first.
+    /// Like `warm`, with lower priority: servers that a call needs start first.
     pub async fn warm(&self) -> Result<(), Failure> {
         self.reached(self.settings.max_call).await.map(drop)
     }
 
-    /// How the server is, now.
+    /// The current health of the server.
     pub fn health(&self) -> Health {
         let status = self.status.borrow();
         let connection = status.connection.as_deref();
@@ -229,12 +229,12 @@ impl Upstream {
         }
     }
 
-    /// May its tools change while it is connected? So it says, or it has not said yet.
+    /// May the list of tools change while the server is connected? True also while the server has not declared it.
     pub fn may_change(&self) -> bool {
         self.status.borrow().connection.as_ref().is_none_or(|connection| connection.tells_changes)
     }
 
-    /// Makes one call. Dropping the future cancels it.
+    /// Makes one call. Dropping the future cancels the call.
     pub async fn execute(&self, invocation: &Invocation<'_>) -> Result<CallResult, Failure> {
         self.call(invocation).await.map_err(|failure| self.settings.mask_failure(failure))
     }
@@ -254,7 +254,7 @@ impl Upstream {
         let arguments = Some(Arc::clone(&invocation.args));
         let request =
             Request { arguments, ..request.with("name", serde_json::Value::from(invocation.tool).to_string()) };
-        // The server must have been reached to know how it does tasks.
+        // Only a connected server has declared how it handles tasks.
         let declared = self.ready(total).await?.declared;
         let request = match declared.as_deref().and_then(|declared| tasks::support(declared, invocation.needs_task)) {
             None => request,
@@ -270,8 +270,8 @@ impl Upstream {
         work::sized(bytes, read).await
     }
 
-    /// Makes a request when it is its turn, on a server that is started if need be. A request that never left because the
-    /// connection was lost is sent over the next one. `tool` is the tool that the request calls, if it calls one.
+    /// Queues a request, starts the server if necessary, and sends the request. A request that was not sent because the
+    /// connection was lost is retried over the next one. `tool` is the tool that the request calls, if any.
     pub(super) async fn perform(&self, request: &Request<'_>, tool: Option<&str>) -> Answer {
         let total = request.total;
         let Ok(Ok(_permit)) = timeout(total, self.permits.acquire()).await else {
@@ -287,7 +287,7 @@ impl Upstream {
                     false => connection.exchange(request).await,
                     true => tasks::run(connection, request, None).await,
                 };
-                // Large, and not needed for most servers.
+                // Boxed: the future is large, and most servers do not need it.
                 return Box::pin(self.alone(limits, status.version, work)).await;
             };
             let failure = match self.perform_over(connection, request).await {
@@ -299,7 +299,7 @@ impl Upstream {
                 return Err(with_words(connection, failure));
             }
             connection.leave(failure);
-            // Until the actor has noticed.
+            // Waits until the actor has noticed the loss.
             let is_another = |later: &Status| {
                 later.connection.as_ref().is_none_or(|held| !Arc::ptr_eq(held, connection))
                     || later.state == State::Terminated
@@ -309,7 +309,7 @@ impl Upstream {
         Err(stopped())
     }
 
-    /// Makes a request over a connection, and tells the actor what that says about the server.
+    /// Sends a request over a connection, and reports to the actor what the outcome says about the server.
     async fn perform_over(&self, connection: &Arc<Connection>, request: &Request<'_>) -> Answer {
         let answer = match request.is_task {
             false => connection.exchange(request).await,
@@ -321,7 +321,7 @@ impl Upstream {
         match &answer {
             Ok(_) => connection.note_answer(),
             Err(failure) if matches!(failure.code, ErrorCode::ProviderTimeout | ErrorCode::ProviderUnavailable) => {
-                // A full queue means that the actor looks anyway.
+                // A full queue means that the actor will check anyway.
                 let _ = self.commands.try_send(Command::Check);
             }
             Err(_) => {}
@@ -329,7 +329,7 @@ impl Upstream {
         answer
     }
 
-    /// Works with a process that is started for it, and ended with it.
+    /// Runs `work` with a process of its own, which is started before and ended after it.
     pub(super) async fn alone<T>(
         &self,
         limits: ProcessLimits,
@@ -339,7 +339,7 @@ impl Upstream {
         let work = async {
             let connection = handshake::connect(&self.settings, &self.reach, limits, version).await?;
             let connection = Arc::new(connection);
-            // However the work ends.
+            // Ends the process however the work ends, also by cancellation.
             let _closing = Closing::new(Arc::clone(&connection), stopped(), &self.lives);
             work(&connection).await.map_err(|failure| with_words(&connection, failure))
         };
@@ -350,7 +350,7 @@ impl Upstream {
         }
     }
 
-    /// What it lists counts no more as soon as this returns. The future ends the server when the calls that go on
+    /// Invalidates the lists of the server at once. The returned future stops the server when the calls in flight
     /// have ended.
     pub fn retire(self) -> impl Future<Output = ()> + Send + 'static {
         self.is_retired.store(true, Ordering::SeqCst);
@@ -364,7 +364,7 @@ impl Upstream {
         }
     }
 
-    /// Ends the server for good and returns when nothing of it is left.
+    /// Stops the server for good, and returns when all of its processes have ended.
     pub async fn terminate(&self) {
         self.stop.cancel();
         let mut status = self.status.clone();
@@ -372,11 +372,11 @@ impl Upstream {
         let _ = timeout(END, self.lives.wait()).await;
     }
 
-    /// Waits until the server can be called, or says at once why it cannot. A reconnection is waited for as long as
-    /// `bound`; the first start has a bound of its own.
+    /// Waits until the server is ready for calls, or returns at once why it is not. Waits for a reconnect up to
+    /// `bound`; the first start has its own timeout.
     pub(super) async fn ready(&self, bound: Duration) -> Result<Status, Failure> {
         self.urgency.raise();
-        // Whatever the server was told until then, it was not told of the call.
+        // The call itself has not been sent to the server at this point.
         self.reached(bound).await.map_err(Failure::unsent)
     }
 
@@ -392,7 +392,7 @@ impl Upstream {
                 Course::Start if !has_asked => {
                     has_asked = true;
                     let _ = self.commands.send(Command::Wanted).await;
-                    // Until the actor has acted on it.
+                    // Waits until the actor has handled the request.
                     let _ = status.wait_for(|later| later.state != now.state).await;
                     continue;
                 }
@@ -401,7 +401,7 @@ impl Upstream {
                     let _ = status.wait_for(|later| later.state != now.state).await;
                     continue;
                 }
-                // Given up again since this call had it tried.
+                // The actor has given up again since this call asked for a start.
                 Course::Start if now.state != State::Idle => return Err(self.down(&now, has_asked)),
                 Course::Fail => return Err(self.down(&now, has_asked)),
                 Course::Stop => return Err(stopped()),
@@ -419,17 +419,17 @@ impl Upstream {
         }
     }
 
-    /// Is the server down for want of a login that has been given since?
+    /// Is the server down because of a missing login that exists by now?
     fn has_new_login(&self, status: &Status) -> bool {
         let wants_login = status.failure.as_ref().is_some_and(|failure| failure.code == ErrorCode::AuthRequired);
         wants_login && self.reach.remote.as_ref().is_some_and(|remote| remote.has_news(&self.settings.name))
     }
 
-    /// What to say while the server is down.
+    /// The failure of calls while the server is down.
     fn down(&self, status: &Status, has_waited: bool) -> Failure {
         let name = &self.settings.name;
         let failure = status.failure.clone().unwrap_or_else(|| Failure::later("it is not connected"));
-        // What never started, and what will not start by itself, is told as such.
+        // A server that never started, or cannot start by itself, has a more specific failure.
         if !status.was_connected || has_waited || failure.retry == Retry::Never {
             return failure.within(&format!("server `{name}` did not start"));
         }
@@ -444,7 +444,7 @@ impl Upstream {
     }
 }
 
-/// Closes a connection when dropped, unless it is kept.
+/// Closes a connection when dropped, unless it is released before.
 pub(super) struct Closing<'a> {
     connection: Option<(Arc<Connection>, Failure)>,
     lives: &'a TaskTracker,
@@ -468,7 +468,7 @@ impl Drop for Closing<'_> {
     }
 }
 
-/// A failure of a server that did not answer, with what it said last. Others have told why.
+/// Adds the last stderr lines to the failure of a server that did not respond. Other failures have their reason.
 pub(super) fn with_words(connection: &Connection, mut failure: Failure) -> Failure {
     if matches!(failure.code, ErrorCode::ProviderTimeout | ErrorCode::ProviderInitFailed) {
         failure.message = connection.last_words().behind(failure.message);

@@ -135,14 +135,14 @@ async fn over_stdio(
     match known.map(Version::era) {
         Some(Era::Legacy) => {
             return match initialize(start()?, bound, relays).await {
-                Err(failure) if is_modern(&failure) => discover(start()?, bound).await.map_err(Asked::into_failure),
+                Err(failure) if is_modern(&failure) => discover(start()?, bound).await.map_err(NotModern::into_failure),
                 connected => connected,
             };
         }
         Some(Era::Modern) => {
             return match discover(start()?, bound).await {
-                Err(Asked::Answered(link, _)) => initialize(*link, bound, relays).await,
-                connected => connected.map_err(Asked::into_failure),
+                Err(NotModern::Answered(link, _)) => initialize(*link, bound, relays).await,
+                connected => connected.map_err(NotModern::into_failure),
             };
         }
         None => {}
@@ -162,16 +162,16 @@ async fn over_stdio(
     };
     match answered {
         Ok(connection) => Ok(connection),
-        Err(Asked::Answered(link, _)) => match initialize(*link, bound, relays).await {
+        Err(NotModern::Answered(link, _)) => match initialize(*link, bound, relays).await {
             // The process took `server/discover` for the beginning of a modern connection; a new process has not seen it.
             Err(failure) if is_modern(&failure) => initialize(start()?, bound, relays).await,
             connected => connected,
         },
         // Perhaps `server/discover` ended the process. If `initialize` fails too, the first failure says more.
-        Err(Asked::Failed(failure)) if failure.code == ErrorCode::ProviderCrashed => {
+        Err(NotModern::Failed(failure)) if failure.code == ErrorCode::ProviderCrashed => {
             initialize(start()?, bound, relays).await.map_err(|_| failure)
         }
-        Err(Asked::Failed(failure)) => Err(failure),
+        Err(NotModern::Failed(failure)) => Err(failure),
     }
 }
 
@@ -185,12 +185,12 @@ async fn over_http(
     if known.map(Version::era) != Some(Era::Legacy) {
         match discover(open()?, bound / 4).await {
             Ok(connection) => return Ok(connection),
-            Err(Asked::Failed(failure)) if is_final(&failure) => return Err(failure),
+            Err(NotModern::Failed(failure)) if is_final(&failure) => return Err(failure),
             Err(_) => {}
         }
     }
     match initialize(open()?, bound, relays).await {
-        Err(failure) if is_modern(&failure) => discover(open()?, bound).await.map_err(Asked::into_failure),
+        Err(failure) if is_modern(&failure) => discover(open()?, bound).await.map_err(NotModern::into_failure),
         connected => connected,
     }
 }
@@ -201,23 +201,23 @@ fn is_final(failure: &Failure) -> bool {
 }
 
 /// Why a server was not found to be modern.
-enum Asked {
+enum NotModern {
     /// The server answered, but not as a modern server would; `initialize` may be sent over the same link.
     Answered(Box<Link>, RpcError),
     Failed(Failure),
 }
 
-impl Asked {
+impl NotModern {
     fn into_failure(self) -> Failure {
         match self {
-            Asked::Answered(_, error) => from_rpc(error),
-            Asked::Failed(failure) => failure,
+            NotModern::Answered(_, error) => from_rpc(error),
+            NotModern::Failed(failure) => failure,
         }
     }
 }
 
 /// Asks whether the server speaks the modern era.
-async fn discover(link: Link, bound: Duration) -> Result<Connection, Asked> {
+async fn discover(link: Link, bound: Duration) -> Result<Connection, NotModern> {
     let (request, manner) = (Request::new(method::DISCOVER, bound), Manner::new(Version::MODERN));
     let mut answer = ask(&link, &manner, &request).await;
     // A server that refuses a version which it says it speaks is asked once more, as the protocol wants.
@@ -231,28 +231,28 @@ async fn discover(link: Link, bound: Duration) -> Result<Connection, Asked> {
         Ok(Ok(payload)) => payload,
         Ok(Err(error)) => {
             if error.code != UNSUPPORTED_VERSION || supported(&error).any(|version| LEGACY.contains(&version)) {
-                return Err(Asked::Answered(Box::new(link), error));
+                return Err(NotModern::Answered(Box::new(link), error));
             }
             let failure = no_common_version(&supported(&error).collect::<Vec<_>>().join(", "));
-            return Err(Asked::Failed(give_up(link, failure).await));
+            return Err(NotModern::Failed(give_up(link, failure).await));
         }
         Err(failure) => {
             let failure = at_phase(&link, failure, "it was asked what it speaks (server/discover)");
-            return Err(Asked::Failed(give_up(link, failure).await));
+            return Err(NotModern::Failed(give_up(link, failure).await));
         }
     };
     let Some(supported) = payload.get::<Vec<String>>("supportedVersions") else {
         // A server of the modern era names its versions; a server of the legacy era may answer anything.
         let message = "the server's answer to `server/discover` names no versions".to_owned();
-        return Err(Asked::Answered(Box::new(link), RpcError { code: METHOD_NOT_FOUND, message, data: None }));
+        return Err(NotModern::Answered(Box::new(link), RpcError { code: METHOD_NOT_FOUND, message, data: None }));
     };
     if !supported.iter().any(|version| version == MODERN) {
         if supported.iter().any(|version| LEGACY.contains(&version.as_str())) {
             let error = RpcError { code: UNSUPPORTED_VERSION, message: String::new(), data: None };
-            return Err(Asked::Answered(Box::new(link), error));
+            return Err(NotModern::Answered(Box::new(link), error));
         }
         let failure = no_common_version(&supported.join(", "));
-        return Err(Asked::Failed(give_up(link, failure).await));
+        return Err(NotModern::Failed(give_up(link, failure).await));
     }
     let mut fields: serde_json::Value = payload.get("_meta").unwrap_or_default();
     // A server of the modern era is told with each request what a client can do.

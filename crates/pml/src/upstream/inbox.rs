@@ -20,7 +20,7 @@ use super::{
     payload::Payload,
     pending::{Listener, Requests, listener},
     process::LastWords,
-    questions::{ASKABLE, Handed, MAX_SAID_BYTES, Questions, Said, SaidSender, no_params},
+    questions::{ASKABLE, HandOver, MAX_NOTIFICATION_BYTES, MessageSender, Questions, ServerMessage, no_params},
 };
 use crate::{
     protocol::{
@@ -205,10 +205,10 @@ impl Inbox {
             }
         };
         match handed {
-            Handed::Over => {}
+            HandOver::Over => {}
             // One answer goes to both.
-            Handed::Twice => self.count_noise(b"(a second request with the same id)"),
-            Handed::TooMuch => {
+            HandOver::Twice => self.count_noise(b"(a second request with the same id)"),
+            HandOver::TooMuch => {
                 self.requests.questions.refuse(&id, INTERNAL_ERROR, "the client cannot be asked at the moment");
             }
         }
@@ -249,7 +249,7 @@ impl Inbox {
         let Some(waiter) = pending.get(&progress_token) else { return };
         waiter.progress.notify_one();
         if let (Some(said), Some(params)) = (waiter.relay.as_ref().and_then(|relay| relay.said.as_ref()), params) {
-            self.say(said, params, Said::Progress);
+            self.say(said, params, ServerMessage::Progress);
         }
     }
 
@@ -258,14 +258,14 @@ impl Inbox {
         if self.requests.are_forwarded()
             && let Listener::One(_, _, said) = listener(&self.requests.lock(), stream)
         {
-            return self.say(said, params, Said::Log);
+            return self.say(said, params, ServerMessage::Log);
         }
         self.news.logged(params.to_owned());
     }
 
     /// Passes on progress or a log, which are dropped if the client is too slow.
-    fn say(&self, to: &SaidSender, params: &RawValue, what: impl FnOnce(Box<RawValue>) -> Said) {
-        if params.get().len() > MAX_SAID_BYTES || to.try_send(what(params.to_owned())).is_err() {
+    fn say(&self, to: &MessageSender, params: &RawValue, what: impl FnOnce(Box<RawValue>) -> ServerMessage) {
+        if params.get().len() > MAX_NOTIFICATION_BYTES || to.try_send(what(params.to_owned())).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -468,7 +468,7 @@ mod tests {
         inbox.receive(br#"{"id":9,"method":"roots/list"}"#, Some(7));
         assert!(replied.recv().await.unwrap().as_str().ends_with("does not offer `roots/list`\"}}"));
         inbox.receive(br#"{"id":10,"method":"roots/list"}"#, Some(1));
-        assert!(matches!(client.try_recv(), Ok(Said::Ask { .. })));
+        assert!(matches!(client.try_recv(), Ok(ServerMessage::Ask { .. })));
     }
 
     #[tokio::test]
@@ -491,10 +491,10 @@ mod tests {
         let refusal: serde_json::Value = serde_json::from_str(replied.recv().await.unwrap().as_str()).unwrap();
         assert_eq!((&refusal["id"], &refusal["error"]["code"]), (&9.into(), &INTERNAL_ERROR.into()));
         inbox.receive(log, Some(1));
-        assert!(matches!(client.try_recv(), Ok(Said::Log(_))), "a stream of its own says whose it is");
+        assert!(matches!(client.try_recv(), Ok(ServerMessage::Log(_))), "a stream of its own says whose it is");
         drop(three);
         inbox.receive(question, None);
-        assert!(matches!(client.try_recv(), Ok(Said::Ask { .. })), "only one client is left");
+        assert!(matches!(client.try_recv(), Ok(ServerMessage::Ask { .. })), "only one client is left");
     }
 
     #[tokio::test]

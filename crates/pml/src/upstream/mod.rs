@@ -56,7 +56,7 @@ pub use self::{
     handle::{Health, HealthState, Invocation, Upstream},
     payload::{Fields, Item},
     progress::{Progress, ProgressListener},
-    questions::{Owner, Said},
+    questions::{Owner, ServerMessage},
     relay::{Forward, Whole},
     result::{CallResult, Content, Media, TextBlock},
     settings::{

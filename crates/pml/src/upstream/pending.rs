@@ -21,7 +21,7 @@ use super::{
     failure::Failure,
     payload::{Keep, Payload},
     progress::ProgressSender,
-    questions::{Asks, Owner, Questions, Relay, SaidSender},
+    questions::{Asks, MessageSender, Owner, Questions, Relay},
 };
 
 /// What an answer is: the result, the server's error, or what happened instead of an answer.
@@ -140,7 +140,7 @@ impl Requests {
         self: &Arc<Self>,
         id: u64,
         idle: Duration,
-        said: Option<SaidSender>,
+        said: Option<MessageSender>,
         owner: Option<Owner>,
     ) -> Result<Waiting, Failure> {
         let (answer, progress) = (oneshot::channel(), Arc::new(Notify::new()));
@@ -270,7 +270,7 @@ pub(super) enum Listener<'a> {
     /// No client listens.
     Nobody,
     /// The request that the message is attributed to.
-    One(u64, &'a Relay, &'a SaidSender),
+    One(u64, &'a Relay, &'a MessageSender),
     /// The message may belong to the requests of more than one client.
     Several,
 }

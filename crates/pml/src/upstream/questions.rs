@@ -1,11 +1,11 @@
-//! What a server says while a request that is passed on for a client is in flight, and what it asks that client.
+//! Progress, logs and questions that a server sends while a relayed request is in flight.
 //!
-//! A request that is passed on has a [`Relay`]: its channel to the client. Progress, logs and the server's own requests
-//! ("questions") go there as [`Said`]. [`Questions`] is the table of questions that a client has not answered yet, of one
-//! connection; [`Asks`] is the part of it that belongs to one request, held by whoever waits for that request.
+//! A relayed request has a [`Relay`]: its channel to the client. Progress, logs and the server's own requests
+//! ("questions") are sent there as [`ServerMessage`]. [`Questions`] is the table of the open questions of one
+//! connection; [`Asks`] is the part of the table that belongs to one request, held by the task that awaits its response.
 //!
-//! **Invariant:** a channel that is slow or gone never holds up the connection. Progress and logs are dropped then; a
-//! question that nobody takes is answered with an error.
+//! **Invariant:** a slow or closed channel never blocks the connection. Progress and logs are dropped then; a
+//! question that cannot be delivered is answered with an error.
 
 use std::{
     any::Any,
@@ -31,31 +31,31 @@ use crate::protocol::{
     method,
 };
 
-/// What servers may ask a client.
+/// The methods that servers may call on a client.
 pub(super) const ASKABLE: [&str; 3] = [method::ELICITATION, method::SAMPLING, method::ROOTS_LIST];
-/// Questions of one server that may be open.
+/// Most open questions of one server.
 const MAX_ASKS: usize = 64;
-/// Longest progress or log that is passed on.
-pub(super) const MAX_SAID_BYTES: usize = 1024 * 1024;
-/// Longest question that is passed on.
+/// Longest progress or log notification that is relayed.
+pub(super) const MAX_NOTIFICATION_BYTES: usize = 1024 * 1024;
+/// Longest question that is relayed.
 pub(super) const MAX_ASK_BYTES: usize = 16 * 1024 * 1024;
 /// Longest id of a question.
 const MAX_ID_BYTES: usize = 1024;
 
-/// What a server says while a request is in flight.
+/// A message of the server that belongs to a request in flight.
 #[derive(Debug)]
-pub enum Said {
+pub enum ServerMessage {
     /// The parameters of `notifications/progress`. The token in them is pml's own.
     Progress(Box<RawValue>),
     /// The parameters of `notifications/message`.
     Log(Box<RawValue>),
-    /// A request of the server. Dropping `reply` refuses it; `reply.is_closed()` says that nobody
-    /// waits for it any more.
+    /// A request of the server. Dropping `reply` refuses it; `reply.is_closed()` is true once the server has cancelled
+    /// the request or its own request has ended.
     Ask { method: String, params: Box<RawValue>, reply: oneshot::Sender<Result<Value, RpcError>> },
 }
 
-/// A client, told apart from others by a value that only this client has. The value lives as long as the request, so
-/// that no later client is taken for this one.
+/// The identity of a client: a value that only this client holds. The value lives as long as the request, so that its
+/// address is not reused for a later client.
 #[derive(Clone)]
 pub struct Owner(Arc<dyn Any + Send + Sync>);
 
@@ -77,70 +77,70 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// The channel to the client of a request. The server's secrets are masked on the way.
+/// Sends messages to the client of a request, with the server's secrets masked.
 #[derive(Clone, Debug)]
-pub(super) struct SaidSender {
-    sender: mpsc::Sender<Said>,
+pub(super) struct MessageSender {
+    sender: mpsc::Sender<ServerMessage>,
     settings: Arc<Settings>,
 }
 
-impl SaidSender {
-    pub(super) fn new(sender: mpsc::Sender<Said>, settings: &Arc<Settings>) -> SaidSender {
-        SaidSender { sender, settings: Arc::clone(settings) }
+impl MessageSender {
+    pub(super) fn new(sender: mpsc::Sender<ServerMessage>, settings: &Arc<Settings>) -> MessageSender {
+        MessageSender { sender, settings: Arc::clone(settings) }
     }
 
-    /// Sends, if the channel has room.
-    pub(super) fn try_send(&self, said: Said) -> Result<(), mpsc::error::TrySendError<Said>> {
+    /// Sends the message, unless the channel is full or closed.
+    pub(super) fn try_send(&self, said: ServerMessage) -> Result<(), mpsc::error::TrySendError<ServerMessage>> {
         let mask = |params| self.settings.mask_json(params, &[]);
         self.sender.try_send(match said {
-            Said::Progress(params) => Said::Progress(mask(params)),
-            Said::Log(params) => Said::Log(mask(params)),
-            Said::Ask { method, params, reply } => Said::Ask { method, params: mask(params), reply },
+            ServerMessage::Progress(params) => ServerMessage::Progress(mask(params)),
+            ServerMessage::Log(params) => ServerMessage::Log(mask(params)),
+            ServerMessage::Ask { method, params, reply } => ServerMessage::Ask { method, params: mask(params), reply },
         })
     }
 }
 
 /// The channel to the client of a server without secrets.
 #[cfg(test)]
-impl From<mpsc::Sender<Said>> for SaidSender {
-    fn from(sender: mpsc::Sender<Said>) -> SaidSender {
-        SaidSender { sender, settings: Arc::new(Settings::new("", Err(String::new()))) }
+impl From<mpsc::Sender<ServerMessage>> for MessageSender {
+    fn from(sender: mpsc::Sender<ServerMessage>) -> MessageSender {
+        MessageSender { sender, settings: Arc::new(Settings::new("", Err(String::new()))) }
     }
 }
 
-/// The inbox's end of a request that is passed on.
+/// The inbox's end of a relayed request.
 #[derive(Debug)]
 pub(super) struct Relay {
-    pub(super) said: Option<SaidSender>,
-    asked: mpsc::Sender<Asked>,
+    pub(super) said: Option<MessageSender>,
+    asked: mpsc::Sender<PendingAnswer>,
     pub(super) owner: Option<Owner>,
 }
 
-/// A question that was handed over and waits for its answer.
+/// A question that the client has received and not yet answered.
 #[derive(Debug)]
-struct Asked {
+struct PendingAnswer {
     id: Box<RawValue>,
     answer: Abortable<oneshot::Receiver<Result<Value, RpcError>>>,
 }
 
-/// An open question, in the table.
+/// An entry of the table of open questions.
 #[derive(Debug)]
-struct Open {
+struct OpenQuestion {
     /// The request of pml that the question belongs to.
     request: u64,
     abort: AbortHandle,
 }
 
-/// The questions of one server that a client has not answered yet, and the way back to the server.
+/// The open questions of one server, and the channel for the replies to it.
 #[derive(Debug)]
 pub(super) struct Questions {
-    open: Mutex<HashMap<String, Open>>,
+    open: Mutex<HashMap<String, OpenQuestion>>,
     replies: mpsc::Sender<Line>,
 }
 
-/// What became of a question for a client.
+/// Whether a question was delivered to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Handed {
+pub(super) enum HandOver {
     Over,
     /// A question with the same id is open.
     Twice,
@@ -153,7 +153,7 @@ impl Questions {
         Arc::new(Questions { open: Mutex::default(), replies })
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<String, Open>> {
+    fn open(&self) -> MutexGuard<'_, HashMap<String, OpenQuestion>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -161,33 +161,33 @@ impl Questions {
         !self.open().is_empty()
     }
 
-    /// Hands a question to the client of request `request`, whose end of the channel is `said`.
+    /// Delivers a question to the client of request `request`, through the channel `said`.
     pub(super) fn hand_over(
         &self,
         (id, method, params): (&RawValue, &str, Option<Box<RawValue>>),
         request: u64,
-        (relay, said): (&Relay, &SaidSender),
-    ) -> Handed {
+        (relay, said): (&Relay, &MessageSender),
+    ) -> HandOver {
         let mut open = self.open();
         if open.contains_key(id.get()) {
-            return Handed::Twice;
+            return HandOver::Twice;
         }
         let params = params.unwrap_or_else(no_params);
-        let Ok(permit) = relay.asked.try_reserve() else { return Handed::TooMuch };
+        let Ok(permit) = relay.asked.try_reserve() else { return HandOver::TooMuch };
         if open.len() >= MAX_ASKS || params.get().len() > MAX_ASK_BYTES || id.get().len() > MAX_ID_BYTES {
-            return Handed::TooMuch;
+            return HandOver::TooMuch;
         }
         let (reply, answer) = oneshot::channel();
-        if said.try_send(Said::Ask { method: method.to_owned(), params, reply }).is_err() {
-            return Handed::TooMuch;
+        if said.try_send(ServerMessage::Ask { method: method.to_owned(), params, reply }).is_err() {
+            return HandOver::TooMuch;
         }
         let (abort, registration) = AbortHandle::new_pair();
-        open.insert(id.get().to_owned(), Open { request, abort });
-        permit.send(Asked { id: id.to_owned(), answer: Abortable::new(answer, registration) });
-        Handed::Over
+        open.insert(id.get().to_owned(), OpenQuestion { request, abort });
+        permit.send(PendingAnswer { id: id.to_owned(), answer: Abortable::new(answer, registration) });
+        HandOver::Over
     }
 
-    /// Answers a request of the server that no client is asked: pml itself offers nothing but a sign of life.
+    /// Responds to a request of the server that belongs to no client: pml itself supports `ping` only.
     pub(super) fn offer_nothing(&self, id: &RawValue, method: &str) {
         match method {
             method::PING => self.reply(reply_line(id, Ok(serde_json::json!({})))),
@@ -206,7 +206,7 @@ impl Questions {
         }
     }
 
-    /// Sends a client's answer, and returns when it is queued for the server.
+    /// Queues a client's answer for the server, and returns once it is queued.
     async fn answer(&self, id: &RawValue, answer: Result<Value, RpcError>) {
         let was_open = self.open().remove(id.get()).is_some();
         if was_open {
@@ -214,14 +214,14 @@ impl Questions {
         }
     }
 
-    /// The server does not want the answer any more.
+    /// Drops a question that the server has cancelled.
     pub(super) fn withdraw(&self, id: &RawValue) {
         if let Some(open) = self.open().remove(id.get()) {
             open.abort.abort();
         }
     }
 
-    /// Closes the questions of a request that is over. The server is told, unless the connection is closed.
+    /// Closes the questions of a request that has ended. The server gets an error for each, unless the connection is closed.
     pub(super) fn end(&self, request: u64, is_closed: bool) {
         let mut over = Vec::new();
         self.open().retain(|id, open| {
@@ -238,13 +238,13 @@ impl Questions {
     }
 }
 
-/// The questions that belong to one request, at the end of whoever waits for its answer.
+/// The questions that belong to one request, held by the task that awaits the response.
 #[derive(Default)]
-pub(super) struct Asks(Option<Box<Desk>>);
+pub(super) struct Asks(Option<Box<AnswerQueue>>);
 
-struct Desk {
+struct AnswerQueue {
     questions: Arc<Questions>,
-    asked: mpsc::Receiver<Asked>,
+    asked: mpsc::Receiver<PendingAnswer>,
     open: FuturesUnordered<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
@@ -255,27 +255,27 @@ impl fmt::Debug for Asks {
 }
 
 impl Asks {
-    /// A relay, and where its questions arrive.
-    pub(super) fn new(questions: &Arc<Questions>, said: Option<SaidSender>, owner: Option<Owner>) -> (Relay, Asks) {
+    /// A relay, and the queue that receives its questions.
+    pub(super) fn new(questions: &Arc<Questions>, said: Option<MessageSender>, owner: Option<Owner>) -> (Relay, Asks) {
         let (sender, asked) = mpsc::channel(MAX_ASKS);
-        let desk = Desk { questions: Arc::clone(questions), asked, open: FuturesUnordered::new() };
+        let desk = AnswerQueue { questions: Arc::clone(questions), asked, open: FuturesUnordered::new() };
         (Relay { said, asked: sender, owner }, Asks(Some(Box::new(desk))))
     }
 
-    /// Can there be questions?
+    /// Is the request relayed for a client, so that the server may ask questions?
     pub(super) fn is_relayed(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Is the client asked something at the moment?
+    /// Is a question open?
     pub(super) fn are_open(&self) -> bool {
         self.0.as_ref().is_some_and(|desk| !desk.open.is_empty())
     }
 
-    /// Waits until a question came or was answered. Answers are sent only while somebody waits here.
+    /// Waits until a question arrives or is answered. Answers are sent to the server only while this future is polled.
     pub(super) async fn turn(&mut self) {
         let Some(desk) = &mut self.0 else { return pending().await };
-        let Desk { questions, asked, open } = &mut **desk;
+        let AnswerQueue { questions, asked, open } = &mut **desk;
         tokio::select! {
             Some(asked) = asked.recv() => open.push(Box::pin(settle(Arc::clone(questions), asked))),
             Some(()) = open.next(), if !open.is_empty() => {}
@@ -284,8 +284,8 @@ impl Asks {
     }
 }
 
-/// Waits for the client's answer and sends it, unless the server does not want it any more.
-async fn settle(questions: Arc<Questions>, asked: Asked) {
+/// Waits for the client's answer and sends it, unless the server has cancelled the question.
+async fn settle(questions: Arc<Questions>, asked: PendingAnswer) {
     let Ok(answer) = asked.answer.await else { return };
     let unanswered = || RpcError { code: INTERNAL_ERROR, message: "the client did not answer".to_owned(), data: None };
     let answer = answer.unwrap_or_else(|_| Err(unanswered()));
@@ -296,7 +296,7 @@ pub(super) fn no_params() -> Box<RawValue> {
     RawValue::from_string("{}".to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
-/// The answer to a request of the server.
+/// The JSON-RPC response to a request of the server.
 fn reply_line(id: &RawValue, answer: Result<Value, RpcError>) -> Line {
     Line::new(match answer {
         Ok(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#),

@@ -43,7 +43,7 @@ impl Pace {
 
 /// A list of tools, and those of them that are not what they were when they were first seen and that nobody has heard of
 /// yet.
-pub(super) struct Seen {
+pub(super) struct ToolRefresh {
     pub(super) listed: Listed,
     pub(super) changes: Vec<Change>,
 }
@@ -54,9 +54,9 @@ pub(super) async fn list_tools(
     settings: &Arc<Settings>,
     connection: &Connection,
     pins: &Pins,
-) -> Result<Seen, Failure> {
+) -> Result<ToolRefresh, Failure> {
     let (listed, pins) = (discovery::list_tools(settings, connection).await?, pins.clone());
-    let look = move |_: &Waiter| Seen { changes: pins.look(&listed.listing), listed };
+    let look = move |_: &Waiter| ToolRefresh { changes: pins.look(&listed.listing), listed };
     Ok(work::elsewhere(look).await)
 }
 

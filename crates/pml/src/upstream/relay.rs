@@ -1,10 +1,10 @@
-//! Relays client requests to a server, and the progress, logs and questions that the server sends before it answers.
+//! Relays client requests to a server, and the progress, logs and questions that the server sends before it responds.
 //!
-//! The answer goes back as the server wrote it. Progress goes to the request whose token it has; logs and the server's own
+//! The response is returned as the server wrote it. Progress goes to the request whose token it carries; logs and the server's own
 //! requests go to the request on whose stream they arrive. A message that arrives outside any stream is attributed to the
 //! most recent request, provided that all requests in flight belong to the same client.
 //!
-//! **Invariant:** a question that came of one client's request is never asked of another client.
+//! **Invariant:** a question caused by one client's request is never sent to another client.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::{
     exchange::{Passing, Request, from_rpc},
     failure::{Failure, Retry},
     handle::Upstream,
-    questions::{Owner, Said, SaidSender},
+    questions::{MessageSender, Owner, ServerMessage},
     subscriber::Watch,
 };
 use crate::{
@@ -28,41 +28,41 @@ use crate::{
     work,
 };
 
-/// A result as the server wrote it, an object.
+/// A result as the server wrote it, always a JSON object.
 #[derive(Debug)]
 pub struct Whole {
     pub text: Box<RawValue>,
-    /// The room that it takes, if it is large.
+    /// Its charge to the memory budget, if it is large.
     pub held: Held,
 }
 
-/// A request to be passed on.
+/// A request to relay.
 #[derive(Debug)]
 pub struct Forward<'a> {
     pub method: &'a str,
     /// Without `_meta`.
     pub params: Map<String, Value>,
-    /// What goes into `_meta` besides what pml puts there: `traceparent`, the client's capabilities
-    /// and log level, keys of vendors. The client's progress token, version and name are left out.
+    /// Entries of `_meta` in addition to pml's own: `traceparent`, the client's capabilities
+    /// and log level, vendor keys. Excludes the client's progress token, version and name.
     pub meta: Map<String, Value>,
-    /// What the request is about (a tool, a prompt, an address), for HTTP.
+    /// The tool, prompt or address of the request, for the HTTP header.
     pub name: Option<&'a str>,
-    /// Arguments that also go into headers, where there are any.
+    /// Arguments that are also sent as HTTP headers.
     pub headers: Vec<(String, String)>,
-    /// Where to say what the server says meanwhile.
-    pub relay: Option<mpsc::Sender<Said>>,
-    /// The client that listens there. Requests without an owner share one anonymous client.
+    /// Receives the messages that the server sends before it responds.
+    pub relay: Option<mpsc::Sender<ServerMessage>>,
+    /// The client that receives them. Requests without an owner share one anonymous client.
     pub owner: Option<Owner>,
 }
 
 impl Upstream {
-    /// Passes a request on and gives back the server's result, an object, or its error, both as they
-    /// were sent, but for the server's secrets in errors. Dropping the future cancels the request.
+    /// Relays a request and returns the server's result, a JSON object, or its error, both unchanged except that the
+    /// server's secrets are masked in errors. Dropping the future cancels the request.
     ///
-    /// As with [`execute`](Upstream::execute), the server is started if need be, the request waits for its turn and has
-    /// its timeouts; the one for silence stands still while the client is asked something. Answers to the server's
+    /// As with [`execute`](Upstream::execute), the server is started if necessary, and the request is queued and has the
+    /// same timeouts; the idle timeout is paused while a question to the client is open. Answers to the server's
     /// questions are sent only while the future is polled, and the last messages may still be in the channel when it
-    /// ends.
+    /// completes.
     pub async fn forward(&self, forward: Forward<'_>) -> Result<Result<Whole, RpcError>, Failure> {
         let settings = Arc::clone(&self.settings);
         match self.pass(forward).await.map_err(|failure| settings.mask_failure(failure))? {
@@ -76,14 +76,14 @@ impl Upstream {
 
     async fn pass(&self, forward: Forward<'_>) -> Result<Result<Whole, RpcError>, Failure> {
         let Forward { method, params, meta, name, headers, relay, owner } = forward;
-        // It goes into the message and into a header as it is.
+        // The method is written into the message and into a header without escaping.
         if method.is_empty() || method.bytes().any(|byte| !byte.is_ascii_graphic() || matches!(byte, b'"' | b'\\')) {
             return Err(Failure::protocol(format!("`{}` is no method", method.escape_debug())));
         }
         let tool = name.filter(|_| method == method::TOOLS_CALL);
         let (idle, total) = self.settings.timeouts_for(tool.unwrap_or_default());
         let is_heavy = params.values().any(work::is_heavy);
-        let relay = relay.map(|sender| SaidSender::new(sender, &self.settings));
+        let relay = relay.map(|sender| MessageSender::new(sender, &self.settings));
         let passing = work::weighed(is_heavy, move |_| Passing::new(&params, meta, relay, owner)).await;
         let passing = Some(Arc::new(passing));
         let request = Request { name, headers, idle, total, passing, ..Request::new(method, total) };
@@ -103,7 +103,7 @@ impl Upstream {
         }
     }
 
-    /// All resources, templates or prompts, as the server describes them. None if it has no such thing.
+    /// All resources, templates or prompts, as the server describes them. Empty if the server does not support them.
     pub async fn list(&self, kind: Kind) -> Result<Vec<Value>, Failure> {
         let settings = &self.settings;
         let list = async {
@@ -119,8 +119,8 @@ impl Upstream {
         list.await.map_err(|failure| self.settings.mask_failure(failure))
     }
 
-    /// Watches a resource: while what is returned lives, the bus tells when it changes. The server has
-    /// agreed when this returns, and is asked again when it is connected again.
+    /// Subscribes to a resource: while the returned [`Watch`] lives, changes of the resource are published on the bus. The
+    /// server has accepted the subscription when this returns, and pml renews it after a reconnect.
     pub async fn watch(&self, uri: &str) -> Result<Watch, Failure> {
         let watch = async {
             let status = self.ready(self.settings.max_call).await?;
@@ -145,13 +145,13 @@ impl Upstream {
         watch.await.map_err(|failure| self.settings.mask_failure(failure))
     }
 
-    /// Sets the level of logs that the server sends, now or when it runs. Servers of the modern era are told with each
-    /// request instead.
+    /// Sets the level of the logs that the server sends, now or once it runs. Servers of the modern era get the level
+    /// with each request instead.
     pub fn set_log_level(&self, level: &str) {
         self.wanted.set_level(level);
     }
 
-    /// Tells the server that the client's roots have changed, if the server runs and may ask for them.
+    /// Notifies the server that the client's roots have changed, if the server runs and may ask for roots.
     pub fn roots_changed(&self) {
         let connection = self.status.borrow().connection.clone();
         if let Some(connection) = connection.filter(|_| self.settings.relays) {
@@ -159,17 +159,17 @@ impl Upstream {
         }
     }
 
-    /// What the server says about itself, or said the last time that it ran.
+    /// The server's declaration (name, capabilities, instructions), from the current connection or the last one.
     pub fn declared(&self) -> Option<Arc<Declared>> {
         self.status.borrow().declared.clone()
     }
 
-    /// The version that the server speaks, or spoke the last time.
+    /// The protocol version of the current connection, or of the last one.
     pub fn version(&self) -> Option<&'static str> {
         self.status.borrow().version.map(Version::as_str)
     }
 
-    /// Does the server speak the modern era, or did it the last time?
+    /// Does the current connection, or the last one, use the modern era?
     pub fn is_modern(&self) -> bool {
         self.status.borrow().version.map(Version::era) == Some(Era::Modern)
     }

@@ -1,10 +1,10 @@
-//! The session with a server: one value with its id, its version and the stream on which the server speaks by itself.
+//! The session with a server: its id, its protocol version and the stream for the server's own messages, as one value.
 //!
-//! Over HTTP a server of the legacy era may forget its session, with a restart for example. [`Sessions`] begins the next
-//! one, in a task of its own, so that a caller who gives up cannot leave a session half made.
+//! Over HTTP a server of the legacy era may lose its session, after a restart for example. [`Sessions`] opens the next
+//! session in a task of its own, so that a cancelled caller cannot leave a session half open.
 //!
-//! **Invariant:** at most one session of a connection has an open stream, and everybody who asks for a new session in place
-//! of the same old one gets the same new one.
+//! **Invariant:** at most one session of a connection has an open stream, and all callers that replace the same old session
+//! get the same new session.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,18 +22,18 @@ use super::{
 };
 use crate::protocol::{Era, LEGACY, MODERN, Version, method};
 
-/// How long the server's own stream is waited for. Some servers open it only when they have something to say.
+/// How long to wait for the server's own stream. Some servers send its headers only with the first message.
 const LISTENING: Duration = Duration::from_secs(1);
-/// What pml can pass on to a client, where there is a client.
+/// The client capabilities that pml declares when it can relay them to a client.
 const RELAYED: &str = r#"{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{"listChanged":true}}"#;
 
-/// One session. In the modern era, and over stdio, there is one for the whole connection.
+/// One session. In the modern era, and over stdio, a connection has a single session.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) manner: Manner,
-    /// Counts the sessions of a connection.
+    /// The number of the session within its connection.
     pub(super) number: u64,
-    /// Cancelled when the session is over: closes its stream.
+    /// Cancelled when the session ends; closes its stream.
     over: CancellationToken,
 }
 
@@ -44,12 +44,12 @@ impl Drop for Session {
 }
 
 impl Session {
-    /// The session of a server of the modern era, in which each request stands for itself.
+    /// The session with a server of the modern era, where requests are stateless.
     pub(super) fn modern() -> Session {
         Session { manner: Manner::new(Version::MODERN), number: 0, over: CancellationToken::new() }
     }
 
-    /// Begins a session of the legacy era. `relays` says whether the server may ask a client.
+    /// Opens a session of the legacy era. With `relays`, the server may send requests to a client.
     pub(super) async fn begin(link: &Link, relays: bool, bound: Duration) -> Result<(Session, Payload), Beginning> {
         let slot = SessionSlot::default();
         let request = Request::new(method::INITIALIZE, bound)
@@ -64,7 +64,7 @@ impl Session {
         link.reply_with(session.manner.headers("", None));
         initialized(link, &session.manner).await;
         let opened = link.listen(session.manner.headers("", None), session.over.clone());
-        // Some servers drop a question for which no stream is open yet, and wait for its answer for ever.
+        // Some servers drop a question if no stream is open yet, and then wait for its answer forever.
         if relays {
             let _ = timeout(LISTENING, opened).await;
         }
@@ -72,7 +72,7 @@ impl Session {
     }
 }
 
-/// Why a session did not begin.
+/// Why a session could not be opened.
 #[derive(Debug)]
 pub(super) enum Beginning {
     /// The server refused, with an error of its own.
@@ -104,12 +104,12 @@ impl Sessions {
         Arc::clone(&self.current.borrow())
     }
 
-    /// Hears of each session that replaces another.
+    /// Receives each session that replaces another.
     pub(super) fn watch(&self) -> watch::Receiver<Arc<Session>> {
         self.current.subscribe()
     }
 
-    /// A session in place of `old`, which the server has forgotten. Dropping the future does not stop the replacement.
+    /// Replaces `old`, which the server has lost. Dropping the future does not stop the replacement.
     pub(super) async fn renewed(
         self: &Arc<Self>,
         old: &Arc<Session>,

@@ -1,7 +1,7 @@
-//! The subscriptions and the log level that pml wants of a server, sent to it, and sent again when its session is replaced.
+//! Keeps the resource subscriptions and the log level of a server up to date, also after its session is replaced.
 //!
-//! One task per connection compares what is wanted with what the server was told, and sends the difference, one request
-//! after the other. Whoever wants a subscription waits for the server's answer to it.
+//! One task per connection compares the wanted subscriptions with those sent to the server, and sends the difference, one
+//! request after the other. [`Watch::settled`] waits for the server's response to a subscription.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,26 +23,26 @@ use super::{
 };
 use crate::protocol::{Era, method};
 
-/// Between the end of a subscription and the next.
+/// Pause between the end of a subscription and the next attempt.
 const RESUBSCRIBE: Duration = Duration::from_secs(5);
 
-/// What is wanted of a server, and what became of it. Shared by its handles and its actor.
+/// The wanted subscriptions and log level of a server, and the server's responses. Shared by its handles and its actor.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
     wishes: watch::Sender<Wishes>,
-    /// What the server said to each subscription, on the connection at hand.
+    /// The server's response to each subscription, on the current connection.
     settled: watch::Sender<BTreeMap<String, Result<(), Failure>>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Wishes {
-    /// How many watch each resource.
+    /// The number of watchers of each resource.
     uris: BTreeMap<String, usize>,
-    /// How much is to be logged.
+    /// The log level.
     level: Option<String>,
 }
 
-/// A resource that is watched for as long as this lives. Its changes are told on the bus.
+/// A subscription to a resource, which lasts as long as this value. Changes are published on the bus.
 #[derive(Debug)]
 pub struct Watch {
     uri: String,
@@ -59,7 +59,7 @@ impl Watch {
         &self.uri
     }
 
-    /// Waits for what the server says to it.
+    /// Waits for the server's response to the subscription.
     pub(super) async fn settled(&self) -> Result<(), Failure> {
         let mut settled = self.wanted.settled.subscribe();
         let settled = settled.wait_for(|settled| settled.contains_key(&self.uri)).await;
@@ -74,7 +74,8 @@ impl Drop for Watch {
                 *count -= 1;
                 if *count == 0 {
                     wishes.uris.remove(&self.uri);
-                    // Whoever is next has its own answer. What the server has agreed to holds until it is told otherwise.
+                    // The next watcher asks the server again after a refusal. An accepted subscription stays in force
+                    // until the task unsubscribes.
                     self.wanted.settled.send_if_modified(|settled| {
                         let is_refused = settled.get(&self.uri).is_some_and(Result::is_err);
                         is_refused && settled.remove(&self.uri).is_some()
@@ -90,8 +91,8 @@ impl Wanted {
         self.wishes.send_modify(|wishes| wishes.level = Some(level.to_owned()));
     }
 
-    /// What is wanted now. What is not wanted any more is not settled any more either, before anybody
-    /// can want it again.
+    /// The current wishes. Drops the responses to subscriptions that are no longer wanted, before anybody can want them
+    /// again.
     fn current(&self, wishes: &mut watch::Receiver<Wishes>) -> Wishes {
         let now = wishes.borrow_and_update();
         self.settled.send_modify(|settled| settled.retain(|uri, _| now.uris.contains_key(uri)));
@@ -103,14 +104,14 @@ impl Wanted {
         uris.iter().all(|uri| settled.contains_key(uri))
     }
 
-    /// Forgets what an earlier connection said.
+    /// Drops the responses of an earlier connection.
     pub(super) fn reset(&self) {
         self.settled.send_replace(BTreeMap::new());
     }
 }
 
-/// Keeps a server informed of what is wanted, for as long as the connection lasts. `relays` says
-/// whether anybody wants to know of prompts and resources; `bound` is for one request.
+/// Sends the wishes to the server, for as long as the connection lasts. With `relays`, also subscribes to changes of
+/// prompts and resources; `bound` is the timeout of one request.
 pub(super) async fn run(connection: Arc<Connection>, wanted: Arc<Wanted>, relays: bool, bound: Duration) -> Infallible {
     match connection.version().era() {
         Era::Legacy => legacy(&connection, &wanted, bound).await,
@@ -118,7 +119,7 @@ pub(super) async fn run(connection: Arc<Connection>, wanted: Arc<Wanted>, relays
     }
 }
 
-/// In the legacy era each wish is a request of its own, and a new session knows none of them.
+/// In the legacy era each wish is a separate request, and a new session has none of them.
 async fn legacy(connection: &Connection, wanted: &Wanted, bound: Duration) -> Infallible {
     let (mut wishes, mut renewals) = (wanted.wishes.subscribe(), connection.sessions());
     let mut told = Wishes::default();
@@ -137,7 +138,7 @@ async fn legacy(connection: &Connection, wanted: &Wanted, bound: Duration) -> In
             }
         }
         for uri in known.iter().filter(|uri| !now.uris.contains_key(*uri)) {
-            // It is not wanted any more, whatever the server says.
+            // The resource is no longer wanted, whatever the response.
             let _ = about(connection, method::RESOURCES_UNSUBSCRIBE, uri, bound).await;
         }
         known.retain(|uri| now.uris.contains_key(uri));
@@ -167,8 +168,8 @@ async fn about(connection: &Connection, method: &'static str, uri: &str, bound: 
     connection.request(&request).await.map(drop)
 }
 
-/// In the modern era all wishes are one request, which lasts; another set is another request. The one
-/// before goes on until the server has agreed to the next, so that nothing is missed.
+/// In the modern era all wishes are one long-lived request, which a changed set of wishes replaces. The old request stays
+/// open until the server has acknowledged the new one, so that no change is missed.
 async fn modern(connection: &Connection, wanted: &Wanted, relays: bool, bound: Duration) -> Infallible {
     let mut wishes = wanted.wishes.subscribe();
     let (mut current, mut told) = (None, Map::new());
@@ -181,7 +182,7 @@ async fn modern(connection: &Connection, wanted: &Wanted, relays: bool, bound: D
             changed(&mut wishes).await;
             continue;
         }
-        // Another level of logs is said with each request. What was refused may be wanted anew.
+        // The log level is sent with each request. A refused subscription may be wanted again.
         if current.is_none() || filter != told || !wanted.are_settled(&uris) {
             let (acknowledged, mut heard) = watch::channel(None);
             told.clone_from(&filter);
@@ -207,13 +208,13 @@ async fn modern(connection: &Connection, wanted: &Wanted, relays: bool, bound: D
                 }),
             );
             match refusal {
-                // It may only be slow to say so.
+                // The server may only be slow to acknowledge.
                 Some(failure) if failure.code == ErrorCode::ProviderTimeout => current = Some(next),
                 Some(failure) => {
-                    // It does not offer subscriptions after all; lists are looked at from time to time.
+                    // The server does not support subscriptions after all; pml polls its lists.
                     let is_final = failure.code == ErrorCode::ToolError;
                     let pause = async { if is_final { pending().await } else { sleep(RESUBSCRIBE).await } };
-                    // So that it is asked again, also if the one before goes on.
+                    // Forces a new request, even while the old one is open.
                     told = Map::new();
                     tokio::select! {
                         () = pause => {}

@@ -1,19 +1,22 @@
 //! Checks a whole workflow before anything of it runs.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use pml_wire::{ErrorCode, json};
+use pml_wire::{ErrorCode, json, message::ErrorReport};
 use serde_json::{Value, value::RawValue};
 
 use super::{
     graph::{Action, Format, Task, Workflow},
-    problem::{Problem, Problems},
+    problem::{Problem, Problems, told},
+    reference::shown,
     schedule::Dependencies,
     structure,
     template::Template,
 };
 use crate::{
     broker::{Broker, Budget, PlannedCall, Refusal},
+    execution::unreadable,
+    sandbox::Pool,
     trace::{Context, MAX_DEPTH},
     work,
 };
@@ -99,12 +102,13 @@ pub fn read_graph(document: &Document) -> Result<(Workflow, Dependencies), Probl
     Ok((workflow, dependencies))
 }
 
-/// Checks all that can be known before a workflow runs. It would run as a part of, or as, the execution of the context.
+/// Checks all that can be known before a workflow runs. It would run as a part of, or as, the execution of the context. Programs
+/// are read by a worker of the pool, since the host reads none.
 pub async fn check(
     document: Document,
     door: &Broker,
     context: &Arc<Context>,
-    budget: &Budget,
+    (budget, pool): (&Budget, &Pool),
 ) -> Result<Checked, Problems> {
     let bytes = document.text.len() + document.args.get().len();
     let (workflow, dependencies, planned, args) = work::sized(bytes, move |_| {
@@ -118,17 +122,30 @@ pub async fn check(
     // The places of the tasks that call tools.
     let (places, calls): (Vec<usize>, Vec<PlannedCall>) =
         planned.into_iter().enumerate().filter_map(|(place, call)| Some((place, call?))).unzip();
+    // Each text once: a program that many tasks run is read for the first of them.
+    let mut programs: BTreeMap<&str, usize> = BTreeMap::new();
     for (place, task) in workflow.tasks.iter().enumerate() {
-        if let Action::Code(code) = &task.action
-            && let Err((code, message)) = check_code(code, context, budget)
-        {
-            problems.push(problem((place, task), "code", code, message));
+        let Action::Code(code) = &task.action else { continue };
+        match check_code(code, context, budget) {
+            Ok(()) => {
+                programs.entry(code).or_insert(place);
+            }
+            Err((code, message)) => problems.push(problem((place, task), "code", code, message)),
         }
+    }
+    for (place, report) in check_programs(&workflow, &programs, pool).await {
+        problems.push(problem((place, &workflow.tasks[place]), "code", report.code, told(&report)));
     }
     for Refusal { place, code, message } in door.check_planned(context, calls).await {
         let place = places[place];
         let task = &workflow.tasks[place];
         let path = if code == ErrorCode::InvalidArguments { "args" } else { task.action.key() };
+        let message = match &task.action {
+            Action::Capability(name) if code == ErrorCode::ToolNotFound => {
+                format!("there is no capability `{}`: {message}", shown(name))
+            }
+            _ => message,
+        };
         problems.push(problem((place, task), path, code, message));
     }
     if !problems.is_empty() {
@@ -160,7 +177,24 @@ fn planned(task: &Task) -> Option<PlannedCall> {
     Some(PlannedCall { target, args, holes: task.args.holes.iter().map(|hole| hole.pointer.clone()).collect() })
 }
 
-/// The host reads no programs; what can be known of one without is its size, and how deep it would run.
+/// The programs that are no programs, by their places, in the order of the tasks.
+async fn check_programs(
+    workflow: &Workflow,
+    programs: &BTreeMap<&str, usize>,
+    pool: &Pool,
+) -> Vec<(usize, Box<ErrorReport>)> {
+    let mut places: Vec<_> = programs.iter().map(|(code, place)| (*place, *code)).collect();
+    places.sort_unstable();
+    let named = |(place, code): &(usize, _)| (format!("{}.ts", workflow.tasks[*place].id), *code);
+    let named: Vec<(String, &str)> = places.iter().map(named).collect();
+    if named.is_empty() {
+        return Vec::new();
+    }
+    let wrong = unreadable(pool, &named).await;
+    wrong.into_iter().map(|(number, report)| (places[number].0, report)).collect()
+}
+
+/// What can be known of a program without reading it: its size, and how deep it would run.
 fn check_code(code: &str, context: &Context, budget: &Budget) -> Result<(), (ErrorCode, String)> {
     if code.len() > budget.code_bytes {
         let message = format!("the code has {} bytes, more than the limit of {}", code.len(), budget.code_bytes);

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::{check::Document, reference::shown};
 use crate::{
     broker::{Broker, CAPABILITIES, Question, rounded, whole},
-    catalog::{Tool, tool_now},
+    catalog::{Found, Tool, tool_now},
     learning::{View, reason},
     trace::Context,
 };
@@ -27,8 +27,6 @@ use crate::{
 const MAX_STEPS: usize = 6;
 /// How much of what was learned must speak for a tool to follow another in a plan.
 const EVIDENT: f32 = 0.3;
-/// The least score of a capability that is suggested.
-const CAPABILITY_SCORE: f32 = 0.5;
 /// Other tools that are named beside a plan.
 const ALTERNATIVES: usize = 5;
 /// Plans that are kept, and how long.
@@ -104,10 +102,35 @@ fn owner(context: &Context) -> &str {
 pub struct Suggestion {
     intent: String,
     steps: Vec<Step>,
-    /// How well the first step fits, from 0 to 1.
-    confidence: f32,
+    /// How well the first step fits.
+    confidence: Confidence,
     alternatives: Vec<String>,
     plan_id: Option<String>,
+}
+
+/// How well something fits an intent, from 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Confidence {
+    /// That a capability is what is asked for: calibrated, by what was done for such intents.
+    Probability(f64),
+    /// Of the search.
+    Score(f32),
+}
+
+impl Confidence {
+    fn number(self) -> f64 {
+        match self {
+            Confidence::Probability(probability) => rounded(probability as f32),
+            Confidence::Score(score) => rounded(score),
+        }
+    }
+
+    fn noun(self) -> &'static str {
+        match self {
+            Confidence::Probability(_) => "probability",
+            Confidence::Score(_) => "score",
+        }
+    }
 }
 
 /// A task of a plan.
@@ -125,20 +148,24 @@ async fn suggest(door: &Broker, intent: &str) -> Suggestion {
     let mut suggestion = Suggestion {
         intent: intent.to_owned(),
         steps: Vec::new(),
-        confidence: 0.0,
+        confidence: Confidence::Score(0.0),
         alternatives: Vec::new(),
         plan_id: None,
     };
     let Ok(question) = Question::new(intent.to_owned(), None, None) else { return suggestion };
     let findings = door.search(question).await;
     let view = door.learned();
-    if let Some(found) = best_capability(&findings.found) {
+    let capability = capability_for(door, intent, &findings.found);
+    let Some(first) = findings.found.first() else { return suggestion };
+    if let Some(Fitting { found, confidence, is_certain }) = capability {
         suggestion.steps = vec![Step::of(&found.tool, view.as_deref(), found.reasons.clone())];
-        suggestion.confidence = found.score;
+        suggestion.confidence = confidence;
+        if !is_certain {
+            suggestion.alternatives = others(&findings.found, &suggestion.steps);
+        }
         return suggestion;
     }
-    let Some(first) = findings.found.first() else { return suggestion };
-    suggestion.confidence = first.score;
+    suggestion.confidence = Confidence::Score(first.score);
     suggestion.steps = match view.as_deref().filter(|view| view.ranks(Purpose::Suggestion, false)) {
         Some(view) => learned_steps(door, view, intent).await,
         None => Vec::new(),
@@ -146,15 +173,35 @@ async fn suggest(door: &Broker, intent: &str) -> Suggestion {
     if suggestion.steps.is_empty() {
         suggestion.steps = vec![Step::of(&first.tool, view.as_deref(), first.reasons.clone())];
     }
-    let is_other = |name: &String| suggestion.steps.iter().all(|step| step.tool != *name);
-    let names = findings.found.iter().map(|found| found.tool.id.to_string());
-    suggestion.alternatives = names.filter(is_other).take(ALTERNATIVES).collect();
+    suggestion.alternatives = others(&findings.found, &suggestion.steps);
     suggestion
 }
 
-/// The capability that fits an intent, if one does. By the search alone.
-fn best_capability(found: &[crate::catalog::Found]) -> Option<&crate::catalog::Found> {
-    found.iter().find(|found| found.tool.id.server() == CAPABILITIES && found.score >= CAPABILITY_SCORE)
+/// What was found besides these steps, as far as it is named.
+fn others(found: &[Found], steps: &[Step]) -> Vec<String> {
+    let names = found.iter().map(|found| found.tool.id.to_string());
+    names.filter(|name| steps.iter().all(|step| step.tool != *name)).take(ALTERNATIVES).collect()
+}
+
+/// The capability that fits an intent, if one does: the most probable one that a search suggests, or one that a search
+/// finds before everything else by its description. So an intent gives what `search_tools` shows.
+fn capability_for<'a>(door: &Broker, intent: &str, found: &'a [Found]) -> Option<Fitting<'a>> {
+    let offered = door.offers(intent).into_iter().find_map(|offer| {
+        let found = found.iter().find(|entry| entry.tool.id == offer.tool.id)?;
+        let confidence = Confidence::Probability(offer.probability);
+        Some(Fitting { found, confidence, is_certain: offer.is_first() })
+    });
+    let first = || found.first().filter(|first| first.tool.id.server() == CAPABILITIES);
+    let by_search = |found: &'a Found| Fitting { found, confidence: Confidence::Score(found.score), is_certain: false };
+    offered.or_else(|| first().map(by_search))
+}
+
+/// A capability that fits an intent.
+struct Fitting<'a> {
+    found: &'a Found,
+    confidence: Confidence,
+    /// Is there no need to name others?
+    is_certain: bool,
 }
 
 /// Tools in the order in which they were used for such intents. Empty if nothing speaks for any.
@@ -239,7 +286,8 @@ impl Suggestion {
             "status": status,
             "intent": self.intent,
             "plan_id": self.plan_id,
-            "confidence": rounded(self.confidence),
+            "confidence": self.confidence.number(),
+            "confidence_is": self.confidence.noun(),
             "tasks": self.steps.iter().enumerate().map(task).collect::<Vec<_>>(),
             "alternatives": self.alternatives,
         })
@@ -251,9 +299,13 @@ impl Suggestion {
             return "No tool fits this. Nothing was run. search_tools with other words may find one.".to_owned();
         };
         let mut text = match self.is_capability() {
-            true => format!("A capability fits (score {}). Nothing was run.\n", rounded(self.confidence)),
+            true => {
+                let (noun, number) = (self.confidence.noun(), self.confidence.number());
+                format!("A capability fits ({noun} {number}). Nothing was run.\n")
+            }
             false => {
-                format!("A plan, of which the first tool fits with {}. Nothing was run.\n", rounded(self.confidence))
+                let score = self.confidence.number();
+                format!("A plan, of which the first tool fits with {score}. Nothing was run.\n")
             }
         };
         for (number, step) in self.steps.iter().enumerate() {
@@ -302,10 +354,10 @@ impl Plan {
 
 /// Plans that were suggested, for a while, each for the one who asked.
 #[derive(Debug, Default)]
-pub struct Plans(Mutex<VecDeque<Kept>>);
+pub struct Plans(Mutex<VecDeque<KeptPlan>>);
 
 #[derive(Debug)]
-struct Kept {
+struct KeptPlan {
     id: String,
     owner: String,
     plan: Plan,
@@ -323,13 +375,13 @@ impl Plans {
         if kept.len() >= MAX_PLANS {
             kept.pop_front();
         }
-        kept.push_back(Kept { id: id.clone(), owner: owner.to_owned(), plan, since: now });
+        kept.push_back(KeptPlan { id: id.clone(), owner: owner.to_owned(), plan, since: now });
         Some(id)
     }
 
     fn get(&self, owner: &str, id: &str) -> Option<Plan> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_meant = |kept: &&Kept| kept.id == id && kept.owner == owner && kept.since.elapsed() < KEPT;
+        let is_meant = |kept: &&KeptPlan| kept.id == id && kept.owner == owner && kept.since.elapsed() < KEPT;
         kept.iter().find(is_meant).map(|kept| kept.plan.clone())
     }
 }

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::{
     graph::{Items, Task},
     reference::{Reference, Source},
-    template::{Filled, Found, Template, Unfit},
+    template::{Filled, ResolvedReference, Template, Unfit},
 };
 use crate::{
     execution::{IndexRoom, JsonText},
@@ -110,13 +110,13 @@ impl Output {
         }
     }
 
-    fn find(&self, path: &str) -> Result<Found<'_>, String> {
+    fn find(&self, path: &str) -> Result<ResolvedReference<'_>, String> {
         if path.is_empty() {
             let is_json_text = self.form == Form::JsonText;
-            return Ok(Found { json: self.text.as_str().into(), is_json_text });
+            return Ok(ResolvedReference { json: self.text.as_str().into(), is_json_text });
         }
         let part = self.text.select(path, &Waiter::default())?;
-        Ok(Found { json: part.into(), is_json_text: false })
+        Ok(ResolvedReference { json: part.into(), is_json_text: false })
     }
 }
 
@@ -171,7 +171,7 @@ impl View {
         self.slots.values().map(bytes).sum()
     }
 
-    fn find(&self, reference: &Reference) -> Result<Found<'_>, Unfit> {
+    fn find(&self, reference: &Reference) -> Result<ResolvedReference<'_>, Unfit> {
         let found = match self.slots.get(reference) {
             Some(Slot::Whole(output)) => output.find(&reference.path).map_err(Unfit::from),
             Some(Slot::Part(output)) => output.find("").map_err(Unfit::from),
@@ -221,11 +221,11 @@ impl View {
         let item = element.map(|element| Output::value(&element.json, &room));
         template.fill(|reference| match (&reference.source, element, &item) {
             (Source::Index, Some(element), _) => {
-                Ok(Found { json: Cow::Owned(element.index.to_string()), is_json_text: false })
+                Ok(ResolvedReference { json: Cow::Owned(element.index.to_string()), is_json_text: false })
             }
             (Source::Item, _, Some(item)) => {
                 let found = item.find(&reference.path).map_err(|why| format!("`{reference}`: {why}"))?;
-                Ok(Found { json: Cow::Owned(found.json.into_owned()), is_json_text: false })
+                Ok(ResolvedReference { json: Cow::Owned(found.json.into_owned()), is_json_text: false })
             }
             _ => self.find(reference),
         })

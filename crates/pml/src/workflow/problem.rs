@@ -79,6 +79,16 @@ impl Problems {
     }
 }
 
+/// A report in one text.
+pub(super) fn told(report: &ErrorReport) -> String {
+    match (&report.frame, &report.hint) {
+        (Some(frame), Some(hint)) => format!("{}\n{frame}\nhint: {hint}", report.message),
+        (Some(frame), None) => format!("{}\n{frame}", report.message),
+        (None, Some(hint)) => format!("{}\nhint: {hint}", report.message),
+        (None, None) => report.message.clone(),
+    }
+}
+
 const HINT: &str = "nothing has run; mend the workflow and send it again";
 
 #[cfg(test)]

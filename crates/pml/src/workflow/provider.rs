@@ -19,6 +19,7 @@ use super::{
     check::{Document, RUN_PROGRAM, check},
     intent::{Ask, Asked, Plans, resolve},
     outcome::Outcome,
+    problem::told,
     run::{Event, Request, run},
 };
 use crate::{
@@ -97,7 +98,7 @@ impl OwnTools {
         let mut place = call.allowance.nest(context.depth).await?;
         place.pause();
         let code = document.text.clone();
-        let checked = match check(document, call.door, &context, &budget).await {
+        let checked = match check(document, call.door, &context, (&budget, self.nested.pool())).await {
             Ok(checked) => checked,
             Err(problems) => return Ok(Outcome::invalid(context.execution, &problems)),
         };
@@ -148,16 +149,6 @@ fn answer(value: &impl serde::Serialize) -> Result<Answer, CallError> {
     to_raw_value(value)
         .map(Answer::from)
         .map_err(|err| CallError::new(ErrorCode::ResultNotJson, format!("the outcome cannot be written: {err}")))
-}
-
-/// A report in one text.
-fn told(report: &ErrorReport) -> String {
-    match (&report.frame, &report.hint) {
-        (Some(frame), Some(hint)) => format!("{}\n{frame}\nhint: {hint}", report.message),
-        (Some(frame), None) => format!("{}\n{frame}", report.message),
-        (None, Some(hint)) => format!("{}\nhint: {hint}", report.message),
-        (None, None) => report.message.clone(),
-    }
 }
 
 /// Tells whoever waits for the call how far the workflow is.

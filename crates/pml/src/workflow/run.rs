@@ -32,7 +32,7 @@ use super::{
 };
 use crate::{
     broker::{Allowance, Budget, CallHandler},
-    execution::{self, Calls, IndexRoom, Media, Refused, Report, Reports, Written},
+    execution::{self, Calls, Expected, IndexRoom, Media, Order, Refused, Report, Reports, Written},
     room::Room,
     trace::Recording,
     work,
@@ -42,6 +42,10 @@ use crate::{
 const INDEX_BYTES: usize = 16 * 1024 * 1024;
 /// Longest pause before a call is made again.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
+/// Tasks whose calls may be made ahead, the first ones.
+const MAX_EXPECTED: usize = 200;
+/// Largest arguments of a workflow that are put into calls before it runs, in bytes.
+const MAX_KNOWN_BYTES: usize = 16 * 1024;
 
 /// What to run, and with what.
 #[derive(Debug)]
@@ -115,6 +119,7 @@ pub async fn run(
         prepared: FuturesUnordered::new(),
         pauses: FuturesUnordered::new(),
     };
+    runner.expect();
     let stopped = runner.drive(started + budget.total, budget.total, cancel).await.err();
     runner.abandon(stopped.as_deref());
     let mut warnings = checked.warnings.clone();
@@ -157,7 +162,7 @@ struct Active {
 }
 
 /// What an answer is to.
-enum Asked {
+enum CallPurpose {
     Call(Unit),
     /// A part of a large value, which these tasks wait for.
     Part {
@@ -201,7 +206,7 @@ struct Runner<'a> {
     queue: VecDeque<Unit>,
     /// Calls that were taken from the queue and have not ended.
     open: usize,
-    asked: HashMap<u32, Asked>,
+    asked: HashMap<u32, CallPurpose>,
     last_id: u32,
     prepared: FuturesUnordered<BoxFuture<'static, Prepared>>,
     pauses: FuturesUnordered<BoxFuture<'static, Unit>>,
@@ -224,7 +229,7 @@ impl Runner<'_> {
                 return Ok(());
             }
             let (has_prepared, has_pauses) = (!self.prepared.is_empty(), !self.pauses.is_empty());
-            let has_calls = self.calls.any_in_flight();
+            let has_calls = self.calls.any_in_flight() || self.calls.any_ahead();
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => {
@@ -236,7 +241,7 @@ impl Runner<'_> {
                     return Err(Box::new(ErrorReport::new(ErrorCode::Timeout, message).with_hint(hint)));
                 }
                 Some(prepared) = self.prepared.next(), if has_prepared => self.take_prepared(prepared)?,
-                ended = self.calls.next(), if has_calls => {
+                ended = self.calls.next(true), if has_calls => {
                     if let (Some(reports), Some(record)) = (&self.reports, &ended.record) {
                         reports.forget(record.id);
                     }
@@ -254,6 +259,28 @@ impl Runner<'_> {
                 }
             }
         }
+    }
+
+    /// Says which calls are to be expected. What a task of the first layer calls is called at once; of a later one, the arguments
+    /// are known now if they refer to no result.
+    fn expect(&mut self) {
+        let (checked, args) = (Arc::clone(&self.checked), Arc::clone(&self.args));
+        self.calls.expect(Order::Any, || {
+            let layers = &checked.dependencies.layers;
+            let mut places: Vec<usize> = (0..checked.steps.len()).collect();
+            places.sort_by_key(|place| layers[*place]);
+            let expected = |place: usize| {
+                let task = &checked.workflow.tasks[place];
+                let known =
+                    (layers[place] > 1 && task.for_each.is_none()).then(|| known_arguments(&checked, place, &args));
+                Some(Expected {
+                    tool: checked.steps[place].target.parse().ok()?,
+                    args: known.flatten(),
+                    is_certain: task.when.is_none() && task.for_each.is_none(),
+                })
+            };
+            places.into_iter().take(MAX_EXPECTED).filter_map(expected).collect()
+        });
     }
 
     /// Finds out what a task refers to, and begins it once all of that is there.
@@ -309,7 +336,7 @@ impl Runner<'_> {
         let id = self.next_id();
         let read = Read { token, part: Part::Json { path: path.to_owned() } };
         self.calls.accept_read(id, read).map_err(stopped)?;
-        self.asked.insert(id, Asked::Part { of, path: path.to_owned() });
+        self.asked.insert(id, CallPurpose::Part { of, path: path.to_owned() });
         Ok(())
     }
 
@@ -431,21 +458,21 @@ impl Runner<'_> {
         self.calls.accept(id, step.target.clone(), written).map_err(stopped)?;
         let layer = checked.dependencies.layers[unit.task];
         self.recording.named(CallId(id), &name_of(&task.id, &unit), layer);
-        self.asked.insert(id, Asked::Call(unit));
+        self.asked.insert(id, CallPurpose::Call(unit));
         Ok(())
     }
 
     fn take_answer(&mut self, id: u32, kind: Kind, body: &str, error: Option<CallError>) {
         match self.asked.remove(&id) {
             None => {}
-            Some(Asked::Call(unit)) => {
+            Some(CallPurpose::Call(unit)) => {
                 let outcome = match error {
                     Some(error) => Err(error),
                     None => self.held(Output::of_frame(kind, body, &self.index)),
                 };
                 self.end_unit(unit, outcome);
             }
-            Some(Asked::Part { of, path }) => {
+            Some(CallPurpose::Part { of, path }) => {
                 let slot = match kind {
                     Kind::RpcError => {
                         let error: Option<CallError> = serde_json::from_str(body).ok();
@@ -647,6 +674,20 @@ impl Runner<'_> {
             }
         }
     }
+}
+
+/// The arguments of a task, if they refer to the arguments of the workflow at most.
+fn known_arguments(checked: &Checked, place: usize, args: &Arc<Output>) -> Option<Box<RawValue>> {
+    let template = &checked.steps[place].args;
+    let mut view = View::default();
+    for (_, reference) in template.references() {
+        if !matches!(reference.source, Source::Args) || args.bytes() > MAX_KNOWN_BYTES {
+            return None;
+        }
+        view.insert(reference.clone(), Slot::Whole(Arc::clone(args)));
+    }
+    let Filled { json, texts } = view.fill(template, None).ok()?;
+    if texts.is_empty() { RawValue::from_string(json).ok() } else { None }
 }
 
 /// What a call is called in the trace: the id of its task, the number of the element, and which attempt it is.

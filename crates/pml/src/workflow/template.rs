@@ -53,7 +53,7 @@ pub struct Mistake {
 
 /// The value of a reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found<'a> {
+pub struct ResolvedReference<'a> {
     /// JSON text; of a text that is JSON, that text.
     pub json: Cow<'a, str>,
     /// A tool returned this as a text, which is a JSON object or array. It is the text where a text is wanted.
@@ -163,13 +163,16 @@ impl Template {
     }
 
     /// Puts the values of references in. The error says what is wrong with one of them.
-    pub fn fill<'a>(&self, mut find: impl FnMut(&Reference) -> Result<Found<'a>, Unfit>) -> Result<Filled, Unfit> {
+    pub fn fill<'a>(
+        &self,
+        mut find: impl FnMut(&Reference) -> Result<ResolvedReference<'a>, Unfit>,
+    ) -> Result<Filled, Unfit> {
         let mut filled = Filled::default();
         for part in &self.parts {
             match part {
                 Part::Text(text) => filled.json.push_str(text),
                 Part::Value(reference) => {
-                    let Found { json, is_json_text } = find(reference)?;
+                    let ResolvedReference { json, is_json_text } = find(reference)?;
                     if is_json_text {
                         filled.texts.push(u32::try_from(filled.json.len()).map_err(|_| too_long())?);
                         filled.json.push_str(&Value::String(json.into_owned()).to_string());
@@ -204,8 +207,8 @@ fn too_long() -> Unfit {
 }
 
 /// The text that a value is inside a longer text.
-fn inserted<'a>(reference: &Reference, found: Found<'a>) -> Result<Cow<'a, str>, String> {
-    let Found { json, is_json_text } = found;
+fn inserted<'a>(reference: &Reference, found: ResolvedReference<'a>) -> Result<Cow<'a, str>, String> {
+    let ResolvedReference { json, is_json_text } = found;
     if is_json_text {
         return Ok(json);
     }
@@ -245,7 +248,7 @@ mod tests {
 
     fn fill(json: &str, value: &str, is_json_text: bool) -> Result<Filled, String> {
         let template = Template::parse(json).unwrap();
-        let filled = template.fill(|_| Ok(Found { json: value.to_owned().into(), is_json_text }));
+        let filled = template.fill(|_| Ok(ResolvedReference { json: value.to_owned().into(), is_json_text }));
         filled.map_err(|unfit| unfit.message)
     }
 

@@ -392,3 +392,70 @@ async fn a_capability_edited_while_it_runs_finishes_as_it_began() {
     assert_eq!(value, "new 1");
     peer.end().await;
 }
+
+/// Every capability that cannot do what it is called for says why, and no server hears of it.
+#[tokio::test]
+async fn bad_input_is_refused_with_a_clear_error_and_nothing_runs() {
+    let home = home();
+    let mut peer = home.connected(Era::Legacy).await;
+    let adds = "return await mcp.fix.add({ a: 1, b: 1 })";
+    for name in ["bad.itself", "bad.one", "bad.two", "bad.typed"] {
+        saved(&mut peer, adds, name).await;
+    }
+    let file = home.path().join("new.ts");
+    let edit = |name: &str, calls: &str| {
+        let code = format!(
+            "const first = await mcp.capabilities.{calls}({{}});\nreturn await mcp.fix.add({{ a: first, b: 1 }})"
+        );
+        fs::write(&file, code).unwrap();
+        let tool = format!("capabilities:{calls}");
+        let output = home.pml(&["capability", "edit", name, "--code", file.to_str().unwrap(), "--tool", &tool]);
+        assert!(output.status.success(), "{output:?}");
+    };
+    edit("bad.itself", "bad_itself");
+    edit("bad.one", "bad_two");
+    edit("bad.two", "bad_one");
+    // So that the edits of the other processes are seen.
+    failing(&mut peer, "return await mcp.capabilities.bad_two({})", "CAPABILITY_CYCLE").await;
+    let calls = || home.audit_lines().iter().filter(|line| line["tool"] == "fix:add").count();
+    let before = calls();
+    let too_long = format!("{adds} /* {} */", "x".repeat(10 << 20));
+    #[rustfmt::skip]
+    let table = [
+        // what is asked of execute_code                                                             code, and what is said
+        (json!({ "code": "return await mcp.capabilities.bad_itself({})" }),                          "CAPABILITY_CYCLE", "`bad.itself` is running already: it calls itself"),
+        (json!({ "code": "return await mcp.capabilities.bad_one({})" }),                             "CAPABILITY_CYCLE", "directly or through others"),
+        (json!({ "code": too_long, "save_as": "bad.long" }),                                         "CODE_TOO_LARGE", "bytes"),
+        (json!({ "code": "return await mcp.capabilities.bad_typed(args)", "args": { "a": "x" } }),   "INVALID_ARGUMENTS", "a: expected number, got \"x\""),
+        (json!({ "code": "return await mcp.capabilities.bad_typed({ c: 1 })" }),                     "PREFLIGHT_FAILED", "c"),
+        (json!({ "code": "return await mcp.capabilities.bad_typd({})" }),                            "PREFLIGHT_FAILED", "did you mean `capabilities:bad_typed`"),
+    ];
+    for (asked, code, said) in table {
+        let result = peer.call("execute_code", asked).await;
+        let text = result["content"][0]["text"].as_str().unwrap();
+        assert!(result["isError"] == true && text.contains(code) && text.contains(said), "{code}: {text}");
+        assert_eq!(calls(), before, "{code}: a server has heard of it");
+    }
+    // Names that would shadow a tool, a server of pml's own, or another capability in programs.
+    for (name, said) in [
+        ("fix.add", "would be taken for the tool `fix:add`"),
+        ("capabilities.x", "pml itself uses `capabilities`"),
+        ("pml.x", "pml itself uses `pml`"),
+        ("bad_typed.x", ""),
+        ("bad.typed_x", "would both be called `bad_typed_x` in programs"),
+    ] {
+        let result = peer.call("execute_code", json!({ "code": "return 1", "save_as": name })).await;
+        let is_saved = result["structuredContent"]["saved"]["name"] == name;
+        assert_eq!(is_saved, said.is_empty(), "{name}: {result}");
+        assert!(result.to_string().contains(said), "{name}: {result}");
+    }
+    // A workflow with a capability is checked like one with tools: nothing of it runs.
+    let tasks = json!([
+        { "id": "good", "tool": "fix:add", "args": { "a": 1, "b": 1 } },
+        { "id": "bad", "capability": "bad.typed", "args": { "a": "x" } },
+    ]);
+    let result = peer.call("execute_workflow", json!({ "workflow": { "tasks": tasks } })).await;
+    assert!(result["isError"] == true && result.to_string().contains("expected number"), "{result}");
+    assert_eq!(calls(), before);
+    peer.end().await;
+}

@@ -323,6 +323,51 @@ fn a_second_signal_ends_pml_even_if_nobody_reads_its_output() {
     }));
 }
 
+/// The commands that `pml --help` lists.
+fn commands() -> Vec<String> {
+    let help = stdout(&pml(&["--help"]));
+    let (_, list) = help.split_once("Commands:\n").unwrap();
+    let list = list.lines().take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next());
+    list.filter(|name| *name != "help").map(str::to_owned).collect()
+}
+
+#[test]
+fn a_shell_completes_the_commands_of_pml() {
+    let script = stdout(&pml(&["completions", "bash"]));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ask.sh");
+    let ask = "COMP_WORDS=(pml ''); COMP_CWORD=1; _pml pml '' pml; printf '%s\\n' \"${COMPREPLY[@]}\"";
+    fs::write(&file, format!("{script}\n{ask}\n")).unwrap();
+    let output = Command::new("bash").arg(&file).output().unwrap();
+    let (offered, commands) = (stdout(&output), commands());
+    assert!(commands.len() > 20, "{commands:?}");
+    for command in commands {
+        assert!(offered.lines().any(|line| line == command), "{command}: {output:?}");
+    }
+    for shell in ["zsh", "fish", "elvish", "powershell"] {
+        let script = stdout(&pml(&["completions", shell]));
+        assert!(script.contains("workflow") && script.contains("mcp-config"), "{shell}: {script}");
+    }
+    assert_eq!(pml(&["completions", "tcsh"]).status.code(), Some(2));
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let page = stdout(&pml(&["man"]));
+    assert!(page.contains(".TH pml 1") && page.contains("gateway"), "{page}");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("man1");
+    let output = pml(&["man", "-o", path.to_str().unwrap()]);
+    assert!(output.status.success(), "{output:?}");
+    for command in commands() {
+        assert!(page.contains(&format!("pml\\-{command}(1)")), "{command}: {page}");
+        assert!(path.join(format!("pml-{command}.1")).exists(), "{command}");
+    }
+    fs::write(folder.path().join("file"), "").unwrap();
+    let output = pml(&["man", "-o", folder.path().join("file").to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
 #[test]
 fn a_closed_pipe_is_no_panic() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_pml"))
@@ -429,6 +474,38 @@ fn learning_is_measured_on_any_data() {
     }
     let text = stdout(&pml_in(folder.path(), &[&args[..], &["--shuffle-intents"]].concat(), b""));
     assert!(text.contains("after 60 traces") && text.contains("gain over search"), "{text}");
+    assert!(text.contains("from intents") && text.contains("must not be above 0"), "{text}");
+
+    // One file, which each seed splits anew. What intents give is gone when they are shuffled.
+    let alone = |number: usize| {
+        let mut trace = trace(number);
+        trace["group"] = json!(format!("g{}", number / 2));
+        trace
+    };
+    write("all.jsonl", &(0..100).map(alone).collect::<Vec<_>>());
+    let args = ["eval", "learn", "--tools", "tools.jsonl", "--traces", "all.jsonl", "--seeds", "4", "--json"];
+    let right = json_of(&pml_in(folder.path(), &args, b""));
+    let shuffled = json_of(&pml_in(folder.path(), &[&args[..], &["--shuffle-intents"]].concat(), b""));
+    for (report, least, most) in [(&right, 0.06, 0.5), (&shuffled, -0.5, 0.05)] {
+        assert_eq!(report["test"], 20, "{report}");
+        let checkpoints = report["checkpoints"].as_array().unwrap();
+        let last = checkpoints.last().unwrap();
+        // Of the pairs that are a conversation, the other half is left out.
+        assert!((50..80).contains(&last["n"].as_u64().unwrap()) && last["seeds"] == 4, "{last}");
+        assert_eq!(checkpoints[0]["set"]["ranker"], checkpoints[0]["set"]["search"], "{report}");
+        for of_intents in [&last["intents"]["set"]["ndcg@10"], &last["over_seeds"]["intents"]["set"]["ndcg@10"]] {
+            let mean = of_intents["mean"].as_f64().unwrap();
+            assert!(least < mean && mean < most, "{mean}: {last}");
+        }
+        let [blind, ranker] =
+            [&last["blind"]["set"], &last["set"]["ranker"]].map(|it| it["r@1"]["mean"].as_f64().unwrap());
+        assert!((ranker - blind - last["intents"]["set"]["r@1"]["mean"].as_f64().unwrap()).abs() < 1e-9, "{last}");
+    }
+    let one = json_of(&pml_in(folder.path(), &[&args[..6], &["--json"]].concat(), b""));
+    assert!(one["checkpoints"][0]["over_seeds"]["gain"]["set"]["r@1"].is_null(), "one seed has no interval: {one}");
+    for wrong in [&args[..4], &[&args[..6], &["--test", "test.jsonl"]].concat()] {
+        assert_eq!(pml_in(folder.path(), wrong, b"").status.code(), Some(2), "{wrong:?}");
+    }
 
     write("broken.jsonl", &[trace(1), json!({ "intent": "x" })]);
     write("nameless.jsonl", &[json!({ "intent": "x", "steps": [{ "tool": "" }] })]);

@@ -183,6 +183,7 @@ impl Gateway {
             network: serve::Network::default(),
             traces: serve::Traces::to(Arc::clone(&traces) as Arc<dyn Sink>),
             learns: false,
+            speculates: false,
         })
         .unwrap();
         let shutdown = CancellationToken::new();

@@ -465,7 +465,7 @@ async fn the_document_names_every_route_and_no_other() {
             served += usize::from(is_named);
         }
     }
-    assert_eq!(served, 16);
+    assert_eq!(served, 19);
     let paths: BTreeSet<_> = document["paths"].as_object().unwrap().keys().map(String::as_str).collect();
     assert!(
         ["/api/traces", "/api/traces/{id}", "/api/traces/sample", "/api/stats", "/api/capabilities"]

@@ -57,7 +57,11 @@ async fn every_execution_that_a_server_saw_is_there_after_kill_9_under_load() {
     home.configure(&format!("[servers.fix]\ncommand = {:?}\nargs = [\"--calls\", {calls:?}]\n", fixture_path()));
     // Moments that are not chosen, and the same in each run of the test.
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
-    for _ in 0..ROUNDS {
+    for round in 0..10 * ROUNDS {
+        // On a busy machine a pml may be killed before a server hears of anything; then there are more rounds.
+        if round >= ROUNDS && seen(&calls).len() as u64 > ROUNDS * CLIENTS {
+            break;
+        }
         let working: Vec<_> = (0..CLIENTS)
             .map(|number| {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -12,14 +12,14 @@ use super::{
     trace_cli::put,
 };
 
-const BUDGET: &str = "prepare the quarterly budget for the board";
+pub(crate) const BUDGET: &str = "prepare the quarterly budget for the board";
 
 fn now() -> u64 {
     std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis() as u64
 }
 
 /// An execution for an intent that called these tools; a tool with a code behind a `!` has failed with that.
-fn trace(intent: &str, tools: &[&str]) -> Value {
+pub(crate) fn trace(intent: &str, tools: &[&str]) -> Value {
     let began = now() - 60_000;
     let task = |(place, tool): (usize, &&str)| {
         let (tool, code) = tool.split_once('!').unwrap_or((tool, ""));
@@ -51,12 +51,12 @@ fn lessons() -> Vec<Value> {
         .collect()
 }
 
-fn succeeded(output: &Output) -> String {
+pub(crate) fn succeeded(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");
     stdout(output)
 }
 
-fn parsed(output: &Output) -> Value {
+pub(crate) fn parsed(output: &Output) -> Value {
     serde_json::from_str(&succeeded(output)).unwrap()
 }
 
@@ -64,7 +64,7 @@ fn names(found: &Value) -> Vec<String> {
     found["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
-fn model_file(home: &Home) -> PathBuf {
+pub(crate) fn model_file(home: &Home) -> PathBuf {
     home.path().join(".local/share/pml/learning/model.bin")
 }
 
@@ -301,7 +301,9 @@ async fn a_gateway_uses_what_its_hub_has_learned() {
     assert_eq!(hub.http(&others, "GET", "/api/model").send().await.status, 404, "not of another organisation");
 
     let home = Home::with_fixture(&format!("[hub]\nurl = \"http://{}\"\nkey = \"{all}\"\n", hub.address));
-    let peer = home.connected(Era::Legacy).await;
+    let mut peer = home.connected(Era::Legacy).await;
+    // Which waits for the tools of the server.
+    peer.call("search_tools", serde_json::json!({ "query": "echo" })).await;
     let pulled = home.path().join(".local/share/pml/learning/others.bin");
     for _ in 0..PATIENCE.as_millis() / 50 {
         if pulled.exists() {

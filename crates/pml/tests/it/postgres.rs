@@ -13,13 +13,17 @@ use std::{
     time::Duration,
 };
 
-use pml_testkit::postgres::{Database, Durability, Postgres};
+use pml_testkit::{
+    meddler::Meddler,
+    postgres::{Database, Durability, Postgres},
+};
 use pml_wire::ExecutionId;
 use serde_json::{Value, json};
 
 use super::{
     cli::{stderr, stdout},
-    peer::Home,
+    hub_delivery,
+    peer::{Era, Home},
 };
 
 /// Only separates "it comes" from "it never does".
@@ -171,6 +175,63 @@ fn two_hubs_take_the_same_traces_while_one_and_the_database_are_killed() {
     assert_eq!((status, found.to_string().contains("number 143")), (200, true), "{found}");
     let (status, listed) = hubs[0].ask("GET", "/api/traces?limit=5", &key, "").unwrap();
     assert_eq!((status, listed["traces"].as_array().unwrap().len()), (200, 5), "{listed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_gateways_deliver_once_while_the_database_restarts_and_the_hub_is_killed() {
+    let team = Home::new("");
+    let server = Postgres::start(Durability::Unsynced);
+    let database = server.database();
+    let url = database.url();
+    let key = key(&team, &url, "acme", "web");
+    let mut hub = Hub::start(&team, &url);
+    let meddler = Meddler::start(hub.address.parse().unwrap()).await.unwrap();
+    let gateways: Vec<_> = (0..10).map(|_| hub_delivery::gateway(meddler.address, &key, "")).collect();
+    let troubles = AtomicUsize::new(0);
+    let work = futures_util::future::join_all(gateways.iter().map(async |home| {
+        let mut peer = home.connected(Era::Modern).await;
+        // Executions go on until everything has gone wrong once.
+        let mut runs = 0;
+        while runs < 12 || troubles.load(Ordering::SeqCst) < 4 {
+            hub_delivery::run(&mut peer, 3).await;
+            runs += 3;
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        peer.end().await;
+        runs
+    }));
+    let trouble = async {
+        for round in 0..4 {
+            let before = meddler.requests();
+            while meddler.requests() < before + 5 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            match round % 2 {
+                0 => tokio::task::block_in_place(|| server.restart()),
+                _ => {
+                    hub = tokio::task::block_in_place(|| Hub::start(&team, &url));
+                    meddler.lead_to(hub.address.parse().unwrap());
+                }
+            }
+            troubles.fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    let (runs, ()) = tokio::join!(work, trouble);
+    let total: usize = runs.into_iter().sum();
+    let mut ids = BTreeSet::new();
+    for home in &gateways {
+        // What did not arrive before a gateway had to end is delivered by the next command.
+        let sync = home.pml(&["trace", "sync", "--now"]);
+        assert!(sync.status.success(), "{}", stderr(&sync));
+        let left = hub_delivery::status(home);
+        assert_eq!((&left["unsent"], &left["dead"], &left["dropped"]), (&json!(0), &json!(0), &json!(0)), "{left}");
+        ids.extend(hub_delivery::stored(home));
+    }
+    assert_eq!(ids.len(), total);
+    let found = database.execute("SELECT id::text FROM pml.trace");
+    assert_eq!(found.len(), total, "none is there twice");
+    let found: BTreeSet<_> = found.into_iter().map(|row| row[0].clone().unwrap()).collect();
+    assert_eq!(found, ids);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::{
 use pml::{
     broker::Policy,
     catalog::typescript,
-    upstream::{Forward, HttpWire, Kind, Said},
+    upstream::{Forward, HttpWire, Kind, ServerMessage},
 };
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -162,12 +162,12 @@ async fn a_published_server_talks_to_a_client() {
         let mut seen = Vec::new();
         while let Some(said) = heard.recv().await {
             let (method, reply) = match said {
-                Said::Ask { method, reply, .. } => (method, reply),
-                Said::Progress(_) => {
+                ServerMessage::Ask { method, reply, .. } => (method, reply),
+                ServerMessage::Progress(_) => {
                     seen.push("progress".to_owned());
                     continue;
                 }
-                Said::Log(_) => continue,
+                ServerMessage::Log(_) => continue,
             };
             let answer = match method.as_str() {
                 "sampling/createMessage" => {

@@ -6,7 +6,7 @@ use pml::{
     broker::{Passthrough, Policy},
     events::Body,
     trace::Context,
-    upstream::{Failure, Forward, HealthState, Isolation, Kind, Owner, RpcError, Said, Upstream},
+    upstream::{Failure, Forward, HealthState, Isolation, Kind, Owner, RpcError, ServerMessage, Upstream},
 };
 use pml_wire::{ErrorCode, trace::Entry};
 use serde_json::{Map, Value, json};
@@ -40,7 +40,7 @@ fn tool(name: &str, arguments: Value) -> Forward<'_> {
     Forward { name: Some(name), ..request("tools/call", json!({"name": name, "arguments": arguments})) }
 }
 
-fn relay_to<'a>(relay: &mpsc::Sender<Said>, forward: Forward<'a>) -> Forward<'a> {
+fn relay_to<'a>(relay: &mpsc::Sender<ServerMessage>, forward: Forward<'a>) -> Forward<'a> {
     Forward { relay: Some(relay.clone()), ..forward }
 }
 
@@ -77,7 +77,7 @@ async fn counted(upstream: &Upstream, counter: &str, expected: u64) {
 }
 
 /// The next thing that is said.
-async fn said(heard: &mut mpsc::Receiver<Said>) -> Said {
+async fn said(heard: &mut mpsc::Receiver<ServerMessage>) -> ServerMessage {
     timeout(Duration::from_secs(10), heard.recv()).await.expect("something is said").expect("somebody can say it")
 }
 
@@ -222,7 +222,7 @@ async fn progress_and_logs_reach_the_one_who_asked() {
         let (server, (relay, mut heard)) = (gateway.server("fix"), mpsc::channel(100));
         value(server, relay_to(&relay, tool("sleep", json!({"ms": 100, "progress": 5})))).await;
         for step in 1..=5 {
-            let Said::Progress(params) = said(&mut heard).await else { panic!("no progress") };
+            let ServerMessage::Progress(params) = said(&mut heard).await else { panic!("no progress") };
             assert_eq!(
                 (&parse(&params)["progress"], &parse(&params)["total"]),
                 (&json!(step), &json!(5)),
@@ -232,7 +232,7 @@ async fn progress_and_logs_reach_the_one_who_asked() {
         let meta = map(json!({"io.modelcontextprotocol/logLevel": "info"}));
         value(server, Forward { meta, ..relay_to(&relay, tool("log", json!({"count": 3}))) }).await;
         for number in 0..3 {
-            let Said::Log(params) = said(&mut heard).await else { panic!("no log") };
+            let ServerMessage::Log(params) = said(&mut heard).await else { panic!("no log") };
             assert_eq!(parse(&params)["data"]["number"], number, "{way:?} {era}");
         }
         // Nobody listens: the bus hears of it.
@@ -256,7 +256,9 @@ async fn what_a_server_asks_is_asked_of_the_client() {
         for asked in ["elicitation/create", "sampling/createMessage", "roots/list"] {
             let call = value(server, relay_to(&relay, tool("ask_one", json!({"method": asked}))));
             let client = async {
-                let Said::Ask { method, params, reply } = said(&mut heard).await else { panic!("no question") };
+                let ServerMessage::Ask { method, params, reply } = said(&mut heard).await else {
+                    panic!("no question")
+                };
                 assert_eq!(method, asked);
                 assert!(parse(&params).is_object());
                 reply.send(Ok(json!({"echo": method, "vendor": {"x": [1]}}))).unwrap();
@@ -269,7 +271,7 @@ async fn what_a_server_asks_is_asked_of_the_client() {
         for is_refused in [true, false] {
             let call = value(server, relay_to(&relay, tool("ask_one", json!({"method": "roots/list"}))));
             let client = async {
-                let Said::Ask { reply, .. } = said(&mut heard).await else { panic!("no question") };
+                let ServerMessage::Ask { reply, .. } = said(&mut heard).await else { panic!("no question") };
                 if is_refused {
                     let error = RpcError { code: -1, message: "no \"way\"".to_owned(), data: Some(json!({"a": 1})) };
                     reply.send(Err(error)).unwrap();
@@ -349,7 +351,7 @@ async fn a_question_belongs_to_the_stream_it_comes_on_or_to_the_last_request_of_
         let is_asked = asked.is_some();
         let client = async {
             if let Some(heard) = asked {
-                let Said::Ask { reply, .. } = said(heard).await else { panic!("no question") };
+                let ServerMessage::Ask { reply, .. } = said(heard).await else { panic!("no question") };
                 reply.send(Ok(json!({"roots": []}))).unwrap();
             }
         };
@@ -361,7 +363,7 @@ async fn a_question_belongs_to_the_stream_it_comes_on_or_to_the_last_request_of_
         }
         assert!(slept["content"].is_array());
         // Progress has a token, whoever was last.
-        assert!(matches!(said(&mut last_heard).await, Said::Progress(_)), "{way:?} {is_alone}");
+        assert!(matches!(said(&mut last_heard).await, ServerMessage::Progress(_)), "{way:?} {is_alone}");
         assert!(first_heard.try_recv().is_err() && last_heard.try_recv().is_err(), "{way:?} {is_alone}");
         gateway.stop().await;
     }
@@ -380,7 +382,7 @@ async fn a_person_may_take_longer_than_a_server() {
         server.init().await.unwrap();
         let call = value(server, relay_to(&relay, tool("ask_one", json!({"method": "elicitation/create"}))));
         let person = async {
-            let Said::Ask { reply, .. } = said(&mut heard).await else { panic!("no question") };
+            let ServerMessage::Ask { reply, .. } = said(&mut heard).await else { panic!("no question") };
             sleep(Duration::from_millis(3500)).await;
             reply.send(Ok(json!({"action": "accept"}))).unwrap();
         };
@@ -389,7 +391,7 @@ async fn a_person_may_take_longer_than_a_server() {
         // But not for ever, and silence is still silence.
         let call = failure(server, relay_to(&relay, tool("ask_one", json!({"method": "elicitation/create"}))));
         let person = async {
-            let Said::Ask { mut reply, .. } = said(&mut heard).await else { panic!("no question") };
+            let ServerMessage::Ask { mut reply, .. } = said(&mut heard).await else { panic!("no question") };
             timeout(Duration::from_secs(20), reply.closed()).await.expect("nobody waits any more");
         };
         let (ended, ()) = tokio::join!(call, person);
@@ -414,13 +416,13 @@ async fn who_gives_up_takes_its_questions_along() {
                 asked = said(&mut heard) => asked,
             }
         };
-        let Said::Ask { reply, .. } = question else { panic!("no question") };
+        let ServerMessage::Ask { reply, .. } = question else { panic!("no question") };
         assert!(reply.is_closed(), "{way:?}");
         counted(server, "responses", 1).await;
         // The server gives up its question.
         let call = value(server, relay_to(&relay, tool("misask", json!({"kind": "cancel"}))));
         let client = async {
-            let Said::Ask { mut reply, .. } = said(&mut heard).await else { panic!("no question") };
+            let ServerMessage::Ask { mut reply, .. } = said(&mut heard).await else { panic!("no question") };
             timeout(Duration::from_secs(5), reply.closed()).await.expect("the server does not wait");
             Instant::now()
         };
@@ -453,7 +455,7 @@ async fn ten_thousand_questions_harm_nobody() {
         let flood = relay_to(&relay, tool("misask", json!({"kind": "flood", "count": 10_000})));
         let answer = value(server, flood).await;
         let mut open = 0;
-        while let Ok(Said::Ask { reply, .. }) = heard.try_recv() {
+        while let Ok(ServerMessage::Ask { reply, .. }) = heard.try_recv() {
             open += 1;
             assert!(reply.is_closed(), "{way:?}");
         }
@@ -461,7 +463,7 @@ async fn ten_thousand_questions_harm_nobody() {
         // The connection lives on, and so do questions.
         let call = value(server, relay_to(&relay, tool("ask_one", json!({"method": "roots/list"}))));
         let client = async {
-            let Said::Ask { reply, .. } = said(&mut heard).await else { panic!("no question") };
+            let ServerMessage::Ask { reply, .. } = said(&mut heard).await else { panic!("no question") };
             reply.send(Ok(json!({}))).unwrap();
         };
         let (answer, ()) = tokio::join!(call, client);
@@ -477,7 +479,7 @@ async fn a_question_asked_twice_is_answered_once() {
         let (server, (relay, mut heard)) = (gateway.server("fix"), mpsc::channel(8));
         let call = value(server, relay_to(&relay, tool("misask", json!({"kind": "duplicate"}))));
         let client = async {
-            let Said::Ask { method, reply, .. } = said(&mut heard).await else { panic!("no question") };
+            let ServerMessage::Ask { method, reply, .. } = said(&mut heard).await else { panic!("no question") };
             assert_eq!(method, "elicitation/create");
             sleep(Duration::from_millis(200)).await;
             reply.send(Ok(json!({"n": 1}))).unwrap();
@@ -677,7 +679,7 @@ async fn a_process_per_call_serves_clients_too() {
     assert!(value(server, request("resources/read", json!({"uri": ITEM}))).await["contents"].is_array());
     let call = value(server, relay_to(&relay, tool("ask_one", json!({"method": "roots/list"}))));
     let client = async {
-        let Said::Ask { reply, .. } = said(&mut heard).await else { panic!("no question") };
+        let ServerMessage::Ask { reply, .. } = said(&mut heard).await else { panic!("no question") };
         reply.send(Ok(json!({"roots": []}))).unwrap();
     };
     let (answer, ()) = tokio::join!(call, client);

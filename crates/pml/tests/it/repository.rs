@@ -243,7 +243,7 @@ fn circle(graph: &BTreeMap<Vec<String>, BTreeSet<Vec<String>>>) -> Option<Vec<St
     graph.keys().find_map(|module| visit(graph, module, &mut Vec::new(), &mut done))
 }
 
-/// Modules whose files use each other in one direction only, and whose `mod.rs` files hold no logic.
+/// Modules whose files use each other in one direction only.
 const ORDERED: [&str; 3] = ["frontend", "serve", "upstream"];
 
 #[test]
@@ -251,18 +251,54 @@ fn files_of_a_module_use_each_other_in_one_direction() {
     for module in ORDERED {
         let folder = root().join("crates/pml/src").join(module);
         assert_eq!(circle(&module_graph(&folder)), None, "{module}");
-        for file in rust_files(&folder).iter().filter(|file| file.ends_with("mod.rs")) {
-            let text = fs::read_to_string(file).unwrap();
-            let text = text.split("#[cfg(test)]").next().unwrap_or_default();
-            let logic = text.lines().find(|line| line.starts_with("fn ") || line.starts_with("impl "));
-            assert_eq!(logic, None, "{}", file.display());
-        }
     }
     // The reader of imports reads them.
     let graph = module_graph(&root().join("crates/pml/src/upstream"));
     let files = |name: &str| vec![name.to_owned()];
     assert!(graph[&files("connection")].contains(&files("session")), "{graph:?}");
     assert!(graph[&vec!["transport".to_owned(), "http".to_owned()]].contains(&files("inbox")), "{graph:?}");
+}
+
+/// The first line of a `mod.rs` or `lib.rs` that neither declares a module nor imports or re-exports a name.
+fn logic(text: &str) -> Option<&str> {
+    text.lines().find(|line| {
+        let item = line.strip_prefix("pub").map_or(*line, |rest| match rest.strip_prefix('(') {
+            Some(scope) => scope.split_once(") ").map_or("", |(_, item)| item),
+            None => rest.trim_start(),
+        });
+        let is_module = item.starts_with("mod ") && item.ends_with(';');
+        // An indented line is part of a group of imports: anything else with a body starts with a line that is refused.
+        let is_inside = line.is_empty() || line.starts_with([' ', '}']);
+        let is_silent = ["//", "#", "compile_error!("].iter().any(|start| line.starts_with(start));
+        !(is_module || is_inside || is_silent || item.starts_with("use "))
+    })
+}
+
+#[test]
+fn mod_and_lib_files_declare_and_re_export_and_hold_no_logic() {
+    for name in fs::read_dir(root().join("crates")).unwrap() {
+        for file in rust_files(&name.unwrap().path().join("src")) {
+            if file.ends_with("mod.rs") || file.ends_with("lib.rs") {
+                let text = fs::read_to_string(&file).unwrap();
+                assert_eq!(logic(&text), None, "{}", file.display());
+            }
+        }
+    }
+    let table = [
+        (
+            "//! Doc\n#[cfg(test)]\nmod a;\npub(crate) mod b;\n\npub use self::{\n    a::A,\n};\npub(in crate::x) use b::B;",
+            None,
+        ),
+        ("mod a;\nfn main() {}", Some("fn main() {}")),
+        ("pub(super) async fn run() {", Some("pub(super) async fn run() {")),
+        ("impl A {\n}", Some("impl A {")),
+        ("pub struct A;", Some("pub struct A;")),
+        ("mod tests {\n    fn a() {}\n}", Some("mod tests {")),
+        ("macro_rules! a {", Some("macro_rules! a {")),
+    ];
+    for (text, expected) in table {
+        assert_eq!(logic(text), expected, "{text}");
+    }
 }
 
 #[test]
@@ -332,6 +368,19 @@ fn advisories_are_checked_where_they_can_be_and_it_is_said_where_not() {
     }
     assert!(read("deny.toml").contains("\n[advisories]\n"));
     assert!(read("scripts/test").contains("scripts/dependencies"));
+}
+
+#[test]
+fn the_architecture_is_a_short_map_of_files_that_exist() {
+    let text = read("ARCHITECTURE.md");
+    let lines = text.lines().count();
+    assert!(lines <= 200, "ARCHITECTURE.md has {lines} lines");
+    let files = rust_files(&root().join("crates"));
+    let named: BTreeSet<_> = text.split('`').skip(1).step_by(2).filter(|word| word.ends_with(".rs")).collect();
+    assert!(named.len() > 50, "{named:?}");
+    for name in named {
+        assert!(files.iter().any(|file| file.ends_with(name)), "ARCHITECTURE.md names `{name}`, which does not exist");
+    }
 }
 
 #[test]

@@ -39,7 +39,7 @@ const IN_OTHER_WORDS: [&str; 3] = [
 ];
 
 /// 320 tools of twenty services, in one real server.
-fn many_tools(folder: &std::path::Path) -> PathBuf {
+pub(crate) fn many_tools(folder: &std::path::Path) -> PathBuf {
     let services = [
         "github", "gitlab", "jira", "slack", "discord", "gmail", "calendar", "drive", "notion", "asana", "trello",
         "sentry", "stripe", "hubspot", "zendesk", "figma", "postgres", "redis", "aws", "weather",
@@ -113,6 +113,7 @@ impl World {
             network,
             traces,
             learns: true,
+            speculates: false,
         })
         .unwrap();
         World { services, done: AtomicU64::new(0), _folder: folder }
@@ -218,6 +219,7 @@ async fn what_is_gone_changed_or_denied_is_not_put_forward() {
     for (policy, tools, standing, is_shown, said) in [
         (Policy::default(), &TOOLS[..], Standing::Gone, true, "is gone"),
         (Policy::default(), &TOOLS[..], Standing::Changed, true, "has changed"),
+        (Policy::default(), &TOOLS[..], Standing::Deprecated, true, "is deprecated"),
         (policy.clone(), &TOOLS[..], Standing::Sound, true, "may not be called"),
         (policy, &TOOLS[1..], Standing::Sound, false, ""),
     ] {

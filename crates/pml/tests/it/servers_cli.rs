@@ -24,6 +24,42 @@ fn a_program_calls_a_configured_server_and_the_call_is_written_down() {
 }
 
 #[test]
+fn one_call_is_made_from_the_shell_checked_and_recorded() {
+    let home = Home::with_fixture("[policy]\ndeny = [\"fix:env\"]\n");
+    for arguments in [&["a:=20", "b:=22"][..], &[r#"{"a": 20, "b": 22}"#]] {
+        let output = home.pml(&[&["call", "fix:add"][..], arguments].concat());
+        assert_eq!(stdout(&output), "42\n", "{output:?}");
+    }
+    let outcome = json_of(&home.pml(&["call", "fix:add", "a:=1", "b:=2", "--json", "--intent", "add up"]));
+    assert_eq!((&outcome["result"], &outcome["calls"][0]["tool"]), (&json!(3), &json!("fix:add")), "{outcome}");
+    let lines = home.audit_lines();
+    assert_eq!(lines.len(), 6, "{lines:?}");
+    assert_eq!(lines[5]["execution_id"], outcome["execution_id"]);
+    let traces = stdout(&home.pml(&["trace", "list", "--intent", "add up"]));
+    assert!(traces.contains("add up (fix:add)"), "{traces}");
+
+    let table: [(&[&str], i32, &[&str]); 7] = [
+        (&["fix:add", "a=20", "b:=22"], 1, &["error[INVALID_ARGUMENTS]", "args.a: expected number, got \"20\""]),
+        (&["fix:ad", "a:=1"], 1, &["error[TOOL_NOT_FOUND]", "`fix:add`"]),
+        (&["fxi:add", "a:=1"], 1, &["error[TOOL_NOT_FOUND]", "fix"]),
+        (&["fix:env", "name=PATH"], 1, &["error[POLICY_DENIED]"]),
+        (&["add", "a:=1"], 2, &["error[CONFIG_INVALID]: `add` is no name of a tool", "hint: write server:tool"]),
+        (&["fix:add", "a"], 2, &["error[CONFIG_INVALID]: `a` is no argument", "hint: write name=text, name:=JSON"]),
+        (&["fix:add", "a:=x"], 2, &["`a` is not JSON"]),
+    ];
+    for (arguments, code, expected) in table {
+        let output = home.pml(&[&["call"][..], arguments].concat());
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {output:?}");
+        for part in expected {
+            assert!(text.contains(part), "{arguments:?} lacks {part}: {text}");
+        }
+        // The program that makes the call is pml's own, and nothing to look at.
+        assert!(!text.contains("call.ts"), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
 fn servers_of_a_clients_file_are_used_as_they_are() {
     let home = Home::new("");
     let text = format!(

@@ -115,6 +115,9 @@ async fn a_workflow_that_cannot_run_says_all_of_why_and_nothing_runs() {
         (json!([good, good]),                                               "WORKFLOW_INVALID",  "is that of tasks[0] already"),
         (json!(vec![good.clone(); 10_000]),                                 "WORKFLOW_INVALID",  "there are 10000 tasks"),
         (json!([good, {"id": "b", "code": "x".repeat(300_000)}]),           "CODE_TOO_LARGE",    "more than the limit of"),
+        (json!([good, {"id": "b", "code": "return (1 +"}]),                 "SYNTAX_ERROR",      "b.ts"),
+        (json!([good, {"id": "b", "code": "[".repeat(100_000)}]),           "WORKER_CRASHED",    "may be nested too deeply"),
+        (json!([good, echo("b", "$OUTPUT[good].x.y"), echo("c", "$OUTPUT.x")]), "WORKFLOW_INVALID", "$OUTPUT.x"),
         (json!([good, echo("b", "$ARGS.x")]),                               "WORKFLOW_INVALID",  "`$ARGS.x` is not in the arguments"),
         (json!([good, {"id": "b", "tool": "fix:add", "argz": {}}]),         "WORKFLOW_INVALID",  "did you mean `args`?"),
     ];

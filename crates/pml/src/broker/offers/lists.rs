@@ -25,12 +25,12 @@ pub type Items = Arc<Vec<Value>>;
 /// What servers have listed the last time, by name and kind.
 #[derive(Debug, Default)]
 pub(in super::super) struct Lists {
-    known: Mutex<HashMap<(String, Kind), Known>>,
+    known: Mutex<HashMap<(String, Kind), CachedList>>,
 }
 
 /// One list of a server.
 #[derive(Clone, Debug)]
-struct Known {
+struct CachedList {
     /// The server, and the edition that it was at when it was asked.
     server: u64,
     edition: u64,
@@ -38,7 +38,7 @@ struct Known {
 }
 
 impl Lists {
-    fn of(&self, server: &Upstream, kind: Kind) -> Option<Known> {
+    fn of(&self, server: &Upstream, kind: Kind) -> Option<CachedList> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let known = known.get(&(server.settings().name.clone(), kind))?;
         // Another server may have the name now.
@@ -46,7 +46,7 @@ impl Lists {
     }
 
     fn keep(&self, server: &Upstream, kind: Kind, edition: u64, items: &Items) {
-        let entry = Known { server: server.id(), edition, items: Arc::clone(items) };
+        let entry = CachedList { server: server.id(), edition, items: Arc::clone(items) };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert((server.settings().name.clone(), kind), entry);
     }

@@ -10,11 +10,11 @@ use super::{
     files, listing, proposals, running, saving,
 };
 use crate::{
-    capability::{Capability, CapabilityName, Saver, Synced, refused},
+    capability::{self, Capability, CapabilityName, Removed, Saver, Synced, refused},
     catalog::nearest,
     config::Config,
     error::Error,
-    hub::store::{Renamed, Visibility},
+    hub::store::{Expected, Renamed, Visibility},
     sandbox::{Mode, Pool},
     serve::Services,
 };
@@ -71,8 +71,11 @@ pub(in crate::cli) enum What {
     Export(files::ExportArgs),
     /// Add the capabilities of a file, after showing them
     Import(files::ImportArgs),
-    /// Compare with the hub, once: send what is not private, take what is new there
+    /// Make the capabilities here and at the hub alike, once: send what is not private, take what is new there
     Sync {
+        /// Also take back what was removed here and is still at the hub
+        #[arg(long)]
+        restore: bool,
         /// Print one JSON object instead of text
         #[arg(long)]
         json: bool,
@@ -130,7 +133,7 @@ impl Desk {
             What::Merge { name, into, yes } => self.merge(&name, &into, yes).await,
             What::Export(args) => self.export(&args),
             What::Import(args) => self.import(&args).await,
-            What::Sync { json } => self.sync(json).await,
+            What::Sync { restore, json } => self.sync(restore, json).await,
             What::Proposals(args) => self.proposals(&args).await,
         }
     }
@@ -155,22 +158,37 @@ impl Desk {
         })
     }
 
-    async fn sync(&self, json: bool) -> Outcome {
+    async fn sync(&self, restore: bool, json: bool) -> Outcome {
         let Some(hub) = self.services.hub() else {
             let message = "no hub is configured";
             return Err(
                 Error::new(ErrorCode::ConfigInvalid, message).with_hint("set `hub.url` and `hub.key` in pml.toml")
             );
         };
-        let Synced { sent, received, conflicts } = crate::capability::sync(&self.saver.registry, hub).await?;
+        let removed = if restore { Removed::ComeBack } else { Removed::StayRemoved };
+        let synced = capability::sync(&self.saver.registry, hub, removed).await?;
+        let Synced { sent, received, removed_here, removed_there, settled, conflicts, is_unchanged_there } = &synced;
         if json {
-            let told = serde_json::json!({ "sent": sent, "received": received, "conflicts": conflicts });
+            let told = serde_json::json!({
+                "sent": sent, "received": received, "removed_here": removed_here, "removed_there": removed_there,
+                "settled": settled, "conflicts": conflicts, "unchanged_there": is_unchanged_there,
+            });
             let _ = super::super::print::json(&told);
         } else {
-            for (names, what) in [(&sent, "sent"), (&received, "received")] {
-                names.iter().for_each(|name| say(&format!("{what} `{name}`")));
+            let done = [
+                (sent, "sent"),
+                (received, "received"),
+                (removed_here, "removed here"),
+                (removed_there, "removed at the hub"),
+            ];
+            for (names, what) in done {
+                names.iter().for_each(|name| say(&format!("{what}: `{name}`")));
             }
+            settled.iter().for_each(|(name, how)| say(&format!("warning: `{name}`: {how}")));
             conflicts.iter().for_each(|(name, why)| say(&format!("warning: `{name}` is left alone: {why}")));
+            if done.iter().all(|(names, _)| names.is_empty()) && settled.is_empty() && conflicts.is_empty() {
+                say("nothing to do: the capabilities here and at the hub are the same");
+            }
         }
         Ok(if conflicts.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
@@ -184,18 +202,24 @@ impl Desk {
                 Ok(ExitCode::SUCCESS)
             }
             Renamed::Taken => Err(refused(format!("another capability is called `{new_name}`"))),
-            Renamed::Unknown => Err(refused(format!("`{name}` is gone"))),
+            Renamed::Unknown | Renamed::Changed => Err(refused(format!("`{name}` is gone"))),
         }
     }
 
     async fn remove(&self, name: &str, yes: bool) -> Outcome {
         let capability = self.find(name)?;
-        let question = format!("Delete `{}` with its {} versions?", capability.name, capability.version);
+        let question = match capability.version {
+            1 => format!("Delete `{}`?", capability.name),
+            _ => format!("Delete `{}` with all of its versions?", capability.name),
+        };
         if let Some(code) = asked(yes, &question) {
             return Ok(code);
         }
-        self.saver.registry.delete(capability.id).await?;
+        self.saver.registry.delete(capability.id, Expected::Anything).await?;
         say(&format!("`{}` is deleted", capability.name));
+        if self.services.hub().is_some() && capability.visibility != Visibility::Private {
+            say("at the hub it is deleted with the next sync, if the key of this gateway has put it there");
+        }
         Ok(ExitCode::SUCCESS)
     }
 
@@ -227,8 +251,8 @@ impl Desk {
         let (_, mut new) = file.to_new()?;
         // Who may see it is decided by what stays.
         new.visibility = None;
-        self.saver.registry.put(new).await?;
-        self.saver.registry.delete(from.id).await?;
+        self.saver.registry.put(new, Expected::Anything).await?;
+        self.saver.registry.delete(from.id, Expected::Anything).await?;
         say(&format!("`{}` is now the newest version of `{}`", from.name, into.name));
         Ok(ExitCode::SUCCESS)
     }

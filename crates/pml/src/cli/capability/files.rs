@@ -17,6 +17,7 @@ use crate::{
     capability::{CapabilityFile, read_file, write_file},
     digest::sha256,
     error::Error,
+    hub::store::Expected,
     shown::visible,
 };
 
@@ -98,7 +99,7 @@ impl Desk {
                 // Who may see it stays as it is.
                 checked.visibility = None;
             }
-            self.saver.registry.put(checked).await?;
+            self.saver.registry.put(checked, Expected::Anything).await?;
         }
         match args.json {
             true => drop(print::json(&json!({ "added": count, "capabilities": told }))),

@@ -55,6 +55,9 @@ impl Desk {
             }
         };
         check_arguments(&capability, &value)?;
+        if let Some(why) = &capability.notes.deprecated {
+            say(&format!("warning: `{}` is deprecated: {why}", capability.name));
+        }
         let outcome = self.run_once(&capability, value).await;
         Ok(report(&outcome, args.json))
     }

@@ -134,7 +134,7 @@ impl Desk {
         if args.code.is_none() && args.description.is_none() && args.visibility.is_none() && args.tool.is_empty() {
             let message = "nothing is to be changed";
             return Err(Error::new(ErrorCode::ConfigInvalid, message)
-                .with_hint("--code, --description, --visibility or --tool"));
+                .with_hint("give --code, --description, --visibility or --tool"));
         }
         let mut tools: BTreeSet<_> = capability.notes.tools.iter().map(|saved| saved.tool.clone()).collect();
         tools.extend(args.tool.iter().map(ToString::to_string));

@@ -10,21 +10,20 @@
 use std::{
     collections::HashSet,
     io::{self, Write},
-    path::PathBuf,
     sync::Arc,
 };
 
 use pml_learn::{Capabilities, Capability, Model, Observation, Settings, Step, StepOutcome, Tools, TraceId};
 use pml_search::{Embedder, Table, encoder::Encoder};
-use pml_wire::ErrorCode;
 use serde_json::{Value, json};
 
-use super::lines::{ToolLine, Trace, read_lines, read_traces, shuffle};
+use super::{
+    lines::{Trace, shuffle},
+    sets::{SetArgs, Sets},
+};
 use crate::{catalog::built_in_model, error::Error};
 
 const COMMAND: &str = "capabilities";
-/// Orders of the training traces, at most: each takes as long as the first.
-const MOST_SEEDS: u64 = 1000;
 /// One question in so many is asked without the capability that it needs.
 const ABSENT_EVERY: u64 = 5;
 /// From where on a capability is suggested, and from where on it comes first.
@@ -36,29 +35,12 @@ const FIXED_SIMILARITY: f64 = 0.7;
 
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
-    /// Tools, a JSON object per line: id, name, description, server or group, inputSchema
-    #[arg(long, value_name = "FILE")]
-    tools: PathBuf,
-
-    /// Traces that capabilities are made of, in order, a JSON object per line: intent, steps (each with tool and success), success
-    #[arg(long, value_name = "FILE")]
-    train: PathBuf,
-
-    /// Traces whose intents are asked, of the same form
-    #[arg(long, value_name = "FILE")]
-    test: PathBuf,
-
-    /// Orders of the training traces: as they are, then shuffled; answers of all are judged together
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=MOST_SEEDS))]
-    seeds: u64,
+    #[command(flatten)]
+    sets: SetArgs,
 
     /// What gives intents their meaning
     #[arg(long, value_name = "WHICH", default_value = "table")]
     meaning: Meaning,
-
-    /// Print one JSON object instead of text
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -96,7 +78,7 @@ struct Quality {
 }
 
 /// An intent with its direction, and what was used for it.
-struct Asked<'t> {
+struct EvaluatedIntent<'t> {
     trace: &'t Trace,
     intent: Vec<f32>,
     /// The set of tools that succeeded.
@@ -105,59 +87,46 @@ struct Asked<'t> {
 
 /// Measures and prints. The inner error is that of printing.
 pub(super) fn run(args: &Args) -> Result<io::Result<()>, Error> {
-    let tools: Vec<(usize, ToolLine)> = read_lines(&args.tools, COMMAND)?;
-    let (train, test) = (read_traces(&args.train, COMMAND)?, read_traces(&args.test, COMMAND)?);
-    if test.iter().all(|trace| trace.succeeded().next().is_none()) {
-        let message = format!("`{}` has no trace with a successful step: nothing to measure", args.test.display());
-        return Err(Error::new(ErrorCode::ConfigInvalid, message));
-    }
-    warn_about(&tools, &train, &test);
+    let sets = args.sets.read(COMMAND)?;
+    warn_about(&sets);
     pml_search::load();
     let embedder: Arc<dyn Embedder> = match args.meaning {
         Meaning::Table => Arc::new(Table),
         Meaning::Encoder => Arc::new(Encoder),
         Meaning::Both => built_in_model(),
     };
-    let [train, test] = [&train, &test].map(|traces| asked(traces, &*embedder));
+    let [train, test] = [&sets.train, &sets.test].map(|traces| asked(traces, &*embedder));
     let judged: Vec<Judged> =
-        (0..args.seeds).flat_map(|seed| judge(&train, &test, embedder.dimensions(), seed)).collect();
+        (0..args.sets.seeds).flat_map(|seed| judge(&train, &test, embedder.dimensions(), seed)).collect();
     let capabilities = train.iter().chain(&test).filter(|asked| asked.trace.success).map(|asked| &asked.tools);
     let capabilities = capabilities.collect::<HashSet<_>>().len();
-    let report = Report { tools: tools.len(), train: train.len(), test: test.len(), capabilities, judged };
-    Ok(report.print(args.json, args.seeds))
+    let report = Report { tools: sets.tools.len(), train: train.len(), test: test.len(), capabilities, judged };
+    Ok(report.print(args.sets.json, args.sets.seeds))
 }
 
 /// Mistakes in the data that do not prevent an answer, but explain a bad one.
-fn warn_about(tools: &[(usize, ToolLine)], train: &[Trace], test: &[Trace]) {
-    let mut stderr = io::stderr();
+fn warn_about(sets: &Sets) {
+    let Sets { tools, train, test } = sets;
     let known: HashSet<&str> = tools.iter().map(|(_, tool)| tool.id.as_str()).collect();
     let unknown = train.iter().chain(test).flat_map(Trace::succeeded).filter(|tool| !known.contains(tool)).count();
     if unknown > 0 {
-        let _ = writeln!(stderr, "warning: {unknown} steps are of no tool; they count like any other");
+        let _ = writeln!(io::stderr(), "warning: {unknown} steps are of no tool; they count like any other");
     }
-    let aimless = test.iter().filter(|trace| trace.succeeded().next().is_none()).count();
-    if aimless > 0 {
-        let _ = writeln!(stderr, "warning: {aimless} test traces have no successful step; they are not asked");
-    }
-    let learned: HashSet<&str> = train.iter().map(|trace| trace.intent.as_str()).collect();
-    let leaked = test.iter().filter(|trace| learned.contains(trace.intent.as_str())).count();
-    if leaked > 0 {
-        let _ = writeln!(stderr, "warning: {leaked} test traces have an intent that is also learned from");
-    }
+    sets.warn_about_tests();
 }
 
-fn asked<'t>(traces: &'t [Trace], embedder: &dyn Embedder) -> Vec<Asked<'t>> {
+fn asked<'t>(traces: &'t [Trace], embedder: &dyn Embedder) -> Vec<EvaluatedIntent<'t>> {
     let ask = |trace: &'t Trace| {
         let mut tools: Vec<String> = trace.succeeded().map(str::to_owned).collect();
         tools.sort_unstable();
         tools.dedup();
-        Asked { trace, intent: embedder.query(&trace.intent), tools }
+        EvaluatedIntent { trace, intent: embedder.query(&trace.intent), tools }
     };
     traces.iter().map(ask).filter(|asked| !asked.tools.is_empty()).collect()
 }
 
 /// Asks and learns the training traces in one order, then the test traces.
-fn judge(train: &[Asked<'_>], test: &[Asked<'_>], dimensions: usize, seed: u64) -> Vec<Judged> {
+fn judge(train: &[EvaluatedIntent<'_>], test: &[EvaluatedIntent<'_>], dimensions: usize, seed: u64) -> Vec<Judged> {
     let mut model = Model::new(Settings { dimensions, seed, ..Settings::default() });
     let mut order: Vec<usize> = (0..train.len()).collect();
     if seed > 0 {
@@ -198,7 +167,7 @@ fn judge(train: &[Asked<'_>], test: &[Asked<'_>], dimensions: usize, seed: u64) 
     judged
 }
 
-fn learn(model: &mut Model, asked: &Asked<'_>, number: usize) {
+fn learn(model: &mut Model, asked: &EvaluatedIntent<'_>, number: usize) {
     let outcome = |succeeded: bool| if succeeded { StepOutcome::Succeeded } else { StepOutcome::Failed };
     let steps = asked.trace.steps.iter();
     let steps: Vec<Step<'_>> = steps.map(|(tool, succeeded)| Step { tool, outcome: outcome(*succeeded) }).collect();
@@ -211,6 +180,7 @@ fn learn(model: &mut Model, asked: &Asked<'_>, number: usize) {
         tools: &Tools::default(),
         scores: &[],
         steps: &steps,
+        forecasts: &[],
         capability: None,
         success: asked.trace.success,
     });

@@ -45,12 +45,29 @@ pub(super) struct Interval {
     pub(super) high: f64,
 }
 
+/// 97.5 % quantiles of Student's t, from one degree of freedom on; beyond, the normal distribution's is near enough.
+const STUDENT: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
+    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+];
+
 impl Interval {
     pub(super) fn of(values: &[f64]) -> Interval {
-        if values.is_empty() {
+        let answers: Vec<(f64, u32)> = values.iter().map(|value| (*value, 1)).collect();
+        Interval::of_questions(&answers)
+    }
+
+    /// The mean over all answers, where questions are drawn: each is the sum of its answers and how many it has.
+    pub(super) fn of_questions(questions: &[(f64, u32)]) -> Interval {
+        if questions.is_empty() {
             return Interval::default();
         }
-        let count = values.len();
+        let count = questions.len();
+        let mean = |questions: &mut dyn Iterator<Item = (f64, u32)>| {
+            let (sum, answers) =
+                questions.fold((0.0, 0.0), |(sum, all), (value, answers)| (sum + value, all + f64::from(answers)));
+            sum / f64::max(answers, 1.0)
+        };
         let mut state = 0x9e37_79b9_7f4a_7c15_u64; // the same draws each time
         let mut draw = || {
             // xorshift64*: good enough to pick questions.
@@ -59,11 +76,20 @@ impl Interval {
             state ^= state >> 27;
             ((state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as usize * count) >> 32
         };
-        let mut means: Vec<f64> =
-            (0..RESAMPLES).map(|_| (0..count).map(|_| values[draw()]).sum::<f64>() / count as f64).collect();
+        let mut means: Vec<f64> = (0..RESAMPLES).map(|_| mean(&mut (0..count).map(|_| questions[draw()]))).collect();
         means.sort_by(f64::total_cmp);
-        let mean = values.iter().sum::<f64>() / count as f64;
+        let mean = mean(&mut questions.iter().copied());
         Interval { mean, low: percentile(&means, 0.025), high: percentile(&means, 0.975) }
+    }
+
+    /// The mean of independent repetitions, with Student's interval. `None` with fewer than two.
+    pub(super) fn of_repetitions(values: &[f64]) -> Option<Interval> {
+        let freedom = values.len().checked_sub(1).filter(|freedom| *freedom > 0)?;
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / freedom as f64;
+        let quantile = STUDENT.get(freedom - 1).copied().unwrap_or(1.96);
+        let half = quantile * (variance / values.len() as f64).sqrt();
+        Some(Interval { mean, low: mean - half, high: mean + half })
     }
 }
 
@@ -84,5 +110,22 @@ mod tests {
         assert!((interval.mean - 0.25).abs() < 1e-12);
         assert!(interval.low > 0.15 && interval.low < 0.25 && interval.high > 0.25 && interval.high < 0.35);
         assert_eq!(Interval::of(&[1.0, 1.0]), Interval { mean: 1.0, low: 1.0, high: 1.0 });
+    }
+
+    #[test]
+    fn a_question_that_was_asked_twice_counts_twice_and_is_drawn_once() {
+        let interval = Interval::of_questions(&[(2.0, 2), (0.0, 1), (0.0, 1)]);
+        assert_eq!((interval.mean, interval.low, interval.high), (0.5, 0.0, 1.0));
+        assert_eq!(Interval::of_questions(&[]), Interval::default());
+    }
+
+    #[test]
+    fn repetitions_have_students_interval() {
+        // Mean 2, standard deviation 1, three repetitions: 4.303 / √3.
+        let Interval { mean, low, high } = Interval::of_repetitions(&[1.0, 2.0, 3.0]).unwrap();
+        assert!((mean - 2.0).abs() < 1e-12 && (high - mean - 2.484).abs() < 1e-3 && (mean - low - 2.484).abs() < 1e-3);
+        assert_eq!(Interval::of_repetitions(&[1.0]), None);
+        let many = Interval::of_repetitions(&[0.0, 1.0].repeat(50)).unwrap();
+        assert!((many.high - many.mean - 1.96 * 0.0503).abs() < 1e-3, "{many:?}");
     }
 }

@@ -33,6 +33,8 @@ pub(super) struct Trace {
     pub(super) steps: Vec<(String, bool)>,
     pub(super) success: bool,
     pub(super) caller: String,
+    /// The conversation that it is of.
+    pub(super) group: Option<String>,
     pub(super) time_ms: i64,
 }
 
@@ -44,6 +46,8 @@ struct TraceLine {
     success: bool,
     #[serde(default)]
     caller: String,
+    #[serde(default)]
+    group: Option<String>,
     /// Milliseconds since 1970. Traces without one are of the same moment.
     #[serde(default)]
     timestamp_ms: i64,
@@ -93,6 +97,7 @@ pub(super) fn read_traces(path: &Path, command: &str) -> Result<Vec<Trace>, Erro
             steps: line.steps.into_iter().map(|step| (step.tool, step.success)).collect(),
             success: line.success,
             caller: line.caller,
+            group: line.group,
             time_ms: line.timestamp_ms,
         })
     };

@@ -1,35 +1,13 @@
 //! `pml eval`: how good pml is, on anybody's data.
 
 mod capabilities;
+mod command;
+mod folds;
 mod judged;
 mod learn;
 mod lines;
 mod measure;
 mod search;
+mod sets;
 
-use std::process::ExitCode;
-
-use super::{USAGE, fail};
-
-#[derive(Debug, clap::Subcommand)]
-pub(super) enum What {
-    /// Measure how well queries find the tools that they should
-    Search(search::Args),
-    /// Measure how much traces improve what the search finds, and what comes next
-    Learn(learn::Args),
-    /// Measure how well capabilities are matched with intents, and how far the probability of a match can be believed
-    Capabilities(capabilities::Args),
-}
-
-pub(super) fn run(what: &What) -> ExitCode {
-    let printed = match what {
-        What::Search(args) => search::run(args),
-        What::Learn(args) => learn::run(args),
-        What::Capabilities(args) => capabilities::run(args),
-    };
-    match printed {
-        Ok(Ok(())) => ExitCode::SUCCESS,
-        Ok(Err(_)) => ExitCode::FAILURE, // nobody reads
-        Err(err) => fail(&err, USAGE),
-    }
-}
+pub(super) use self::command::{What, run};

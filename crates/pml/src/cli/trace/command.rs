@@ -15,7 +15,7 @@ use crate::{
     config::{self, Config},
     error::Error,
     hub::{archive::HubArchive, client::HubClient},
-    trace::store::{self, Archive, Filter, Found, Reading, SqliteStore, Store, postgres::PostgresStore},
+    trace::store::{self, Archive, Filter, Found, Options, Reading, SqliteStore, Store, postgres::PostgresStore},
 };
 
 #[derive(Debug, Subcommand)]
@@ -164,7 +164,8 @@ pub(super) async fn open_archive(
 /// are found first, so that they are seen.
 pub(super) async fn open(config: &Config, data_dir: &Path) -> Option<Arc<dyn Store>> {
     if let Some(address) = &config.traces.database {
-        let store = PostgresStore::open(address.clone(), config.traces.options.clone());
+        let options = config.traces.options.clone();
+        let store = PostgresStore::open(address.clone(), Options { journal: Some(data_dir.to_owned()), ..options });
         store.opened().await;
         return Some(Arc::new(store));
     }

@@ -5,7 +5,7 @@ use std::{
     path::Path,
 };
 
-use pml_wire::trace::{Entry, Trace};
+use pml_wire::trace::{Entry, ForecastOutcome, Trace};
 use serde_json::value::RawValue;
 
 use super::{
@@ -96,6 +96,11 @@ fn text(out: &mut impl Write, trace: &Trace, has_code: bool) -> io::Result<()> {
     }
     if trace.metadata.code_redacted {
         line(out, "note", Some("the program held a secret, which was removed".to_owned()))?;
+    }
+    let ahead: Vec<_> = trace.forecasts.iter().filter(|forecast| forecast.call_id.is_some()).collect();
+    let used = ahead.iter().filter(|forecast| forecast.outcome == ForecastOutcome::Used).count();
+    if !ahead.is_empty() {
+        line(out, "ahead", Some(format!("{} calls made ahead, {used} used", ahead.len())))?;
     }
     let cut = trace.metadata.truncated.len();
     if cut > 0 {

@@ -36,6 +36,9 @@ pub(super) fn lines(trace: &Trace) -> Vec<String> {
         if waited >= 1.0 {
             text.push_str(&format!("  waited {}", print::duration(millis(waited))));
         }
+        if task.speculative {
+            text.push_str("  answered ahead");
+        }
         if let Some(error) = &task.error {
             text.push_str(&format!("  {}: {}", one_line(&error.code, 40), one_line(&error.message, 120)));
         } else if !task.success {

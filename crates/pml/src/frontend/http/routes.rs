@@ -68,6 +68,7 @@ async fn metrics(State(web): State<Arc<Web>>) -> Response {
         tools,
         audit,
         traces.as_ref(),
+        frontend.broker.speculation(),
     );
     typed(StatusCode::OK, "text/plain; version=0.0.4", text)
 }

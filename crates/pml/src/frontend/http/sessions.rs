@@ -25,11 +25,11 @@ const MAX_IDLE: Duration = Duration::from_secs(60 * 60);
 
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
-    by_id: Mutex<HashMap<String, Known>>,
+    by_id: Mutex<HashMap<String, SessionEntry>>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct SessionEntry {
     session: Arc<Session>,
     used: Instant,
     /// Has anything been asked in it, or was it only begun?
@@ -37,7 +37,7 @@ struct Known {
 }
 
 impl Sessions {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, SessionEntry>> {
         self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -60,13 +60,14 @@ impl Sessions {
             is_kept
         });
         if by_id.len() >= MAX_COUNT {
-            let rank = |known: &Known| (known.session.is_busy(), known.is_in_use, known.used);
+            let rank = |known: &SessionEntry| (known.session.is_busy(), known.is_in_use, known.used);
             let oldest = by_id.iter().min_by_key(|(_, known)| rank(known)).map(|(id, _)| id.clone());
             if let Some(known) = oldest.and_then(|id| by_id.remove(&id)) {
                 known.session.gone.cancel();
             }
         }
-        by_id.insert(id.clone(), Known { session: Arc::clone(&session), used: Instant::now(), is_in_use: false });
+        by_id
+            .insert(id.clone(), SessionEntry { session: Arc::clone(&session), used: Instant::now(), is_in_use: false });
         Some((id, session))
     }
 

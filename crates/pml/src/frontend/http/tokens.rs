@@ -58,12 +58,12 @@ struct File {
 #[derive(Debug)]
 pub struct TokenBook {
     folder: PathBuf,
-    seen: Mutex<Seen>,
+    seen: Mutex<TokenFile>,
 }
 
 /// The file when it was last read.
 #[derive(Debug, Default)]
-struct Seen {
+struct TokenFile {
     stamp: Option<Stamp>,
     tokens: Arc<Vec<NamedToken>>,
 }
@@ -152,7 +152,7 @@ impl TokenBook {
                 tracing::warn!("named clients are not let in: {err}");
                 File::default()
             });
-            *seen = Seen { stamp, tokens: Arc::new(tokens.tokens) };
+            *seen = TokenFile { stamp, tokens: Arc::new(tokens.tokens) };
         }
         Arc::clone(&seen.tokens)
     }

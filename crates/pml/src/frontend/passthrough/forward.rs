@@ -13,7 +13,7 @@ use super::{
         surface::unknown_method,
     },
     parked::About,
-    rounds::Ended,
+    rounds::RelayEnd,
 };
 use crate::{
     broker::{Passthrough, Subject, SubjectRequest},
@@ -61,12 +61,12 @@ impl Frontend {
             }
         };
         match ended {
-            Ended::Answer(answer) => answer,
-            Ended::Refused(CallError { code: ErrorCode::ToolNotFound, message, .. }) => {
+            RelayEnd::Answer(answer) => answer,
+            RelayEnd::Refused(CallError { code: ErrorCode::ToolNotFound, message, .. }) => {
                 Err(rpc::error(INVALID_PARAMS, message))
             }
             // What a model can read, it can act on.
-            Ended::Refused(error) => Ok(readable(error.code, &error.message).into()),
+            RelayEnd::Refused(error) => Ok(readable(error.code, &error.message).into()),
         }
     }
 
@@ -141,8 +141,8 @@ impl Frontend {
             }
         };
         match ended {
-            Ended::Answer(answer) => answer,
-            Ended::Refused(error) => Err(refused(error)),
+            RelayEnd::Answer(answer) => answer,
+            RelayEnd::Refused(error) => Err(refused(error)),
         }
     }
 

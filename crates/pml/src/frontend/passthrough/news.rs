@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::DropGuard;
 
 use super::super::{
-    bulletin::{Bulletin, Wanted},
+    bulletin::{Bulletin, ListSubscriptions},
     gateway::Frontend,
     rpc::{self, INVALID_REQUEST},
     session::{Scope, Session, level},
@@ -69,11 +69,11 @@ impl Frontend {
 
     /// What a client of the earlier era is still to be told about changes.
     pub(in super::super) fn bulletin(&self, session: &Session) -> Arc<Bulletin> {
-        let everything = Wanted { tools: true, prompts: true, resources: true };
+        let everything = ListSubscriptions { tools: true, prompts: true, resources: true };
         Arc::clone(session.bulletin.get_or_init(|| self.begin_bulletin(everything, &session.watches)))
     }
 
-    fn begin_bulletin(&self, wanted: Wanted, watches: &Arc<Watches>) -> Arc<Bulletin> {
+    fn begin_bulletin(&self, wanted: ListSubscriptions, watches: &Arc<Watches>) -> Arc<Bulletin> {
         let unknown: HashSet<_> = self.broker.not_ready().into_iter().collect();
         let bulletin = Bulletin::new(wanted, Arc::clone(watches), unknown);
         self.shared.bus.follow(&bulletin);
@@ -91,7 +91,7 @@ impl Frontend {
         }
         let asked = params.get("notifications").cloned().unwrap_or_default();
         let is_asked = |key: &str| asked[key] == true;
-        let wanted = Wanted {
+        let wanted = ListSubscriptions {
             tools: is_asked("toolsListChanged"),
             prompts: is_asked("promptsListChanged"),
             resources: is_asked("resourcesListChanged"),

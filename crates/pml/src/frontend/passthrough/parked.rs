@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     shown::visible,
-    upstream::{Item, RpcError, Said, Whole},
+    upstream::{Item, RpcError, ServerMessage, Whole},
     work,
 };
 
@@ -55,7 +55,7 @@ pub(in super::super) struct Conversation {
     /// What it is about: only a request for the same goes on with it.
     about: String,
     pub(super) passing: Passing,
-    pub(super) said: mpsc::Receiver<Said>,
+    pub(super) said: mpsc::Receiver<ServerMessage>,
     /// What the server waits for, by the names that the client was given.
     pub(super) open: Vec<Question>,
     pub(super) asked: usize,
@@ -70,7 +70,7 @@ pub(super) struct Question {
 }
 
 impl Conversation {
-    fn new(about: About<'_>, passing: Passing, said: mpsc::Receiver<Said>) -> Conversation {
+    fn new(about: About<'_>, passing: Passing, said: mpsc::Receiver<ServerMessage>) -> Conversation {
         let (server, about) = (about.server.to_owned(), about.what.to_owned());
         Conversation { server, about, passing, said, open: Vec::new(), asked: 0 }
     }
@@ -156,7 +156,7 @@ type Passing = AbortOnDropHandle<Result<Result<Reply, RpcError>, CallError>>;
 pub(super) fn begin<F>(
     about: About<'_>,
     tasks: &TaskTracker,
-    work: impl FnOnce(mpsc::Sender<Said>) -> F,
+    work: impl FnOnce(mpsc::Sender<ServerMessage>) -> F,
 ) -> Conversation
 where
     F: Future<Output = Result<Result<Whole, RpcError>, CallError>> + Send + 'static,

@@ -24,14 +24,14 @@ use super::{
 };
 use crate::{
     shown,
-    upstream::{RpcError, Said, Upstream, Whole},
+    upstream::{RpcError, ServerMessage, Upstream, Whole},
 };
 
 /// How often one request may be repeated with more answers.
 const MAX_ROUNDS: usize = 10;
 
 /// How a request that was passed on ended.
-pub(super) enum Ended {
+pub(super) enum RelayEnd {
     /// The server answered, or the client must be asked.
     Answer(Result<Reply, RpcError>),
     /// The server never heard of it, or said nothing.
@@ -63,28 +63,28 @@ impl Frontend {
         mut params: Map<String, Value>,
         scope: &Scope,
         server: Option<&Upstream>,
-        work: impl Fn(Map<String, Value>, mpsc::Sender<Said>) -> F,
-    ) -> Ended
+        work: impl Fn(Map<String, Value>, mpsc::Sender<ServerMessage>) -> F,
+    ) -> RelayEnd
     where
         F: Future<Output = Result<Result<Whole, RpcError>, CallError>> + Send + 'static,
     {
         let state = params.get("requestState").and_then(Value::as_str);
         if state.is_some_and(|state| state.starts_with(STATE)) && server.is_none_or(|server| !server.is_modern()) {
             let error = rpc::error(INVALID_PARAMS, "this request is not waited for any more; make it anew");
-            return Ended::Answer(Err(error));
+            return RelayEnd::Answer(Err(error));
         }
         for _ in 0..MAX_ROUNDS {
             let conversation = begin(about, &self.shared.tasks, |relay| work(params.clone(), relay));
             let result = match self.converse(conversation, scope).await {
-                Ended::Answer(Ok(result)) => result,
+                RelayEnd::Answer(Ok(result)) => result,
                 ended => return ended,
             };
             if scope.era == Era::Modern || result.get("resultType").is_none_or(|kind| kind != "input_required") {
-                return Ended::Answer(Ok(result));
+                return RelayEnd::Answer(Ok(result));
             }
             match ask_all(&result.get("inputRequests").unwrap_or_default(), scope).await {
                 Ok(answers) => params.insert("inputResponses".to_owned(), answers),
-                Err(error) => return Ended::Answer(Err(error)),
+                Err(error) => return RelayEnd::Answer(Err(error)),
             };
             match result.get("requestState") {
                 Some(state) => params.insert("requestState".to_owned(), state),
@@ -92,11 +92,11 @@ impl Frontend {
             };
         }
         let message = format!("the server asked more than {MAX_ROUNDS} times for more");
-        Ended::Refused(CallError::new(ErrorCode::ProviderProtocol, message))
+        RelayEnd::Refused(CallError::new(ErrorCode::ProviderProtocol, message))
     }
 
     /// Relays what the server says until it answers, or until a client of the new era must come back.
-    pub(super) async fn converse(self: &Arc<Self>, mut conversation: Conversation, scope: &Scope) -> Ended {
+    pub(super) async fn converse(self: &Arc<Self>, mut conversation: Conversation, scope: &Scope) -> RelayEnd {
         let mut asks = FuturesUnordered::new();
         if scope.era == Era::Modern && !conversation.open.is_empty() {
             return self.park(conversation, scope); // not all that was asked was answered
@@ -107,13 +107,13 @@ impl Frontend {
                 () = scope.cancel.cancelled() => return cancelled(),
                 () = self.shared.runs.ended() => return cancelled(),
                 said = conversation.said.recv() => match said {
-                    Some(Said::Ask { method, params, reply }) => {
+                    Some(ServerMessage::Ask { method, params, reply }) => {
                         let mut params: Value = serde_json::from_str(params.get()).unwrap_or_default();
                         present(&conversation.server, &method, &mut params);
                         if let Err(error) = can_be_asked(&method, scope) {
                             // In the new era it is the client's mistake, which it is told.
                             if scope.era == Era::Modern && error.code == MISSING_CAPABILITY {
-                                return Ended::Answer(Err(error));
+                                return RelayEnd::Answer(Err(error));
                             }
                             let _ = reply.send(Err(RpcError { code: METHOD_NOT_FOUND, ..error }));
                             continue;
@@ -148,7 +148,7 @@ impl Frontend {
     }
 
     /// Keeps the server's request open, and tells the client what it needs.
-    fn park(self: &Arc<Self>, conversation: Conversation, scope: &Scope) -> Ended {
+    fn park(self: &Arc<Self>, conversation: Conversation, scope: &Scope) -> RelayEnd {
         let mut told = conversation.needs();
         match self.shared.parked.keep(&scope.session.caller, &scope.session.client, conversation) {
             Some(state) => {
@@ -160,39 +160,39 @@ impl Frontend {
                         () = frontend.shared.runs.ended() => {}
                     }
                 });
-                Ended::Answer(Ok(told.into()))
+                RelayEnd::Answer(Ok(told.into()))
             }
             None => {
                 let message = "too many requests wait for their clients to come back";
-                Ended::Refused(CallError::new(ErrorCode::RateLimited, message))
+                RelayEnd::Refused(CallError::new(ErrorCode::RateLimited, message))
             }
         }
     }
 }
 
-fn cancelled() -> Ended {
-    Ended::Refused(CallError::new(ErrorCode::Cancelled, "the request was cancelled"))
+fn cancelled() -> RelayEnd {
+    RelayEnd::Refused(CallError::new(ErrorCode::Cancelled, "the request was cancelled"))
 }
 
 type Outcome = Result<Result<Result<Reply, RpcError>, CallError>, tokio::task::JoinError>;
 
-fn ended(outcome: Outcome) -> Ended {
+fn ended(outcome: Outcome) -> RelayEnd {
     match outcome {
-        Ok(Ok(answer)) => Ended::Answer(answer),
-        Ok(Err(error)) => Ended::Refused(error),
+        Ok(Ok(answer)) => RelayEnd::Answer(answer),
+        Ok(Err(error)) => RelayEnd::Refused(error),
         Err(_) => cancelled(),
     }
 }
 
 /// Tells the client what the server says, if it wants to hear it.
-fn relay(said: &Said, scope: &Scope) {
-    let (Said::Progress(params) | Said::Log(params)) = said else { return };
+fn relay(said: &ServerMessage, scope: &Scope) {
+    let (ServerMessage::Progress(params) | ServerMessage::Log(params)) = said else { return };
     // What is no object is none of these.
     let Ok(params) = serde_json::from_str::<Map<String, Value>>(params.get()) else { return };
     let mut params = Value::Object(params);
     shown::clean(&mut params);
     match said {
-        Said::Progress(_) => {
+        ServerMessage::Progress(_) => {
             if let Some(token) = scope.progress_token() {
                 params["progressToken"] = token.clone();
                 scope.notify("notifications/progress", params);

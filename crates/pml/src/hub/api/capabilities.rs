@@ -1,21 +1,31 @@
-//! Capabilities: put, found, changed, renamed and deleted.
+//! Capabilities: put, found, changed, renamed and deleted, and the registry that gateways follow.
+//!
+//! Any key with `ingest` puts new versions of the capabilities of its project. Renaming and deleting is for the key that has put
+//! the capability first, and for `admin`.
 
 use std::sync::Arc;
 
-use axum::{http::StatusCode, response::Response};
-use pml_wire::{CapabilityId, hub::Code};
+use axum::{
+    http::{HeaderName, HeaderValue, StatusCode, header},
+    response::Response,
+};
+use pml_wire::{
+    CapabilityId,
+    hub::{Code, RegistryCapability, RegistryReply},
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
     super::store::{
-        Capabilities, Capability, CapabilityVersion, Change, Listing, NewCapability, Put, Renamed, Visibility, Which,
+        Capabilities, Capability, CapabilityVersion, Change, Deleted, Expected, Listing, NewCapability, Permission,
+        Put, RegistryEntry, Renamed, Visibility, Which,
     },
     call::Call,
     problem,
     problem::Problem,
 };
-use crate::trace::store::check_name;
+use crate::{digest::sha256, trace::store::check_name};
 
 /// Longest code, and longest of what is said about it.
 const MAX_CODE_BYTES: usize = 1024 * 1024;
@@ -73,6 +83,86 @@ fn taken() -> Problem {
     Problem::new(Code::NameTaken, "another capability has this name")
 }
 
+fn changed() -> Problem {
+    Problem::new(Code::Changed, "the capability is not what this request expects")
+}
+
+/// What `If-Match` and `If-None-Match` expect. Of several tags none is expected, so nothing is changed.
+fn expected(call: &Call) -> Expected {
+    let text = |name: HeaderName| call.headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
+    match (text(header::IF_MATCH), text(header::IF_NONE_MATCH)) {
+        (Some(tag), _) => Expected::Tag(tag.trim_matches('"').to_owned()),
+        (None, Some("*")) => Expected::Nothing,
+        (None, _) => Expected::Anything,
+    }
+}
+
+/// May the caller rename and delete a capability?
+fn may_remove(call: &Call, owner: &str) -> bool {
+    call.caller.key.permissions.permit(Permission::Admin) || call.caller.key.name == owner
+}
+
+fn check_may_remove(call: &Call, capability: &Capability) -> Result<(), Problem> {
+    match may_remove(call, &capability.owner) {
+        true => Ok(()),
+        false => {
+            let owner = &capability.owner;
+            let message =
+                format!("only the key `{owner}`, which has put the capability, or one that permits admin may do this");
+            Err(Problem::new(Code::Forbidden, message))
+        }
+    }
+}
+
+/// Everything that a gateway needs to find out what it lacks, or 304 if nothing has changed since it asked.
+pub(super) async fn registry(call: Call) -> Result<Response, Problem> {
+    let store = store(&call);
+    let mark = store.mark().await?;
+    let key = &call.caller.key;
+    let seen_by = format!("{} {} {} {}", mark.revision, key.scope, key.name, key.permissions);
+    let etag = format!("\"{}\"", &sha256(format!("{} {seen_by}", mark.database))[..32]);
+    let known = call.headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+    let mut response = match known.is_some_and(|known| known.split(',').any(|tag| tag.trim() == etag)) {
+        true => {
+            let mut response = Response::default();
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            response
+        }
+        false => {
+            // Read after the mark: a change in between is in the listing, and the next request sees the new mark.
+            let listing = store.registry().await?;
+            let reply = RegistryReply {
+                hub: if mark.database == 0 { String::new() } else { format!("{:x}", mark.database) },
+                capabilities: listing.entries.iter().map(|entry| registry_entry(&call, entry)).collect(),
+                removed: listing.removed.iter().map(ToString::to_string).collect(),
+            };
+            problem::json(StatusCode::OK, &reply)
+        }
+    };
+    if let Ok(value) = HeaderValue::from_str(&etag) {
+        response.headers_mut().insert(header::ETAG, value);
+    }
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    Ok(response)
+}
+
+fn registry_entry(call: &Call, entry: &RegistryEntry) -> RegistryCapability {
+    let RegistryEntry { id, name, visibility, owner, tag, version } = entry;
+    let is_own = name.scope == call.caller.key.scope;
+    RegistryCapability {
+        id: id.to_string(),
+        org: name.scope.org().to_owned(),
+        project: name.scope.project().to_owned(),
+        namespace: name.namespace.clone(),
+        action: name.action.clone(),
+        visibility: visibility.as_str().to_owned(),
+        tag: tag.clone(),
+        version: *version,
+        may_change: is_own && call.caller.key.permissions.permit(Permission::Ingest),
+        may_remove: is_own && may_remove(call, owner),
+    }
+}
+
 pub(super) async fn put(call: Call) -> Result<Response, Problem> {
     let (call, body) = call.json::<PutBody>().await?;
     let PutBody { namespace, action, code, parameters, description, visibility } = body;
@@ -84,11 +174,12 @@ pub(super) async fn put(call: Call) -> Result<Response, Problem> {
     }
     let parameters = parameters.map(schema).transpose()?;
     let new = NewCapability { namespace, action, code, parameters, description, visibility };
-    match store(&call).put(new).await? {
+    match store(&call).put(new, expected(&call)).await? {
         Put::Created(capability) => Ok(problem::json(StatusCode::CREATED, &whole(&capability))),
         Put::NewVersion(capability) => Ok(problem::json(StatusCode::CREATED, &whole(&capability))),
         Put::Known(capability) => Ok(problem::json(StatusCode::OK, &whole(&capability))),
         Put::Taken => Err(taken()),
+        Put::Changed => Err(changed()),
     }
 }
 
@@ -142,20 +233,24 @@ pub(super) async fn rename(call: Call) -> Result<Response, Problem> {
     let (call, NameBody { namespace, action }) = call.json::<NameBody>().await?;
     check_names(&namespace, &action)?;
     let (store, which) = (store(&call), which(&call)?);
-    let id = found(&*store, which).await?.id;
-    match store.rename(id, &namespace, &action).await? {
+    let there = found(&*store, which).await?;
+    check_may_remove(&call, &there)?;
+    match store.rename(there.id, &namespace, &action, expected(&call)).await? {
         Renamed::Renamed(capability) => Ok(problem::json(StatusCode::OK, &whole(&capability))),
         Renamed::Taken => Err(taken()),
         Renamed::Unknown => Err(unknown()),
+        Renamed::Changed => Err(changed()),
     }
 }
 
 pub(super) async fn delete(call: Call) -> Result<Response, Problem> {
     let (store, which) = (store(&call), which(&call)?);
-    let id = found(&*store, which).await?.id;
-    match store.delete(id).await? {
-        true => Ok(problem::json(StatusCode::OK, &json!({"deleted": 1}))),
-        false => Err(unknown()),
+    let there = found(&*store, which).await?;
+    check_may_remove(&call, &there)?;
+    match store.delete(there.id, expected(&call)).await? {
+        Deleted::Deleted => Ok(problem::json(StatusCode::OK, &json!({"deleted": 1}))),
+        Deleted::Unknown => Err(unknown()),
+        Deleted::Changed => Err(changed()),
     }
 }
 
@@ -180,7 +275,8 @@ fn schema(schema: Map<String, Value>) -> Result<String, Problem> {
 }
 
 fn whole(capability: &Capability) -> Value {
-    let Capability { id, name, visibility, owner, created_at, updated_at, version, former_names, stats } = capability;
+    let Capability { id, name, visibility, owner, created_at, updated_at, revision: _, version, former_names, stats } =
+        capability;
     let former: Vec<_> = former_names.iter().map(ToString::to_string).collect();
     json!({
         "id": id,
@@ -199,6 +295,7 @@ fn whole(capability: &Capability) -> Value {
         "formerNames": former,
         "createdAt": created_at,
         "updatedAt": updated_at,
+        "tag": capability.tag(),
         "stats": {
             "runs": stats.runs,
             "failed": stats.failed,

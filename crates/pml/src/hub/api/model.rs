@@ -5,9 +5,19 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::Response,
 };
-use pml_wire::hub::Code;
+use pml_wire::hub::{Code, Contribution};
+use serde_json::json;
 
-use super::{call::Call, problem::Problem};
+use super::{
+    super::contributions::Contributions,
+    call::Call,
+    problem::{self, Problem},
+};
+use crate::{clock::now_millis, trace::Shapes};
+
+/// Longest name of a gateway, and longest list of weights.
+const MAX_GATEWAY_BYTES: usize = 64;
+const MAX_WEIGHTS: usize = 64;
 
 /// The document, or 304 if the gateway has it.
 pub(super) async fn get(call: Call) -> Result<Response, Problem> {
@@ -32,4 +42,30 @@ pub(super) async fn get(call: Call) -> Result<Response, Problem> {
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     Ok(response)
+}
+
+/// Stores what a gateway has learned and its traces do not say.
+pub(super) async fn contribute(call: Call) -> Result<Response, Problem> {
+    let (call, contribution) = call.json::<Contribution<Shapes>>().await?;
+    let Contribution { gateway, weights, .. } = &contribution;
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    if gateway.is_empty() || gateway.len() > MAX_GATEWAY_BYTES || !gateway.bytes().all(is_name) {
+        return Err(Problem::invalid("`gateway` must be 1 to 64 letters, digits and hyphens"));
+    }
+    if weights.iter().any(|weights| weights.len() > MAX_WEIGHTS) {
+        return Err(Problem::new(Code::TooLarge, format!("there may be {MAX_WEIGHTS} weights of a kind")));
+    }
+    let key = &call.caller.key;
+    let models = call.hub.store.models(&key.scope);
+    Contributions::store(&*models, &key.name, contribution, now_millis()).await?;
+    call.hub.learner.renew(&key.scope).await;
+    Ok(problem::json(StatusCode::OK, &json!({ "stored": true })))
+}
+
+/// Forgets what gateways have contributed. Those that are still there contribute again.
+pub(super) async fn forget(call: Call) -> Result<Response, Problem> {
+    let scope = &call.caller.key.scope;
+    Contributions::forget(&*call.hub.store.models(scope)).await?;
+    call.hub.learner.renew(scope).await;
+    Ok(problem::json(StatusCode::OK, &json!({ "forgotten": true })))
 }

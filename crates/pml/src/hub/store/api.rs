@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc};
 use pml_wire::CapabilityId;
 
 use super::{
-    AddedKey, Capability, CapabilityVersion, Change, Key, Listing, Model, NewCapability, NewKey, Put, PutModel,
-    Renamed, Viewer, Which,
+    AddedKey, Capability, CapabilityVersion, Change, Deleted, Expected, Key, Link, Listing, Model, NewCapability,
+    NewKey, Put, PutModel, RegistryListing, RegistryMark, Renamed, Viewer, Which,
 };
 use crate::trace::store::{Answer, Scope, Stores};
 
@@ -46,8 +46,9 @@ pub trait Keys: fmt::Debug + Send + Sync {
 /// A trace that names a capability is linked to it when the trace is stored, or when the capability is
 /// [put](Capabilities::put) or [renamed](Capabilities::rename) after that, whichever comes later.
 pub trait Capabilities: fmt::Debug + Send + Sync {
-    /// Stores a capability under a name; if there is one of that name, a new version of it, unless it has that code already.
-    fn put(&self, capability: NewCapability) -> Answer<'_, Put>;
+    /// Stores a capability under a name. If the name is that of a capability, stores a new version of it, unless its newest
+    /// version has that code; an earlier version with that code becomes the newest, with a number of its own.
+    fn put(&self, capability: NewCapability, expected: Expected) -> Answer<'_, Put>;
 
     /// A capability by its id, or a version of one by its name.
     fn get(&self, which: Which) -> Answer<'_, Option<Capability>>;
@@ -63,10 +64,24 @@ pub trait Capabilities: fmt::Debug + Send + Sync {
     fn change(&self, id: CapabilityId, change: Change) -> Answer<'_, Option<Capability>>;
 
     /// Gives a capability another name. The old one still leads to it, as long as no other capability is called so.
-    fn rename(&self, id: CapabilityId, namespace: &str, action: &str) -> Answer<'_, Renamed>;
+    fn rename(&self, id: CapabilityId, namespace: &str, action: &str, expected: Expected) -> Answer<'_, Renamed>;
 
-    /// Deletes a capability with all of its versions. Traces that are linked to it keep its id.
-    fn delete(&self, id: CapabilityId) -> Answer<'_, bool>;
+    /// Deletes a capability with all of its versions, and remembers that it was deleted. Traces that are linked to it keep its id.
+    fn delete(&self, id: CapabilityId, expected: Expected) -> Answer<'_, Deleted>;
+
+    /// How far the registry is. Costs one lookup.
+    fn mark(&self) -> Answer<'_, RegistryMark>;
+
+    /// Everything that another registry needs to find out what it lacks.
+    fn registry(&self) -> Answer<'_, RegistryListing>;
+
+    /// How capabilities of the viewer's scope are linked to those of a hub.
+    fn links(&self, hub: &str) -> Answer<'_, Vec<Link>>;
+
+    /// Stores the link of a capability, in the place of the one that it has.
+    fn link(&self, link: Link) -> Answer<'_, ()>;
+
+    fn unlink(&self, capability: CapabilityId) -> Answer<'_, ()>;
 }
 
 /// Learned models of one scope: bytes that mean something to others.

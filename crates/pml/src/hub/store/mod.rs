@@ -9,11 +9,12 @@ mod sqlite;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use self::capability::{MAX_REMEMBERED, tag};
 pub use self::{
     api::{Capabilities, HubStore, Keys, Models},
     capability::{
-        Capability, CapabilityStats, CapabilityVersion, Change, Listing, NewCapability, Put, Renamed, Viewer,
-        Visibility, Which,
+        Capability, CapabilityStats, CapabilityVersion, Change, Deleted, Expected, Link, Listing, NewCapability, Put,
+        RegistryEntry, RegistryListing, RegistryMark, Renamed, Viewer, Visibility, Which,
     },
     key::{AddedKey, Key, KeyState, NewKey, Permission, Permissions},
     model::{Model, PutModel},

@@ -1,9 +1,9 @@
 //! Workers forked from a prepared process, and reaped through pidfds.
 //!
-//! The other side of the conversation is `pml_worker`'s zygote; see there for why it exists.
+//! The other side is `pml_worker`'s zygote; its documentation explains why it exists.
 //!
-//! **Invariant:** workers die with the process that they were forked from, so it lives as long as one of them does, also if it
-//! could not fork another and was replaced.
+//! **Invariant:** workers die with their zygote, so a zygote lives as long as any of its workers, even if it
+//! failed to fork and was replaced.
 
 use std::{
     io::{self, IoSlice},
@@ -30,14 +30,18 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use super::{Exit, Process, Spawned, single, socket_pair, stderr_pipe, worker_socket_pair};
+use super::{
+    Exit, Process, Spawned,
+    pipes::{socket_pair, stderr_pipe, worker_socket_pair},
+    single,
+};
 
-/// How long the prepared process may take to fork, or to end.
+/// How long the zygote may take to fork, or to exit.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// What `clone` answers in a PID namespace whose first process is dead: ENOMEM.
+/// The error of `clone` in a PID namespace whose first process is dead: ENOMEM.
 const NO_NAMESPACE: i32 = 12;
 
-/// Keeps the prepared process, and starts another should it die or be unable to fork.
+/// Keeps the zygote, and starts another if it dies or fails to fork.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Nursery {
     program: PathBuf,
@@ -45,7 +49,7 @@ pub(in crate::sandbox) struct Nursery {
     zygote: Mutex<Option<Arc<Zygote>>>,
 }
 
-/// The prepared process. Dropped, it is killed and reaped.
+/// The zygote. Killed and reaped when dropped.
 #[derive(Debug)]
 struct Zygote {
     control: UnixStream,
@@ -66,7 +70,7 @@ impl Nursery {
             None => Err(io::ErrorKind::NotConnected.into()),
         };
         let answer = match first {
-            // It lives, but its workers' PID namespace may not.
+            // The zygote is alive, but the PID namespace of its workers may be dead.
             Ok(Err(err)) if err.raw_os_error() == Some(NO_NAMESPACE) => Err(err),
             first => first,
         };
@@ -102,8 +106,8 @@ impl Zygote {
         Ok(Zygote { control, process })
     }
 
-    /// Asks for a worker: its process id, or why it could not be forked. The outer error is that
-    /// there is nobody to ask. One request at a time: the caller holds the lock.
+    /// Requests a worker: its process id, or why the fork failed. The outer error means that
+    /// the zygote is gone. One request at a time: the caller holds the lock.
     async fn fork(&self, limits: WorkerLimits, socket: &OwnedFd, stderr: &OwnedFd) -> io::Result<io::Result<Pid>> {
         let asked = timeout(ANSWER_TIMEOUT, self.ask(limits, socket, stderr)).await;
         let answer = asked.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
@@ -137,14 +141,14 @@ impl Zygote {
         }
     }
 
-    /// Ends the process, once none of its workers is left.
+    /// Ends the zygote once none of its workers is left.
     async fn retire(zygote: Arc<Zygote>) {
         if let Some(zygote) = Arc::into_inner(zygote) {
             zygote.end().await;
         }
     }
 
-    /// Closes the control socket, upon which the process ends, and reaps it.
+    /// Closes the control socket, upon which the zygote exits, and reaps it.
     async fn end(mut self) {
         drop(self.control);
         let ended = match timeout(ANSWER_TIMEOUT, self.process.wait()).await {
@@ -157,18 +161,18 @@ impl Zygote {
     }
 }
 
-/// A forked worker. It is a child of this process, though another one forked it.
+/// A forked worker. It is a child of this process, although the zygote forked it.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Child {
     pid: Pid,
     pidfd: AsyncFd<OwnedFd>,
-    /// The process that it dies with.
+    /// The zygote, with which the worker dies.
     _zygote: Option<Arc<Zygote>>,
 }
 
 impl Child {
     fn new(pid: Pid, zygote: Option<Arc<Zygote>>) -> io::Result<Child> {
-        // Even if the worker has died already: it stays a zombie until it is reaped here.
+        // The worker may already have died: it stays a zombie until it is reaped here.
         let watch = || {
             let pidfd = pidfd_open(pid, PidfdFlags::NONBLOCK)?;
             #[expect(deprecated, reason = "its successor is unsafe, for types other than OwnedFd that close early")]
@@ -177,7 +181,7 @@ impl Child {
         match watch() {
             Ok(pidfd) => Ok(Child { pid, pidfd, _zygote: zygote }),
             Err(err) => {
-                // No descriptor is left to wait with, so wait on the spot; killed, it ends at once.
+                // No descriptor is left to wait with, so this blocks; the killed process exits at once.
                 let _ = kill_process(pid, Signal::KILL);
                 let _ = waitpid(Some(pid), WaitOptions::empty());
                 Err(err)
@@ -190,7 +194,7 @@ impl Child {
     }
 
     pub(super) fn kill(&self) {
-        // Fails only if the process is gone, which is what is wanted.
+        // Fails only if the process has exited, which is the goal.
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
     }
 

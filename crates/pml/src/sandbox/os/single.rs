@@ -7,7 +7,10 @@ use std::{io, path::Path, process::Stdio};
 use pml_worker::{COMMAND, SINGLE, TimeZone, WorkerLimits};
 use tokio::process::Command;
 
-use super::{Process, Spawned, stderr_pipe, worker_socket_pair};
+use super::{
+    Process, Spawned,
+    pipes::{stderr_pipe, worker_socket_pair},
+};
 
 pub(super) fn spawn(program: &Path, time_zone: &TimeZone, limits: WorkerLimits) -> io::Result<Spawned> {
     let (socket, worker_socket) = worker_socket_pair()?;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use pml_wire::{
     message::Decision,
-    trace::{Client, LogLine, Metadata, TaskError, TaskResult, Trace, Truncated},
+    trace::{Client, Forecast, LogLine, Metadata, TaskError, TaskResult, Trace, Truncated},
 };
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -80,6 +80,7 @@ impl Cleaner<'_> {
             decisions,
             decisions_cut,
             task_results,
+            forecasts,
             metadata,
         } = trace;
         let Metadata { truncated, code_redacted, interrupted, pml_version, schema_version, era, traceparent } =
@@ -109,6 +110,7 @@ impl Cleaner<'_> {
             decisions: self.numbered("/decisions", decisions, Self::decision),
             decisions_cut,
             task_results: self.numbered("/taskResults", task_results, Self::task),
+            forecasts: self.numbered("/forecasts", forecasts, Self::forecast),
             metadata: Metadata {
                 truncated: truncated.into_iter().map(|cut| self.cut(cut)).collect(),
                 code_redacted: code_redacted || code_report.is_redacted(),
@@ -160,6 +162,11 @@ impl Cleaner<'_> {
         }
     }
 
+    fn forecast(&mut self, path: &str, forecast: Forecast) -> Forecast {
+        let Forecast { tool, call_id, certain, follows, probability, outcome } = forecast;
+        Forecast { tool: self.text(&format!("{path}/tool"), tool), call_id, certain, follows, probability, outcome }
+    }
+
     fn task(&mut self, path: &str, task: TaskResult) -> TaskResult {
         let TaskResult {
             task_id,
@@ -174,6 +181,7 @@ impl Cleaner<'_> {
             duration_ms,
             layer_index,
             line,
+            speculative,
             error,
         } = task;
         TaskResult {
@@ -189,6 +197,7 @@ impl Cleaner<'_> {
             duration_ms,
             layer_index,
             line,
+            speculative,
             error: error.map(|TaskError { code, message }| TaskError {
                 code: self.text(&format!("{path}/error/code"), code),
                 message: self.text(&format!("{path}/error/message"), message),
@@ -263,7 +272,7 @@ fn fit(trace: &mut Trace) {
     }
     shorten_metadata(trace);
     // The sum above is an estimate; here the lists lose their ends until it is true.
-    for list in ["/decisions", "/logs", "/warnings", "/taskResults"] {
+    for list in ["/forecasts", "/decisions", "/logs", "/warnings", "/taskResults"] {
         let bytes = size(trace);
         if bytes > MAX_TRACE_BYTES {
             shorten(trace, list, bytes - MAX_TRACE_BYTES + 256);
@@ -286,8 +295,9 @@ fn most_bytes(trace: &Trace) -> usize {
     let error = |TaskError { code, message }: &TaskError| text(code) + text(message) + FIELD;
     let task = |task: &TaskResult| {
         let texts = text(&task.task_id) + text(&task.tool) + task.error.as_ref().map_or(0, error);
-        texts + raw(&task.args) + raw(&task.result) + 10 * FIELD
+        texts + raw(&task.args) + raw(&task.result) + 11 * FIELD
     };
+    let forecast = |forecast: &Forecast| text(&forecast.tool) + 6 * FIELD;
     let metadata = &trace.metadata;
     let truncated = metadata.truncated.iter().map(|cut| text(&cut.path) + FIELD).sum::<usize>();
     let parts = [
@@ -298,6 +308,7 @@ fn most_bytes(trace: &Trace) -> usize {
         trace.warnings.iter().map(|warning| text(warning)).sum(),
         trace.decisions.iter().map(decision).sum(),
         trace.task_results.iter().map(task).sum(),
+        trace.forecasts.iter().map(forecast).sum(),
         truncated + text(&metadata.pml_version) + option(&metadata.era) + option(&metadata.traceparent),
         20 * FIELD,
     ];
@@ -393,6 +404,7 @@ fn shorten(trace: &mut Trace, list: &'static str, excess: usize) {
         (removed_bytes, count)
     }
     let (removed_bytes, count) = match list {
+        "/forecasts" => kept(&mut trace.forecasts, excess),
         "/decisions" => kept(&mut trace.decisions, excess),
         "/logs" => kept(&mut trace.logs, excess),
         "/warnings" => kept(&mut trace.warnings, excess),
@@ -429,7 +441,7 @@ mod tests {
         let task = json!({
             "taskId": worst, "callId": u32::MAX, "kind": "resource", "tool": worst, "args": {"a": worst}, "result": [worst],
             "success": false, "acceptedAt": long, "timestamp": long, "durationMs": -1.797_693_134_862_315_7e308,
-            "layerIndex": u32::MAX, "line": u32::MAX, "error": {"code": worst, "message": worst},
+            "layerIndex": u32::MAX, "line": u32::MAX, "speculative": true, "error": {"code": worst, "message": worst},
         });
         let full = json!({
             "traceId": ExecutionId::mint(), "parentTraceId": ExecutionId::mint(), "capabilityId": worst, "entry": "execute_code",
@@ -439,6 +451,8 @@ mod tests {
             "logs": [{"level": worst, "text": worst}], "warnings": [worst, ""],
             "decisions": [{"nodeId": worst, "outcome": worst, "condition": worst}], "decisionsCut": long,
             "taskResults": [task, task],
+            "forecasts": [{"tool": worst, "callId": u32::MAX, "certain": false, "follows": -1.797_693_134_862_315_7e308,
+                "probability": -2.225_073_858_507_201_4e-308, "outcome": "overtaken"}],
             "metadata": {
                 "truncated": [{"path": worst, "originalBytes": long}], "codeRedacted": true, "interrupted": true,
                 "pmlVersion": worst, "schemaVersion": u32::MAX, "era": worst, "traceparent": worst,

@@ -6,7 +6,7 @@
 use std::{
     fs::File,
     io,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -38,6 +38,9 @@ pub struct Options {
     pub survives_power_cuts: bool,
     /// Commands that may wait for the writer.
     pub queue: usize,
+    /// The data folder in which a gateway keeps heads of executions that a database elsewhere has not taken in time. One that is in a
+    /// data folder itself keeps them there.
+    pub journal: Option<PathBuf>,
     /// Most pages of the database: what is more is a full disk. To try that out.
     pub max_pages: Option<u32>,
 }
@@ -49,6 +52,7 @@ impl Default for Options {
             max_bytes: 1024 * 1024 * 1024,
             survives_power_cuts: false,
             queue: QUEUE,
+            journal: None,
             max_pages: None,
         }
     }
@@ -66,9 +70,26 @@ impl Database {
     pub(super) fn open(data_dir: &Path, name: &'static str, options: Options) -> Database {
         let place = Place::new(data_dir, name);
         let to = place.clone();
-        let intake = Intake::start(&options.clone(), |_| SqliteEngine::new(to, options));
+        let intake = Intake::start(&options.clone(), Some(place.clone()), |_| SqliteEngine::new(to, options));
         let readers = Arc::new(Readers::new(place.clone()));
         Database { place, intake, readers }
+    }
+
+    /// Looks a few rows of one scope up. If there is nothing of it, nothing is found.
+    pub(super) async fn look_up<T: Default + Send + 'static>(
+        &self,
+        scope: &Scope,
+        query: impl FnOnce(View<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.look_up_all(of_scope(scope, query)).await
+    }
+
+    /// Looks a few rows up, of any scope.
+    pub(super) async fn look_up_all<T: Default + Send + 'static>(
+        &self,
+        query: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        Arc::clone(&self.readers).look_up(query).await
     }
 
     /// Asks for something of one scope. If there is nothing of it, nothing is found.
@@ -77,12 +98,7 @@ impl Database {
         scope: &Scope,
         query: impl FnOnce(View<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let scope = scope.clone();
-        self.read_all(move |db| match View::of(db, &scope).map_err(StoreError::reading)? {
-            Some(view) => query(view),
-            None => Ok(T::default()),
-        })
-        .await
+        self.read_all(of_scope(scope, query)).await
     }
 
     /// Asks for something of every scope.
@@ -90,7 +106,7 @@ impl Database {
         &self,
         query: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        Arc::clone(&self.readers).read(query).await
+        Arc::clone(&self.readers).scan(query).await
     }
 
     /// Runs something in a transaction, perhaps several times: what the last run returns counts.
@@ -121,5 +137,17 @@ impl Database {
 
     pub(super) fn health(&self) -> Health {
         self.intake.health(self.place.path().display().to_string(), self.place.all_aside())
+    }
+}
+
+/// Puts a question about one scope to a database. If there is nothing of that scope, nothing is found.
+fn of_scope<T: Default>(
+    scope: &Scope,
+    query: impl FnOnce(View<'_>) -> Result<T, StoreError> + Send + 'static,
+) -> impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static {
+    let scope = scope.clone();
+    move |db: &Connection| match View::of(db, &scope).map_err(StoreError::reading)? {
+        Some(view) => query(view),
+        None => Ok(T::default()),
     }
 }

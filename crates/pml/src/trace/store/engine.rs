@@ -1,6 +1,6 @@
 //! What the writer needs of a database.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use pml_wire::ExecutionId;
 
@@ -22,15 +22,33 @@ pub(super) struct Entry {
 /// Something to write.
 #[derive(Debug)]
 pub(super) enum What {
-    Head { scope: Scope, id: ExecutionId, ts: i64, json: String },
+    Head(Begun),
     Trace(Box<Row>),
+}
+
+/// An execution that has begun.
+#[derive(Clone, Debug)]
+pub(super) struct Begun {
+    pub(super) scope: Scope,
+    pub(super) id: ExecutionId,
+    pub(super) ts: i64,
+    /// Its head, without line breaks.
+    pub(super) json: Arc<str>,
 }
 
 impl Entry {
     pub(super) fn trace(&self) -> Option<&Row> {
         match &self.what {
             What::Trace(row) => Some(row),
-            What::Head { .. } => None,
+            What::Head(_) => None,
+        }
+    }
+
+    /// The execution that it is about.
+    pub(super) fn id(&self) -> ExecutionId {
+        match &self.what {
+            What::Head(begun) => begun.id,
+            What::Trace(row) => row.id,
         }
     }
 }

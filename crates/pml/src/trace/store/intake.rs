@@ -15,11 +15,13 @@ use super::{
     Answer, Commit, Health, Ingested, Options, Receipt, Scope, State, StoreError,
     body::{Encoder, MAX_BYTES},
     change::{Change, Job},
-    desk::Desk,
-    engine::Engine,
+    engine::{Begun, Engine},
     health::Shared,
+    journal::Journal,
+    place::Place,
     queue::{Queue, Refused},
-    row::{self, Origin, Row},
+    row::{self, Origin, Row, millis},
+    shared_writer::SharedWriter,
     writer::{Command, Writer},
 };
 use crate::trace::TraceHead;
@@ -31,8 +33,9 @@ const MAX_QUEUED_BYTES: usize = 64 * 1024 * 1024;
 #[derive(Debug)]
 pub(super) struct Intake {
     shared: Arc<Shared>,
+    journal: Arc<Journal>,
     /// Absent if no thread could be started.
-    desk: Option<Arc<Desk>>,
+    writer: Option<Arc<SharedWriter>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -69,22 +72,28 @@ impl Intake {
         WayIn { intake: self, scope }
     }
 
-    /// Starts the thread, which opens the database: whatever is wrong with it is in its [`State`].
-    pub(super) fn start<E: Engine>(options: &Options, engine: impl FnOnce(Arc<Shared>) -> io::Result<E>) -> Intake {
+    /// Starts the thread, which opens the database: whatever is wrong with it is in its [`State`]. Heads of executions that
+    /// the database does not take in time are kept at `place`, if there is one.
+    pub(super) fn start<E: Engine>(
+        options: &Options,
+        place: Option<Place>,
+        engine: impl FnOnce(Arc<Shared>) -> io::Result<E>,
+    ) -> Intake {
         let shared = Arc::new(Shared::default());
+        let journal = Arc::new(Journal::new(place));
         let queue = Queue::new(options.queue);
         let started = engine(Arc::clone(&shared))
-            .and_then(|engine| Writer::new(Box::new(engine), Arc::clone(&shared)))
-            .and_then(|writer| Desk::start(queue, writer));
-        let (desk, thread) = match started {
-            Ok((desk, thread)) => (Some(desk), Some(thread)),
+            .and_then(|engine| Writer::new(Box::new(engine), Arc::clone(&shared), Arc::clone(&journal)))
+            .and_then(|writer| SharedWriter::start(queue, writer));
+        let (writer, thread) = match started {
+            Ok((writer, thread)) => (Some(writer), Some(thread)),
             Err(err) => {
                 tracing::error!(error = %err, "no traces are stored: there is no thread for it");
                 shared.set_state(State::Failing(err.to_string()));
                 (None, None)
             }
         };
-        Intake { shared, desk, thread }
+        Intake { shared, journal, writer, thread }
     }
 
     /// Waits until the database is open or cannot be opened, and executions of dead processes are found.
@@ -97,8 +106,14 @@ impl Intake {
 
     pub(super) fn begin(&self, scope: &Scope, head: TraceHead) -> Receipt {
         let (ack, commit) = oneshot::channel();
-        let is_taken = self.push(Command::Begin(scope.clone(), Box::new(head), ack));
-        self.receipt(is_taken.then_some(commit))
+        let begun = Begun {
+            scope: scope.clone(),
+            id: head.trace_id,
+            ts: millis(head.timestamp),
+            json: serde_json::to_string(&head).unwrap_or_default().into(),
+        };
+        let is_taken = self.push(Command::Begin(begun.clone(), ack));
+        self.receipt(is_taken.then_some(commit)).with_journal(begun, Arc::clone(&self.journal))
     }
 
     pub(super) fn submit(&self, scope: &Scope, trace: Trace) -> Receipt {
@@ -128,21 +143,21 @@ impl Intake {
     }
 
     fn receipt(&self, commit: Option<oneshot::Receiver<Commit>>) -> Receipt {
-        Receipt::new(commit, Arc::clone(&self.shared)).with_desk(self.desk.clone())
+        Receipt::new(commit, Arc::clone(&self.shared)).with_writer(self.writer.clone())
     }
 
     /// Puts a command into the queue and wakes the thread. False if there is no place for it.
     fn hand_over(&self, command: Command) -> bool {
-        let Some(desk) = &self.desk else { return false };
-        let is_taken = desk.queue.put(command).is_ok();
-        desk.queue.ring();
+        let Some(writer) = &self.writer else { return false };
+        let is_taken = writer.queue.put(command).is_ok();
+        writer.queue.ring();
         is_taken
     }
 
     /// Puts a command into the queue, or counts that it is dropped. Its receipt has it written.
     fn push(&self, command: Command) -> bool {
         let is_trace = matches!(command, Command::Finish { .. });
-        let count = match self.desk.as_ref().map(|desk| desk.queue.put(command)) {
+        let count = match self.writer.as_ref().map(|writer| writer.queue.put(command)) {
             Some(Ok(())) => return true,
             Some(Err(Refused::Full)) => &self.shared.queue_full,
             Some(Err(Refused::Closed)) | None => &self.shared.refused,
@@ -239,8 +254,8 @@ impl Drop for Intake {
     /// Writes what waits. If the database cannot be written, that ends after a moment.
     fn drop(&mut self) {
         self.shared.is_stopping.store(true, Ordering::Relaxed);
-        if let Some(desk) = &self.desk {
-            desk.queue.close();
+        if let Some(writer) = &self.writer {
+            writer.queue.close();
         }
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();

@@ -1,14 +1,15 @@
 //! Where the database is, and who may read it.
 //!
 //! `traces/` in the data folder, for its owner alone. Beside a database `NAME.db` lie SQLite's own `-wal` and `-shm`, the
-//! lock `NAME.lock` that is held while a database is made or set aside, and one `NAME.owner-ID` for each process that runs
-//! executions.
+//! lock `NAME.lock` that is held while a database is made or set aside, one `NAME.owner-ID` for each process that runs
+//! executions, and one `NAME.begun-ID` for each whose heads the database has not taken in time (`journal.rs`).
 
 use std::{
     fs::{self, File, Permissions, TryLockError},
     io,
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -32,7 +33,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     folder: PathBuf,
-    name: &'static str,
+    name: Arc<str>,
 }
 
 /// The file that a path led to when it was opened.
@@ -40,8 +41,12 @@ pub(super) struct Place {
 pub(super) struct Identity(u64, u64);
 
 impl Place {
-    pub(super) fn new(data_dir: &Path, name: &'static str) -> Place {
-        Place { folder: data_dir.join(FOLDER), name }
+    pub(super) fn new(data_dir: &Path, name: &str) -> Place {
+        Place { folder: data_dir.join(FOLDER), name: name.into() }
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     pub(super) fn path(&self) -> PathBuf {
@@ -54,7 +59,21 @@ impl Place {
 
     /// The owners that have a file here.
     pub(super) fn owners(&self) -> Vec<i64> {
-        let start = format!("{}.owner-", self.name);
+        self.ids_of("owner")
+    }
+
+    pub(super) fn journal_path(&self, id: i64) -> PathBuf {
+        self.folder.join(format!("{}.begun-{id:016x}", self.name))
+    }
+
+    /// The journals here, by the ids of their processes.
+    pub(super) fn journals(&self) -> Vec<i64> {
+        self.ids_of("begun")
+    }
+
+    /// The ids of the processes that have a file of this kind here.
+    fn ids_of(&self, kind: &str) -> Vec<i64> {
+        let start = format!("{}.{kind}-", self.name);
         let id = |name: &str| i64::from_str_radix(name.strip_prefix(&start)?, 16).ok();
         let entries = fs::read_dir(&self.folder).into_iter().flatten();
         entries.filter_map(|entry| id(entry.ok()?.file_name().to_str()?)).collect()

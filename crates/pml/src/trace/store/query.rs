@@ -7,10 +7,10 @@ use pml_wire::{
 use rusqlite::{Connection, OptionalExtension, Row, functions::FunctionFlags, named_params, types::Value};
 
 use super::{
-    Cursor, Filter, Found, Outbox, Page, Reading, Scope, Stats, StoreError, Summary, ToolStats, body,
+    Cursor, Filter, Found, Outbox, Outgoing, Page, Reading, Record, Scope, Stats, StoreError, Summary, ToolStats, body,
     row::{entry_of, millis},
 };
-use crate::trace::TraceHead;
+use crate::trace::{SanitizedTrace, TraceHead};
 
 /// Most tools that a summary names.
 const SUMMARY_TOOLS: i64 = 4;
@@ -70,6 +70,22 @@ pub(super) struct Whole {
     pub(super) stored_at: Timestamp,
     /// How often sending it has failed.
     pub(super) attempts: u32,
+}
+
+impl Whole {
+    pub(super) fn into_record(self) -> Record {
+        Record {
+            // Traces were sanitized when they were stored.
+            trace: SanitizedTrace::new(self.trace),
+            capability: self.capability,
+            priority: self.priority,
+            stored_at: self.stored_at,
+        }
+    }
+
+    pub(super) fn into_outgoing(self) -> Outgoing {
+        Outgoing { attempts: self.attempts, trace: SanitizedTrace::new(self.trace) }
+    }
 }
 
 /// A trace as it lies in a database.

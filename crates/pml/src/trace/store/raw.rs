@@ -38,7 +38,7 @@ impl RawStore {
     }
 
     pub async fn by_id(&self, id: ExecutionId) -> Result<Option<Trace>, StoreError> {
-        let found = self.0.read(&Scope::local(), move |view| query::by_id(view, id)).await?;
+        let found = self.0.look_up(&Scope::local(), move |view| query::by_id(view, id)).await?;
         Ok(found.map(|found| found.trace))
     }
 

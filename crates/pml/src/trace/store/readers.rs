@@ -1,15 +1,23 @@
 //! Connections that only read.
 //!
 //! In WAL mode a reader sees the database as it was when its query began, and neither waits for the writer nor makes it
-//! wait. Each query has a connection for itself, on a thread that may be blocked.
+//! wait. Each query has a connection for itself. A lookup reads a few pages by an index, and is made by whoever asks: waking a
+//! thread and being woken by it takes longer. A scan may read every row of a scope, so it runs on a thread that may be
+//! blocked, and ends when nobody waits for it any more.
+//!
+//! **Invariant:** lookups never wait for scans. What one client may have scanned keeps no other from its keys and traces.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use rusqlite::{Connection, OpenFlags};
-use tokio::sync::Semaphore;
+use rusqlite::{Connection, InterruptHandle, OpenFlags};
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    sync::Semaphore,
+    task,
+};
 
 use super::{
     State, StoreError,
@@ -18,8 +26,9 @@ use super::{
 };
 use crate::files::{self, Kind};
 
-/// Queries at the same time.
-const MAX_READERS: usize = 4;
+/// Lookups, and scans, at the same time.
+pub(super) const MAX_LOOKUPS: usize = 4;
+pub(super) const MAX_SCANS: usize = 2;
 /// How long a query waits where it must: while a log of a process that died is read back.
 const BUSY: Duration = Duration::from_secs(2);
 
@@ -27,7 +36,36 @@ const BUSY: Duration = Duration::from_secs(2);
 pub(super) struct Readers {
     place: Place,
     idle: Mutex<Vec<Reader>>,
-    turns: Semaphore,
+    lookups: Semaphore,
+    scans: Arc<Semaphore>,
+}
+
+/// How far a scan is.
+#[derive(Default)]
+enum Scan {
+    #[default]
+    Waiting,
+    Running(InterruptHandle),
+    /// Nobody waits for it any more.
+    Unwanted,
+    Over,
+}
+
+/// Ends a scan when it is dropped.
+struct Waiting(Arc<Mutex<Scan>>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let mut scan = lock(&self.0);
+        if let Scan::Running(handle) = &*scan {
+            handle.interrupt();
+        }
+        *scan = Scan::Unwanted;
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[derive(Debug)]
@@ -38,19 +76,57 @@ struct Reader {
 
 impl Readers {
     pub(super) fn new(place: Place) -> Readers {
-        Readers { place, idle: Mutex::default(), turns: Semaphore::new(MAX_READERS) }
+        Readers {
+            place,
+            idle: Mutex::default(),
+            lookups: Semaphore::new(MAX_LOOKUPS),
+            scans: Arc::new(Semaphore::new(MAX_SCANS)),
+        }
     }
 
-    /// Runs a query. Without a database, nothing is found.
-    pub(super) async fn read<T: Default + Send + 'static>(
+    /// Runs a query that reads a few rows by an index. Without a database, nothing is found.
+    pub(super) async fn look_up<T: Default + Send + 'static>(
         self: Arc<Self>,
         query: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         // The semaphore is never closed.
-        let Ok(_turn) = self.turns.acquire().await else { return Ok(T::default()) };
+        let Ok(_turn) = self.lookups.acquire().await else { return Ok(T::default()) };
+        if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
+            // Other tasks of this thread go on elsewhere meanwhile.
+            return task::block_in_place(|| self.read_now(query));
+        }
         let readers = Arc::clone(&self);
-        let answer = tokio::task::spawn_blocking(move || readers.read_now(query)).await;
-        answer.map_err(StoreError::reading)?
+        task::spawn_blocking(move || readers.read_now(query)).await.map_err(StoreError::reading)?
+    }
+
+    /// Runs a query that may read many rows. Without a database, nothing is found. Dropping the future ends the query.
+    pub(super) async fn scan<T: Default + Send + 'static>(
+        self: Arc<Self>,
+        query: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        // The semaphore is never closed.
+        let Ok(turn) = Arc::clone(&self.scans).acquire_owned().await else { return Ok(T::default()) };
+        let waiting = Waiting(Arc::default());
+        let scan = Arc::clone(&waiting.0);
+        let scanning = move |db: &Connection| {
+            match &mut *lock(&scan) {
+                Scan::Unwanted => return Ok(T::default()),
+                state => *state = Scan::Running(db.get_interrupt_handle()),
+            }
+            let answer = query(db);
+            // From here on the connection may be used by others.
+            *lock(&scan) = Scan::Over;
+            answer
+        };
+        let readers = Arc::clone(&self);
+        let reading = task::spawn_blocking(move || {
+            let answer = readers.read_now(scanning);
+            drop(turn);
+            answer
+        });
+        let answer = reading.await.map_err(StoreError::reading)?;
+        drop(waiting);
+        answer
     }
 
     fn read_now<T: Default>(&self, query: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
@@ -58,9 +134,8 @@ impl Readers {
         if identity.is_none() {
             return Ok(T::default());
         }
-        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let known = {
-            let mut idle = idle();
+            let mut idle = lock(&self.idle);
             // One of a database that was set aside is of no use.
             idle.retain(|reader| reader.identity == identity);
             idle.pop()
@@ -73,7 +148,7 @@ impl Readers {
             },
         };
         let answer = query(&reader.connection);
-        idle().push(reader);
+        lock(&self.idle).push(reader);
         answer
     }
 

@@ -1,6 +1,7 @@
-//! What becomes of a trace that was submitted.
+//! What becomes of a trace, or of the head of an execution, that was submitted.
 //!
-//! **Invariant:** what was submitted is written: by whoever waits for it, or by the thread, which is woken when nobody does.
+//! **Invariant:** what was submitted is written: by whoever waits for it, or by the thread, which is woken when nobody does. A
+//! head that was waited for survives the process: it is committed, or in the journal.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -9,7 +10,7 @@ use std::{
 
 use tokio::{sync::oneshot, time::timeout};
 
-use super::{Commit, desk::Desk, health::Shared};
+use super::{Commit, engine::Begun, health::Shared, journal::Journal, shared_writer::SharedWriter};
 
 /// How long an execution waits for the commit of its trace. The timer counts whole milliseconds and rounds up, so this is
 /// a wait of less than 2 ms.
@@ -22,7 +23,9 @@ pub struct Receipt {
     commit: Option<oneshot::Receiver<Commit>>,
     shared: Arc<Shared>,
     /// Where it is written, until somebody has been told to.
-    desk: Option<Arc<Desk>>,
+    writer: Option<Arc<SharedWriter>>,
+    /// The head, and where it goes if its commit takes too long.
+    begun: Option<(Begun, Arc<Journal>)>,
 }
 
 /// How waiting for a commit went.
@@ -38,31 +41,52 @@ pub enum Waited {
 
 impl Receipt {
     pub(super) fn new(commit: Option<oneshot::Receiver<Commit>>, shared: Arc<Shared>) -> Receipt {
-        Receipt { commit, shared, desk: None }
+        Receipt { commit, shared, writer: None, begun: None }
     }
 
-    /// The trace lies in the queue of this desk, and nobody has been told.
-    pub(super) fn with_desk(mut self, desk: Option<Arc<Desk>>) -> Receipt {
-        self.desk = desk.filter(|_| self.commit.is_some());
+    /// The trace lies in the queue of this writer, and nobody has been told.
+    pub(super) fn with_writer(mut self, writer: Option<Arc<SharedWriter>>) -> Receipt {
+        self.writer = writer.filter(|_| self.commit.is_some());
+        self
+    }
+
+    /// The receipt is that of a head.
+    pub(super) fn with_journal(mut self, begun: Begun, journal: Arc<Journal>) -> Receipt {
+        self.begun = Some((begun, journal));
         self
     }
 
     fn write_at_once(&mut self) {
-        if let Some(desk) = self.desk.take() {
-            desk.write_at_once();
+        if let Some(writer) = self.writer.take() {
+            writer.write_at_once();
         }
     }
 
-    fn wake(&mut self) {
-        if let Some(desk) = self.desk.take() {
-            desk.queue.ring();
+    /// Has the thread write it. It can still be waited for.
+    pub fn wake(&mut self) {
+        if let Some(writer) = self.writer.take() {
+            writer.queue.ring();
         }
     }
 
-    /// Waits for the commit for less than 2 ms; not at all while the store is known to be stuck.
+    /// Waits for the commit for less than 2 ms; not at all while the store is known to be stuck. A head that is not committed
+    /// by then is in the journal when this returns.
     pub async fn committed(mut self) -> Waited {
         self.write_at_once();
-        let Some(mut commit) = self.commit.take() else { return Waited::Dropped };
+        let mut commit = self.commit.take();
+        let waited = self.wait(commit.as_mut()).await;
+        if let Some((begun, journal)) = self.begun.take().filter(|_| !matches!(waited, Waited::Committed(_))) {
+            journal.append(&begun);
+            // Committed meanwhile, it is not settled by the writer.
+            if commit.is_some_and(|mut commit| commit.try_recv().is_ok()) {
+                journal.settle(std::iter::once(begun.id));
+            }
+        }
+        waited
+    }
+
+    async fn wait(&self, commit: Option<&mut oneshot::Receiver<Commit>>) -> Waited {
+        let Some(commit) = commit else { return Waited::Dropped };
         let waited = match self.shared.is_stalled.load(Ordering::Relaxed) {
             true => commit.try_recv().map_err(|err| err == oneshot::error::TryRecvError::Empty),
             false => match timeout(WAIT, commit).await {

@@ -425,7 +425,8 @@ pub(super) fn weight(trace: &Trace) -> usize {
     let logs = trace.logs.iter().map(|line| line.text.len() + 64);
     let decisions = trace.decisions.iter().map(|decision| decision.condition.len() + decision.outcome.len() + 96);
     let warnings = trace.warnings.iter().map(|warning| warning.len() + 32);
-    let lists = tasks.chain(logs).chain(decisions).chain(warnings).sum::<usize>();
+    let forecasts = trace.forecasts.iter().map(|forecast| forecast.tool.len() + 96);
+    let lists = tasks.chain(forecasts).chain(logs).chain(decisions).chain(warnings).sum::<usize>();
     let texts = text(&trace.code) + text(&trace.intent) + text(&trace.error_message) + trace.caller.len();
     1024 + lists + texts + raw(&trace.args) + raw(&trace.result)
 }

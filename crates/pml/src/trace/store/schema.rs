@@ -3,10 +3,10 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 /// The version that this pml reads and writes, in `user_version`.
-pub(super) const VERSION: i64 = 2;
+pub(super) const VERSION: i64 = 3;
 
 /// What leads from each version to the next. A version that was released is never changed.
-const MIGRATIONS: [&str; VERSION as usize] = [V1, V2];
+const MIGRATIONS: [&str; VERSION as usize] = [V1, V2, V3];
 
 /// Why a database is not used.
 #[derive(Debug)]
@@ -250,4 +250,43 @@ CREATE TABLE model (
     bytes BLOB NOT NULL,
     PRIMARY KEY (tenant, name)
 );
+";
+
+/// How registries of capabilities follow each other.
+///
+/// `capability_clock` counts the changes of all capabilities of an organisation; a capability has the count of its own last
+/// change. The row of the organisation `''`, which no organisation is called, has a random number that tells this database from
+/// others. `capability_removed` has the ids of capabilities that were deleted. `capability_link` says which capability of a hub
+/// one of this database is, and what both were like when they were last alike; a link whose capability is gone is one that
+/// was removed here.
+const V3: &str = "
+ALTER TABLE capability ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
+
+CREATE TABLE capability_clock (
+    org TEXT PRIMARY KEY,
+    revision INTEGER NOT NULL
+) WITHOUT ROWID;
+INSERT INTO capability_clock (org, revision)
+SELECT DISTINCT org, 1 FROM capability JOIN tenant ON tenant.id = capability.tenant;
+INSERT INTO capability_clock (org, revision)
+SELECT '', abs(random() % 4611686018427387904) + 1 WHERE EXISTS (SELECT 1 FROM capability);
+
+CREATE TABLE capability_removed (
+    id BLOB PRIMARY KEY,
+    tenant INTEGER NOT NULL,
+    revision INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX capability_removed_tenant ON capability_removed (tenant, revision);
+
+CREATE TABLE capability_link (
+    capability BLOB PRIMARY KEY,
+    tenant INTEGER NOT NULL,
+    hub TEXT NOT NULL,
+    remote BLOB NOT NULL,
+    remote_tag TEXT NOT NULL,
+    remote_version INTEGER NOT NULL,
+    local_revision INTEGER NOT NULL,
+    local_version INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX capability_link_hub ON capability_link (tenant, hub);
 ";

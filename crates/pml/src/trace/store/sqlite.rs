@@ -10,7 +10,7 @@ use super::{
     Store, StoreError, Stores, Turn, WayIn,
     database::Database,
     place::TRACES,
-    query::{self, View},
+    query::{self, View, Whole},
     sample,
 };
 use crate::trace::{SanitizedTrace, TraceHead};
@@ -39,6 +39,14 @@ impl SqliteStores {
     /// Waits until the database is open, or cannot be opened.
     pub async fn opened(&self) {
         self.0.intake.opened().await;
+    }
+
+    /// Looks a few rows up, of any scope.
+    pub(crate) async fn look_up_all<T: Default + Send + 'static>(
+        &self,
+        query: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.0.look_up_all(|db| query(db).map_err(StoreError::reading)).await
     }
 
     /// Asks for something of every scope.
@@ -94,21 +102,15 @@ impl SqliteStore {
 impl Archive for SqliteStore {
     fn record(&self, id: ExecutionId) -> Answer<'_, Option<Record>> {
         Box::pin(async move {
-            let found = self.database.read(&self.scope, move |view| query::by_id(view, id)).await?;
-            Ok(found.map(|found| Record {
-                // This and what follows was sanitized when it was stored.
-                trace: SanitizedTrace::new(found.trace),
-                capability: found.capability,
-                priority: found.priority,
-                stored_at: found.stored_at,
-            }))
+            let found = self.database.look_up(&self.scope, move |view| query::by_id(view, id)).await?;
+            Ok(found.map(Whole::into_record))
         })
     }
 
     fn find(&self, prefix: &str) -> Answer<'_, Found> {
         let prefix = prefix.to_owned();
         let find = move |view: View<'_>| query::find(view, &prefix).map_err(StoreError::reading);
-        Box::pin(self.database.read(&self.scope, find))
+        Box::pin(self.database.look_up(&self.scope, find))
     }
 
     fn list(&self, filter: Filter, reading: Reading, limit: usize) -> Answer<'_, Page> {
@@ -134,9 +136,7 @@ impl Store for SqliteStore {
     fn unsent(&self, limit: usize) -> Answer<'_, Vec<Outgoing>> {
         Box::pin(async move {
             let found = self.database.read(&self.scope, move |view| query::unsent(view, limit)).await?;
-            let outgoing =
-                |found: query::Whole| Outgoing { trace: SanitizedTrace::new(found.trace), attempts: found.attempts };
-            Ok(found.into_iter().map(outgoing).collect())
+            Ok(found.into_iter().map(Whole::into_outgoing).collect())
         })
     }
 

@@ -10,7 +10,7 @@ use super::{
     body::Encoder,
     change::{self, Change, Progress},
     connection::{BUSY, Checkpointer, Db, Trouble},
-    engine::{Coping, Engine, Entry, What},
+    engine::{Begun, Coping, Engine, Entry, What},
     owner::Owner,
     place::Place,
     row::Origin,
@@ -70,13 +70,13 @@ impl SqliteEngine {
         for (index, entry) in batch.iter().enumerate() {
             let commit = match &entry.what {
                 What::Trace(row) => row.insert(&transaction, &mut known, now),
-                What::Head { scope, id, ts, json } => known
+                What::Head(Begun { scope, id, ts, json }) => known
                     .tenant(&transaction, scope)
                     .and_then(|tenant| {
                         let sql =
                             "INSERT OR REPLACE INTO running (id, owner, ts, head, tenant) VALUES (?1, ?2, ?3, ?4, ?5)";
                         let mut statement = transaction.prepare_cached(sql)?;
-                        statement.execute(rusqlite::params![id.as_bytes(), own, ts, json, tenant])
+                        statement.execute(rusqlite::params![id.as_bytes(), own, ts, &**json, tenant])
                     })
                     .map(|_| Commit::Stored),
             };
@@ -98,9 +98,9 @@ impl SqliteEngine {
 
     /// This process as an owner; 0, which is nobody and so dead, if it cannot be one.
     fn owner_id(&mut self, batch: &[Entry]) -> i64 {
-        let has_heads = batch.iter().any(|entry| matches!(entry.what, What::Head { .. }));
+        let has_heads = batch.iter().any(|entry| matches!(entry.what, What::Head(_)));
         if self.owner.is_none() && has_heads {
-            match self.place.prepare().and_then(|()| Owner::new(&self.place)) {
+            match self.place.prepare().and_then(|()| Owner::new(|id| self.place.owner_path(id))) {
                 Ok(owner) => self.owner = Some(owner),
                 Err(err) => tracing::warn!(error = %err, "executions of this process may be shown as interrupted"),
             }
@@ -129,7 +129,7 @@ impl Engine for SqliteEngine {
     fn write(&mut self, batch: &[Entry]) -> Result<Vec<Commit>, (Trouble, Option<usize>)> {
         let commits = self.try_write(batch)?;
         let bytes = |entry: &Entry| match &entry.what {
-            What::Head { json, .. } => json.len(),
+            What::Head(begun) => begun.json.len(),
             What::Trace(row) => row.bytes(),
         };
         // The commit that had to sync the log, if one had to, is made.

@@ -33,7 +33,7 @@ pub(super) fn recover(
         let dead = match Some(id) == own {
             true if is_over => None,
             true => continue,
-            false => match Dead::find(place, id) {
+            false => match Dead::find(place.owner_path(id)) {
                 Some(dead) => Some(dead),
                 None => continue,
             },

@@ -19,10 +19,11 @@ use super::{
     body::Encoder,
     change::{CARE, Change, Job, Progress},
     connection::Trouble,
-    engine::{Coping, Engine, Entry, What},
+    engine::{Begun, Coping, Engine, Entry, What},
     health::Shared,
+    journal::Journal,
     queue::Queue,
-    row::{Origin, Row, millis},
+    row::{Origin, Row},
     scope::Scope,
 };
 use crate::trace::TraceHead;
@@ -49,7 +50,7 @@ pub(super) type Ack = oneshot::Sender<Commit>;
 /// What the thread is asked to do.
 #[derive(Debug)]
 pub(super) enum Command {
-    Begin(Scope, Box<TraceHead>, Ack),
+    Begin(Begun, Ack),
     Finish {
         scope: Scope,
         trace: Box<Trace>,
@@ -84,6 +85,7 @@ impl Command {
 pub(super) struct Writer {
     engine: Box<dyn Engine>,
     shared: Arc<Shared>,
+    journal: Arc<Journal>,
     encoder: Encoder,
     batch: Vec<Entry>,
     jobs: VecDeque<Job>,
@@ -97,10 +99,11 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(engine: Box<dyn Engine>, shared: Arc<Shared>) -> std::io::Result<Writer> {
+    pub(super) fn new(engine: Box<dyn Engine>, shared: Arc<Shared>, journal: Arc<Journal>) -> std::io::Result<Writer> {
         Ok(Writer {
             engine,
             shared,
+            journal,
             encoder: Encoder::new()?,
             batch: Vec::new(),
             jobs: VecDeque::new(),
@@ -184,15 +187,7 @@ impl Writer {
 
     fn accept(&mut self, command: Command) {
         match command {
-            Command::Begin(scope, head, ack) => {
-                let what = What::Head {
-                    scope,
-                    id: head.trace_id,
-                    ts: millis(head.timestamp),
-                    json: serde_json::to_string(&head).unwrap_or_default(),
-                };
-                self.batch.push(Entry { what, ack });
-            }
+            Command::Begin(begun, ack) => self.batch.push(Entry { what: What::Head(begun), ack }),
             Command::Finish { scope, trace, weight, ack } => {
                 self.shared.queued.fetch_sub(1, Ordering::Relaxed);
                 self.shared.queued_bytes.fetch_sub(weight, Ordering::Relaxed);
@@ -248,7 +243,9 @@ impl Writer {
 
     /// Tells everybody whose entry of the batch is written.
     fn written(&mut self, commits: &[Commit]) {
+        let mut ids = Vec::with_capacity(self.batch.len());
         for (entry, commit) in self.batch.drain(..).zip(commits) {
+            ids.push(entry.id());
             if let What::Trace(_) = entry.what {
                 let count = match commit {
                     Commit::Stored => &self.shared.stored,
@@ -260,6 +257,8 @@ impl Writer {
             }
             let _ = entry.ack.send(*commit);
         }
+        // After the acknowledgements: whoever appends a head looks for its acknowledgement afterwards.
+        self.journal.settle(ids.into_iter());
         self.note(Ok(()));
     }
 
@@ -347,7 +346,7 @@ impl Writer {
         let is_due = self.cared_at.is_none_or(|at| at.elapsed() >= CARE);
         if is_due && self.engine.is_open() {
             self.cared_at = Some(Instant::now());
-            match self.engine.recover() {
+            match self.engine.recover().and_then(|found| Ok(found + self.adopt()?)) {
                 Ok(0) => {}
                 Ok(count) => tracing::warn!(count, "executions of a pml that ended early are stored as interrupted"),
                 // Tried again next time.
@@ -369,9 +368,51 @@ impl Writer {
         if dropped.is_empty() {
             return;
         }
-        if !self.engine.is_open() || self.engine.settle(&dropped).is_err() {
+        let unstored = self.journal.waiting(&dropped);
+        let is_settled = self.engine.is_open()
+            && self.engine.settle(&dropped).is_ok()
+            && self.conclude(unstored, TraceHead::without_trace).is_ok();
+        match is_settled {
+            true => self.journal.settle(dropped.into_iter()),
             // The next time; until then they are shown as running.
-            dropped.into_iter().for_each(|id| self.shared.note_dropped(id));
+            false => dropped.into_iter().for_each(|id| self.shared.note_dropped(id)),
+        }
+    }
+
+    /// Makes interrupted traces of what processes that have died left in their journals. How many.
+    fn adopt(&mut self) -> Result<u64, Trouble> {
+        let mut found = 0;
+        for mut journal in self.journal.dead() {
+            found += self.conclude(std::mem::take(&mut journal.heads), TraceHead::interrupted)?;
+            journal.forget();
+        }
+        Ok(found)
+    }
+
+    /// Makes a trace of what is known of each of these executions, unless it has one. How many were made.
+    fn conclude(&mut self, heads: Vec<(Scope, TraceHead)>, to_trace: fn(TraceHead) -> Trace) -> Result<u64, Trouble> {
+        let mut rows = heads.into_iter().filter_map(|(scope, head)| {
+            // Nobody waits for it.
+            let (ack, _) = oneshot::channel();
+            let row = Row::new(&scope, Origin::Own, to_trace(head), &mut self.encoder).ok().flatten()?;
+            Some(Entry { what: What::Trace(Box::new(row)), ack })
+        });
+        let mut made = 0;
+        loop {
+            let mut batch: Vec<_> = rows.by_ref().take(MAX_BATCH).collect();
+            if batch.is_empty() {
+                return Ok(made);
+            }
+            made += loop {
+                match self.engine.write(&batch) {
+                    Ok(commits) => break commits.iter().filter(|commit| **commit == Commit::Stored).count() as u64,
+                    Err((Trouble::Refused(why), Some(index))) => {
+                        tracing::warn!(error = why, "an interrupted execution is refused by the trace store");
+                        batch.remove(index);
+                    }
+                    Err((trouble, _)) => return Err(trouble),
+                }
+            };
         }
     }
 

@@ -34,14 +34,14 @@ pub(super) struct Bearer {
     pub(super) tokens: Tokens,
     /// Renewals that go on, also when whoever asked for them has gone.
     pub(super) tasks: TaskTracker,
-    pub(super) known: Mutex<Known>,
+    pub(super) known: Mutex<LoginFile>,
     /// Held while the login is renewed; the last one that failed, and when.
     pub(super) renewing: tokio::sync::Mutex<Option<(Instant, Failure)>>,
 }
 
 /// What is known of the file.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct LoginFile {
     /// The state of the file that was read.
     stamp: Option<Stamp>,
     login: Option<Arc<Login>>,
@@ -54,7 +54,7 @@ pub(super) struct Known {
 }
 
 impl Bearer {
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, LoginFile> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

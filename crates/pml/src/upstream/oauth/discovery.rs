@@ -30,7 +30,7 @@ pub(super) const CLIENT_NAME: &str = "pml";
 const PROBE: Duration = Duration::from_secs(30);
 
 /// Where and how to log in at a server.
-pub(super) struct Found {
+pub(super) struct LoginTerms {
     pub(super) manager: AuthorizationManager,
     pub(super) metadata: AuthorizationMetadata,
     /// The server's address, as configured and as the authorization server may know it.
@@ -42,7 +42,7 @@ pub(super) struct Found {
     pub(super) is_guess: bool,
 }
 
-pub(super) async fn find(client: &Client, settings: &Settings) -> Result<Found, Error> {
+pub(super) async fn find(client: &Client, settings: &Settings) -> Result<LoginTerms, Error> {
     let (secret_url, url, headers, wire) = target(settings)?;
     let challenge = match probe(client, &url, &headers, wire).await? {
         Probe::Wanted(challenge) => Some(challenge),
@@ -66,7 +66,7 @@ pub(super) async fn find(client: &Client, settings: &Settings) -> Result<Found, 
         [] => manager.select_initial_scopes(&[]).await,
         scopes => scopes.to_owned(),
     };
-    Ok(Found { manager, metadata: found.metadata, url: secret_url.clone(), resource, scopes, is_guess })
+    Ok(LoginTerms { manager, metadata: found.metadata, url: secret_url.clone(), resource, scopes, is_guess })
 }
 
 /// Where to log in: the address as configured and as checked, the headers that go there, the wire.

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::{
     super::settings::{Grant, Secret, Settings},
     callback::{Callbacks, Expected, Reply, Waiting, judge, pasted},
-    discovery::{CLIENT_NAME, Found, find, no_metadata},
+    discovery::{CLIENT_NAME, LoginTerms, find, no_metadata},
     explain::{explain, failed},
     renewal::{NotRenewed, RENEWAL, Token, first},
     store::{Login, Terms},
@@ -29,7 +29,7 @@ pub struct Begun {
 
 /// Finds out how to log in at a server, registers pml there if need be, and prepares everything.
 pub async fn begin(client: &Client, settings: &Settings, callbacks: Callbacks) -> Result<Begun, Error> {
-    let Found { mut manager, metadata, url, resource, scopes, is_guess } = find(client, settings).await?;
+    let LoginTerms { mut manager, metadata, url, resource, scopes, is_guess } = find(client, settings).await?;
     let oauth = &settings.oauth;
     let redirect_uri = callbacks.redirect_uri().to_owned();
     let takes_documents = metadata.additional_fields.get("client_id_metadata_document_supported");
@@ -74,7 +74,7 @@ pub async fn begin(client: &Client, settings: &Settings, callbacks: Callbacks) -
 
 /// Logs in as pml itself, for which nobody need be asked. The login is not kept yet.
 pub async fn begin_alone(client: &Client, settings: &Settings) -> Result<Login, Error> {
-    let Found { mut manager, metadata, url, resource, scopes, .. } = find(client, settings).await?;
+    let LoginTerms { mut manager, metadata, url, resource, scopes, .. } = find(client, settings).await?;
     let oauth = &settings.oauth;
     let client_id = oauth.client_id.clone().unwrap_or_default();
     manager.configure_client(OAuthClientConfig::new(&client_id, resource.as_str())).map_err(explain)?;

@@ -19,7 +19,7 @@ use super::{
         settings::{Settings, Target},
         web::unreachable,
     },
-    bearer::{Bearer, Known},
+    bearer::{Bearer, LoginFile},
     store::{Login, Logins},
 };
 
@@ -80,7 +80,7 @@ impl Remote {
             logins: logins.clone(),
             tokens: settings.tokens.clone(),
             tasks: self.tasks.clone(),
-            known: Mutex::new(Known::default()),
+            known: Mutex::new(LoginFile::default()),
             renewing: tokio::sync::Mutex::default(),
         });
         bearers.insert(settings.name.clone(), Arc::clone(&bearer));

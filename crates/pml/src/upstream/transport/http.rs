@@ -297,10 +297,10 @@ fn lost_session() -> Failure {
 fn is_about_session(body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Refusal {
-        error: Said,
+        error: ErrorObject,
     }
     #[derive(Deserialize)]
-    struct Said {
+    struct ErrorObject {
         #[serde(default)]
         code: i64,
         #[serde(default)]
@@ -311,7 +311,7 @@ fn is_about_session(body: &[u8]) -> bool {
         text.contains("session") || text.contains("not initialized")
     };
     match serde_json::from_slice::<Refusal>(body) {
-        Ok(Refusal { error: Said { code, message } }) => {
+        Ok(Refusal { error: ErrorObject { code, message } }) => {
             (code == 0 || code == INVALID_REQUEST || SERVER_DEFINED.contains(&code)) && says_so(&message)
         }
         Err(_) if body.starts_with(b"{") => false,

@@ -6,10 +6,11 @@ use tokio_postgres::Row;
 
 use super::{
     super::{
-        Capabilities, Capability, CapabilityStats, CapabilityVersion, Change, Listing, NewCapability, Put, Renamed,
-        Viewer, Visibility, Which,
+        Capabilities, Capability, CapabilityStats, CapabilityVersion, Change, Deleted, Expected, Link, Listing,
+        NewCapability, Put, RegistryListing, RegistryMark, Renamed, Viewer, Visibility, Which,
     },
     keys::{millis, moment},
+    registry,
 };
 use crate::{
     clock::now_millis,
@@ -40,7 +41,7 @@ macro_rules! seen {
     ($rest:literal) => {
         concat!(
             "SELECT capability.id, org, project, namespace, action, visibility, owner, capability.created_at,
-             capability.updated_at FROM capability
+             capability.updated_at, capability.revision FROM capability
              JOIN tenant ON tenant.id = capability.tenant
              JOIN capability_name AS name ON name.capability = capability.id AND name.current
              JOIN LATERAL (SELECT folded_description FROM capability_version AS version WHERE version.capability = capability.id
@@ -102,7 +103,7 @@ macro_rules! change {
 
 impl PostgresCapabilities {
     /// Links traces that were waiting for a capability, some at a time.
-    async fn link(&self, id: CapabilityId) -> Result<(), StoreError> {
+    async fn adopt(&self, id: CapabilityId) -> Result<(), StoreError> {
         loop {
             let linked = self
                 .stores
@@ -115,11 +116,11 @@ impl PostgresCapabilities {
 }
 
 impl Capabilities for PostgresCapabilities {
-    fn put(&self, new: NewCapability) -> Answer<'_, Put> {
+    fn put(&self, new: NewCapability, expected: Expected) -> Answer<'_, Put> {
         Box::pin(async move {
-            let put = change!(self, [new], |seen| seen.put(&new).await).await?;
+            let put = change!(self, [new, expected], |seen| seen.put(&new, &expected).await).await?;
             if let Put::Created(made) | Put::NewVersion(made) | Put::Known(made) = &put {
-                self.link(made.id).await?;
+                self.adopt(made.id).await?;
             }
             Ok(put)
         })
@@ -150,29 +151,35 @@ impl Capabilities for PostgresCapabilities {
         Box::pin(async move {
             let changed = change!(self, [change], |seen| {
                 let Some(own) = seen.own(id).await? else { return Ok(None) };
-                seen.alter(id, own.version.number, &change).await?;
+                if own.would_change(&change) {
+                    seen.alter(id, own.version.number, &change).await?;
+                }
                 seen.by_id(id, None).await
             });
             let changed = changed.await?;
             // Traces of other projects may have waited for it to be shared.
-            self.link(id).await?;
+            self.adopt(id).await?;
             Ok(changed)
         })
     }
 
-    fn rename(&self, id: CapabilityId, namespace: &str, action: &str) -> Answer<'_, Renamed> {
+    fn rename(&self, id: CapabilityId, namespace: &str, action: &str, expected: Expected) -> Answer<'_, Renamed> {
         let (namespace, action) = (namespace.to_owned(), action.to_owned());
         Box::pin(async move {
-            let renamed = change!(self, [namespace, action], |seen| seen.rename(id, &namespace, &action).await).await?;
-            self.link(id).await?;
+            let renamed = change!(self, [namespace, action, expected], |seen| {
+                seen.rename(id, (&namespace, &action), &expected).await
+            });
+            let renamed = renamed.await?;
+            self.adopt(id).await?;
             Ok(renamed)
         })
     }
 
-    fn delete(&self, id: CapabilityId) -> Answer<'_, bool> {
-        Box::pin(change!(self, [], |seen| {
-            if seen.own(id).await?.is_none() {
-                return Ok(false);
+    fn delete(&self, id: CapabilityId, expected: Expected) -> Answer<'_, Deleted> {
+        Box::pin(change!(self, [expected], |seen| {
+            let Some(own) = seen.own(id).await? else { return Ok(Deleted::Unknown) };
+            if !own.is_as(&expected) {
+                return Ok(Deleted::Changed);
             }
             for sql in [
                 "DELETE FROM capability WHERE id = $1",
@@ -181,17 +188,39 @@ impl Capabilities for PostgresCapabilities {
             ] {
                 seen.session.execute(sql, &[&uuid(id)]).await?;
             }
-            Ok(true)
+            registry::remove(seen, id).await?;
+            Ok(Deleted::Deleted)
         }))
+    }
+
+    fn mark(&self) -> Answer<'_, RegistryMark> {
+        read!(self, [], |seen| registry::mark(seen).await)
+    }
+
+    fn registry(&self) -> Answer<'_, RegistryListing> {
+        read!(self, [], |seen| registry::listing(seen).await)
+    }
+
+    fn links(&self, hub: &str) -> Answer<'_, Vec<Link>> {
+        let hub = hub.to_owned();
+        read!(self, [hub], |seen| registry::links(seen, &hub).await)
+    }
+
+    fn link(&self, link: Link) -> Answer<'_, ()> {
+        Box::pin(change!(self, [link], |seen| registry::link(seen, &link).await))
+    }
+
+    fn unlink(&self, capability: CapabilityId) -> Answer<'_, ()> {
+        Box::pin(change!(self, [], |seen| registry::unlink(seen, capability).await))
     }
 }
 
 /// The database as somebody sees it.
 #[derive(Clone, Copy)]
-struct Seen<'a> {
-    session: &'a Session,
-    tenant: i32,
-    viewer: &'a Viewer,
+pub(super) struct Seen<'a> {
+    pub(super) session: &'a Session,
+    pub(super) tenant: i32,
+    pub(super) viewer: &'a Viewer,
 }
 
 impl Seen<'_> {
@@ -267,6 +296,7 @@ impl Seen<'_> {
             owner: row.get(6),
             created_at: moment(row.get(7)),
             updated_at: moment(row.get(8)),
+            revision: row.get::<_, i64>(9).unsigned_abs(),
             former_names: former.iter().map(|row| name(row, 0, None)).collect(),
             stats: self.stats(Id(id)).await?,
             version,
@@ -288,7 +318,7 @@ impl Seen<'_> {
         })
     }
 
-    async fn put(&self, new: &NewCapability) -> Result<Put, Trouble> {
+    async fn put(&self, new: &NewCapability, expected: &Expected) -> Result<Put, Trouble> {
         let Seen { session, tenant, viewer } = *self;
         let now = millis(Timestamp(now_millis()));
         let sha256: [u8; 32] = Sha256::digest(new.code.as_bytes()).into();
@@ -297,21 +327,33 @@ impl Seen<'_> {
         let there = session.query_opt(sql, &[&tenant, &new.namespace, &new.action]).await?;
         let there = there.map(|row| row.get(0)).map(|Id(bytes)| CapabilityId::from_bytes(bytes));
         let (id, made): (CapabilityId, fn(Box<Capability>) -> Put) = match there {
-            Some(id) if self.own(id).await?.is_none() => return Ok(Put::Taken),
             Some(id) => {
+                let Some(own) = self.own(id).await? else { return Ok(Put::Taken) };
+                if !own.is_as(expected) {
+                    return Ok(Put::Changed);
+                }
                 let sql = "SELECT version FROM capability_version WHERE capability = $1 AND sha256 = $2";
                 let known = session.query_opt(sql, &[&uuid(id), &&sha256[..]]).await?;
                 if let Some(number) = known.and_then(|row| u32::try_from(row.get::<_, i64>(0)).ok()) {
+                    let newest = own.version.number;
+                    if number != newest {
+                        let sql = "UPDATE capability_version SET version = $3 WHERE capability = $1 AND version = $2";
+                        session.execute(sql, &[&uuid(id), &i64::from(number), &i64::from(newest + 1)]).await?;
+                    }
                     let change = Change {
                         description: Some(new.description.clone()),
                         parameters: new.parameters.clone(),
                         visibility: new.visibility,
                     };
-                    self.alter(id, number, &change).await?;
-                    return self.found(id, Some(number), Put::Known).await;
+                    let made = if number == newest { Put::Known } else { Put::NewVersion };
+                    if number != newest || own.would_change(&change) {
+                        self.alter(id, newest + u32::from(number != newest), &change).await?;
+                    }
+                    return self.found(id, None, made).await;
                 }
                 (id, Put::NewVersion)
             }
+            None if matches!(expected, Expected::Tag(_)) => return Ok(Put::Changed),
             None => {
                 let id = CapabilityId::mint();
                 let sql = "INSERT INTO capability (id, tenant, visibility, owner, created_at, updated_at)
@@ -362,12 +404,23 @@ impl Seen<'_> {
     }
 
     async fn touch(&self, id: CapabilityId, visibility: Option<Visibility>, now: i64) -> Result<(), Trouble> {
-        let sql = "UPDATE capability SET updated_at = $2, visibility = coalesce($3, visibility) WHERE id = $1";
-        self.session.execute(sql, &[&uuid(id), &now, &visibility.map(Visibility::as_str)]).await.map(drop)
+        let sql =
+            "UPDATE capability SET updated_at = $2, visibility = coalesce($3, visibility), revision = $4 WHERE id = $1";
+        let revision = registry::next_revision(*self).await?;
+        let visibility = visibility.map(Visibility::as_str);
+        self.session.execute(sql, &[&uuid(id), &now, &visibility, &revision]).await.map(drop)
     }
 
-    async fn rename(&self, id: CapabilityId, namespace: &str, action: &str) -> Result<Renamed, Trouble> {
+    async fn rename(
+        &self,
+        id: CapabilityId,
+        (namespace, action): (&str, &str),
+        expected: &Expected,
+    ) -> Result<Renamed, Trouble> {
         let Some(own) = self.own(id).await? else { return Ok(Renamed::Unknown) };
+        if !own.is_as(expected) {
+            return Ok(Renamed::Changed);
+        }
         if (own.name.namespace.as_str(), own.name.action.as_str()) != (namespace, action) {
             let sql = "SELECT 1 FROM capability_name WHERE tenant = $1 AND namespace = $2 AND action = $3 AND current";
             if self.session.query_opt(sql, &[&self.tenant, &namespace, &action]).await?.is_some() {
@@ -416,7 +469,7 @@ fn version(row: &Row) -> CapabilityVersion {
     }
 }
 
-fn uuid(id: CapabilityId) -> Id {
+pub(super) fn uuid(id: CapabilityId) -> Id {
     Id(*id.as_bytes())
 }
 

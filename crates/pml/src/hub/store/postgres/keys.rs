@@ -42,7 +42,7 @@ impl Keys for PostgresKeys {
     }
 
     fn by_hash(&self, sha256: [u8; 32]) -> Answer<'_, Option<Key>> {
-        Box::pin(self.0.read(move |session: &Session| {
+        Box::pin(self.0.look_up(move |session: &Session| {
             Box::pin(async move {
                 let found = session.query_opt(keys!("WHERE sha256 = $1"), &[&&sha256[..]]).await?;
                 Ok(found.as_ref().and_then(key))

@@ -6,10 +6,11 @@ use sha2::{Digest, Sha256};
 
 use super::{
     super::{
-        Capabilities, Capability, CapabilityStats, CapabilityVersion, Change, Listing, NewCapability, Put, Renamed,
-        Viewer, Visibility, Which,
+        Capabilities, Capability, CapabilityStats, CapabilityVersion, Change, Deleted, Expected, Link, Listing,
+        NewCapability, Put, RegistryListing, RegistryMark, Renamed, Viewer, Visibility, Which,
     },
     keys::moment,
+    registry,
 };
 use crate::{
     clock::now_millis,
@@ -28,7 +29,7 @@ pub(super) struct SqliteCapabilities {
 }
 
 /// The capabilities that may be seen, with their names; `:org`, `:tenant` and `:viewer` are whoever looks.
-const SEEN: &str = "capability
+pub(super) const SEEN: &str = "capability
     JOIN tenant ON tenant.id = capability.tenant
     JOIN capability_name AS name ON name.capability = capability.id AND name.current
     WHERE (capability.tenant = :tenant AND (visibility <> 'private' OR owner = :viewer)
@@ -45,7 +46,7 @@ impl SqliteCapabilities {
     }
 
     /// Links traces that were waiting for a capability, some at a time.
-    async fn link(&self, id: CapabilityId) -> Result<(), StoreError> {
+    async fn adopt(&self, id: CapabilityId) -> Result<(), StoreError> {
         let link = move |view: View<'_>| adopt(view.db, id, LINKED_AT_ONCE);
         while self.stores.run(&self.viewer.scope, link).await? == LINKED_AT_ONCE {}
         Ok(())
@@ -68,11 +69,11 @@ impl SqliteCapabilities {
 const NOBODY: i64 = 0;
 
 impl Capabilities for SqliteCapabilities {
-    fn put(&self, new: NewCapability) -> Answer<'_, Put> {
+    fn put(&self, new: NewCapability, expected: Expected) -> Answer<'_, Put> {
         Box::pin(async move {
-            let put = self.run(move |seen| seen.put(&new)).await?;
+            let put = self.run(move |seen| seen.put(&new, &expected)).await?;
             if let Put::Created(made) | Put::NewVersion(made) | Put::Known(made) = &put {
-                self.link(made.id).await?;
+                self.adopt(made.id).await?;
             }
             Ok(put)
         })
@@ -107,29 +108,32 @@ impl Capabilities for SqliteCapabilities {
         Box::pin(async move {
             let change = move |seen: Seen<'_>| {
                 let Some(own) = seen.own(id)? else { return Ok(None) };
-                seen.alter(id, own.version.number, &change)?;
+                if own.would_change(&change) {
+                    seen.alter(id, own.version.number, &change)?;
+                }
                 seen.by_id(id, None)
             };
             let changed = self.run(change).await?;
             // Traces of other projects may have waited for it to be shared.
-            self.link(id).await?;
+            self.adopt(id).await?;
             Ok(changed)
         })
     }
 
-    fn rename(&self, id: CapabilityId, namespace: &str, action: &str) -> Answer<'_, Renamed> {
+    fn rename(&self, id: CapabilityId, namespace: &str, action: &str, expected: Expected) -> Answer<'_, Renamed> {
         let (namespace, action) = (namespace.to_owned(), action.to_owned());
         Box::pin(async move {
-            let renamed = self.run(move |seen| seen.rename(id, &namespace, &action)).await?;
-            self.link(id).await?;
+            let renamed = self.run(move |seen| seen.rename(id, (&namespace, &action), &expected)).await?;
+            self.adopt(id).await?;
             Ok(renamed)
         })
     }
 
-    fn delete(&self, id: CapabilityId) -> Answer<'_, bool> {
+    fn delete(&self, id: CapabilityId, expected: Expected) -> Answer<'_, Deleted> {
         Box::pin(self.run(move |seen| {
-            if seen.own(id)?.is_none() {
-                return Ok(false);
+            let Some(own) = seen.own(id)? else { return Ok(Deleted::Unknown) };
+            if !own.is_as(&expected) {
+                return Ok(Deleted::Changed);
             }
             for sql in [
                 "DELETE FROM capability WHERE id = ?1",
@@ -138,20 +142,42 @@ impl Capabilities for SqliteCapabilities {
             ] {
                 seen.view.db.execute(sql, [id.as_bytes()])?;
             }
-            Ok(true)
+            registry::remove(seen, id)?;
+            Ok(Deleted::Deleted)
         }))
+    }
+
+    fn mark(&self) -> Answer<'_, RegistryMark> {
+        self.read(registry::mark)
+    }
+
+    fn registry(&self) -> Answer<'_, RegistryListing> {
+        self.read(registry::listing)
+    }
+
+    fn links(&self, hub: &str) -> Answer<'_, Vec<Link>> {
+        let hub = hub.to_owned();
+        self.read(move |seen| registry::links(seen, &hub))
+    }
+
+    fn link(&self, link: Link) -> Answer<'_, ()> {
+        Box::pin(self.run(move |seen| registry::link(seen, &link)))
+    }
+
+    fn unlink(&self, capability: CapabilityId) -> Answer<'_, ()> {
+        Box::pin(self.run(move |seen| registry::unlink(seen, capability)))
     }
 }
 
 /// The database as somebody sees it.
 #[derive(Clone, Copy)]
-struct Seen<'a> {
-    view: View<'a>,
-    viewer: &'a Viewer,
+pub(super) struct Seen<'a> {
+    pub(super) view: View<'a>,
+    pub(super) viewer: &'a Viewer,
 }
 
 const CAPABILITY: &str = "capability.id, org, project, namespace, action, visibility, owner, capability.created_at,
-    capability.updated_at";
+    capability.updated_at, capability.revision";
 const VERSION: &str = "version, hash, code, parameters, description, author, created_at";
 
 impl Seen<'_> {
@@ -235,6 +261,7 @@ impl Seen<'_> {
             owner: row.get(6)?,
             created_at: moment(row.get(7)?),
             updated_at: moment(row.get(8)?),
+            revision: row.get::<_, i64>(9)?.unsigned_abs(),
             version,
             former_names: former_names(db, id, &scope)?,
             stats: self.stats(id)?,
@@ -255,7 +282,7 @@ impl Seen<'_> {
         })
     }
 
-    fn put(&self, new: &NewCapability) -> rusqlite::Result<Put> {
+    fn put(&self, new: &NewCapability, expected: &Expected) -> rusqlite::Result<Put> {
         let View { db, tenant } = self.view;
         let now = i64::try_from(now_millis()).unwrap_or(i64::MAX);
         let sha256: [u8; 32] = Sha256::digest(new.code.as_bytes()).into();
@@ -263,21 +290,33 @@ impl Seen<'_> {
             "SELECT capability FROM capability_name WHERE tenant = ?1 AND namespace = ?2 AND action = ?3 AND current";
         let there = db.query_row(sql, params![tenant, new.namespace, new.action], |row| row.get(0)).optional()?;
         let (id, made): (CapabilityId, fn(Box<Capability>) -> Put) = match there.map(CapabilityId::from_bytes) {
-            Some(id) if self.own(id)?.is_none() => return Ok(Put::Taken),
             Some(id) => {
+                let Some(own) = self.own(id)? else { return Ok(Put::Taken) };
+                if !own.is_as(expected) {
+                    return Ok(Put::Changed);
+                }
                 let sql = "SELECT version FROM capability_version WHERE capability = ?1 AND sha256 = ?2";
                 let known = db.query_row(sql, params![id.as_bytes(), sha256], |row| row.get::<_, u32>(0)).optional()?;
                 if let Some(number) = known {
+                    let newest = own.version.number;
+                    if number != newest {
+                        let sql = "UPDATE capability_version SET version = ?3 WHERE capability = ?1 AND version = ?2";
+                        db.execute(sql, params![id.as_bytes(), number, newest + 1])?;
+                    }
                     let change = Change {
                         description: Some(new.description.clone()),
                         parameters: new.parameters.clone(),
                         visibility: new.visibility,
                     };
-                    self.alter(id, number, &change)?;
-                    return self.found(id, Some(number), Put::Known);
+                    let made = if number == newest { Put::Known } else { Put::NewVersion };
+                    if number != newest || own.would_change(&change) {
+                        self.alter(id, newest + u32::from(number != newest), &change)?;
+                    }
+                    return self.found(id, None, made);
                 }
                 (id, Put::NewVersion)
             }
+            None if matches!(expected, Expected::Tag(_)) => return Ok(Put::Changed),
             None => {
                 let id = CapabilityId::mint();
                 let sql = "INSERT INTO capability (id, tenant, visibility, owner, created_at, updated_at)
@@ -312,13 +351,23 @@ impl Seen<'_> {
     }
 
     fn touch(&self, id: CapabilityId, visibility: Option<Visibility>, now: i64) -> rusqlite::Result<()> {
-        let sql = "UPDATE capability SET updated_at = ?2, visibility = coalesce(?3, visibility) WHERE id = ?1";
-        self.view.db.execute(sql, params![id.as_bytes(), now, visibility.map(Visibility::as_str)]).map(drop)
+        let sql =
+            "UPDATE capability SET updated_at = ?2, visibility = coalesce(?3, visibility), revision = ?4 WHERE id = ?1";
+        let revision = registry::next_revision(*self)?;
+        self.view.db.execute(sql, params![id.as_bytes(), now, visibility.map(Visibility::as_str), revision]).map(drop)
     }
 
-    fn rename(&self, id: CapabilityId, namespace: &str, action: &str) -> rusqlite::Result<Renamed> {
+    fn rename(
+        &self,
+        id: CapabilityId,
+        (namespace, action): (&str, &str),
+        expected: &Expected,
+    ) -> rusqlite::Result<Renamed> {
         let View { db, tenant } = self.view;
         let Some(own) = self.own(id)? else { return Ok(Renamed::Unknown) };
+        if !own.is_as(expected) {
+            return Ok(Renamed::Changed);
+        }
         if (own.name.namespace.as_str(), own.name.action.as_str()) != (namespace, action) {
             let sql = "SELECT EXISTS (SELECT 1 FROM capability_name WHERE tenant = ?1 AND namespace = ?2 AND action = ?3 AND current)";
             if db.query_row(sql, params![tenant, namespace, action], |row| row.get(0))? {

@@ -35,7 +35,7 @@ impl Keys for SqliteKeys {
     }
 
     fn by_hash(&self, sha256: [u8; 32]) -> Answer<'_, Option<Key>> {
-        Box::pin(self.0.read_all(move |db| {
+        Box::pin(self.0.look_up_all(move |db| {
             let found = db.prepare_cached(&format!("{KEY} WHERE sha256 = ?1"))?.query_row([sha256], key).optional()?;
             Ok(found.flatten())
         }))

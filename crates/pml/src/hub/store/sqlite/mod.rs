@@ -4,5 +4,6 @@ mod capabilities;
 mod hub;
 mod keys;
 mod models;
+mod registry;
 
 pub use self::hub::SqliteHub;

@@ -33,6 +33,9 @@ macro_rules! hub_contract_tests {
             hashes_are_as_long_as_they_must_be,
             only_those_see_a_capability_who_may,
             traces_are_linked_to_capabilities_whichever_comes_first,
+            a_registry_tells_what_has_changed_and_what_is_gone,
+            a_change_is_made_only_to_what_its_author_has_seen,
+            links_outlive_their_capabilities,
             a_model_is_replaced_only_by_who_knows_it,
         }
     };
@@ -63,9 +66,9 @@ fn named(text: &str) -> Which {
 }
 
 async fn put(capabilities: &dyn Capabilities, new: NewCapability) -> Capability {
-    match capabilities.put(new).await.unwrap() {
+    match capabilities.put(new, Expected::Anything).await.unwrap() {
         Put::Created(capability) | Put::NewVersion(capability) | Put::Known(capability) => *capability,
-        Put::Taken => panic!("the name is taken"),
+        other @ (Put::Taken | Put::Changed) => panic!("{other:?}"),
     }
 }
 
@@ -113,9 +116,8 @@ pub(crate) async fn a_capability_keeps_its_id_through_versions_and_names(store: 
     assert_eq!((first.version.number, first.visibility, first.owner.as_str()), (1, Visibility::Project, "ann"));
     let second = put(capabilities, new("fs", "read", "return 2")).await;
     assert_eq!((second.id, second.version.number), (first.id, 2));
-    assert!(
-        matches!(capabilities.put(new("fs", "read", "return 1")).await.unwrap(), Put::Known(known) if known.version.number == 1)
-    );
+    let again = capabilities.put(new("fs", "read", "return 2"), Expected::Anything).await.unwrap();
+    assert!(matches!(again, Put::Known(known) if known.version.number == 2 && known.revision == second.revision));
     let numbers: Vec<_> = capabilities.versions(first.id).await.unwrap().iter().map(|version| version.number).collect();
     assert_eq!(numbers, [2, 1]);
     let get = async |which: Which| capabilities.get(which).await.unwrap();
@@ -125,7 +127,18 @@ pub(crate) async fn a_capability_keeps_its_id_through_versions_and_names(store: 
     assert_eq!(get(named("acme.web.fs.read.0000")).await, None);
     assert_eq!(get(Which::Id(first.id)).await.unwrap().version.number, 2);
 
-    let Renamed::Renamed(renamed) = capabilities.rename(first.id, "files", "open").await.unwrap() else { panic!() };
+    // Code that it had before is its newest again.
+    let back = put(capabilities, new("fs", "read", "return 1")).await;
+    assert_eq!((back.version.number, back.version.code.as_str()), (3, "return 1"));
+    assert_eq!(get(Which::Id(first.id)).await.unwrap().version, back.version);
+    assert_eq!(get(named(&format!("acme.web.fs.read.{hash}"))).await.unwrap().version.number, 3);
+    let numbers: Vec<_> = capabilities.versions(first.id).await.unwrap().iter().map(|version| version.number).collect();
+    assert_eq!(numbers, [3, 2]);
+
+    let rename = async |id, namespace: &str, action: &str| {
+        capabilities.rename(id, namespace, action, Expected::Anything).await.unwrap()
+    };
+    let Renamed::Renamed(renamed) = rename(first.id, "files", "open").await else { panic!() };
     assert_eq!((renamed.id, renamed.name.namespace.as_str()), (first.id, "files"));
     assert_eq!(renamed.former_names.iter().map(ToString::to_string).collect::<Vec<_>>(), ["acme.web.fs.read"]);
     assert_eq!(get(named("acme.web.fs.read")).await.unwrap().id, first.id, "the old name leads to it");
@@ -133,12 +146,12 @@ pub(crate) async fn a_capability_keeps_its_id_through_versions_and_names(store: 
     assert_ne!(taker.id, first.id);
     assert_eq!(get(named("acme.web.fs.read")).await.unwrap().id, taker.id, "until another is called so");
     assert_eq!(get(named(&format!("acme.web.fs.read.{hash}"))).await.unwrap().id, first.id);
-    assert_eq!(capabilities.rename(first.id, "fs", "read").await.unwrap(), Renamed::Taken);
-    assert_eq!(capabilities.rename(CapabilityId::mint(), "a", "b").await.unwrap(), Renamed::Unknown);
+    assert_eq!(rename(first.id, "fs", "read").await, Renamed::Taken);
+    assert_eq!(rename(CapabilityId::mint(), "a", "b").await, Renamed::Unknown);
     // Back and forth.
-    assert!(capabilities.delete(taker.id).await.unwrap());
-    assert!(!capabilities.delete(taker.id).await.unwrap());
-    assert!(matches!(capabilities.rename(first.id, "fs", "read").await.unwrap(), Renamed::Renamed(_)));
+    assert_eq!(capabilities.delete(taker.id, Expected::Anything).await.unwrap(), Deleted::Deleted);
+    assert_eq!(capabilities.delete(taker.id, Expected::Anything).await.unwrap(), Deleted::Unknown);
+    assert!(matches!(rename(first.id, "fs", "read").await, Renamed::Renamed(_)));
     assert_eq!(get(named("acme.web.files.open")).await.unwrap().id, first.id);
     let change = Change { description: Some("opens".to_owned()), visibility: Some(Visibility::Org), parameters: None };
     let changed = capabilities.change(first.id, change).await.unwrap().unwrap();
@@ -202,17 +215,17 @@ pub(crate) async fn only_those_see_a_capability_who_may(store: Arc<dyn HubStore>
         for other in &others[1..] {
             let change = Change { description: Some("mine now".to_owned()), ..Change::default() };
             assert_eq!(other.change(id, change).await.unwrap(), None);
-            assert_eq!(other.rename(id, "a", "b").await.unwrap(), Renamed::Unknown);
-            assert!(!other.delete(id).await.unwrap());
+            assert_eq!(other.rename(id, "a", "b", Expected::Anything).await.unwrap(), Renamed::Unknown);
+            assert_eq!(other.delete(id, Expected::Anything).await.unwrap(), Deleted::Unknown);
         }
     }
     let private = Change { visibility: Some(Visibility::Private), ..Change::default() };
     owner.change(id, private).await.unwrap();
-    assert_eq!(others[0].put(secret.clone()).await.unwrap(), Put::Taken);
-    assert!(!others[0].delete(id).await.unwrap());
+    assert_eq!(others[0].put(secret.clone(), Expected::Anything).await.unwrap(), Put::Taken);
+    assert_eq!(others[0].delete(id, Expected::Anything).await.unwrap(), Deleted::Unknown);
     // The same name in another project is another capability.
     assert_ne!(put(&*others[1], secret).await.id, id);
-    assert!(owner.delete(id).await.unwrap());
+    assert_eq!(owner.delete(id, Expected::Anything).await.unwrap(), Deleted::Deleted);
 }
 
 pub(crate) async fn traces_are_linked_to_capabilities_whichever_comes_first(store: Arc<dyn HubStore>) {
@@ -262,8 +275,97 @@ pub(crate) async fn traces_are_linked_to_capabilities_whichever_comes_first(stor
     assert_eq!(link(&app, &now_shared).await, Some(made.id));
     let stats = capabilities.get(Which::Id(made.id)).await.unwrap().unwrap().stats;
     assert_eq!((stats.runs, stats.failed, stats.mean_ms), (5, 0, 4.0), "of the viewer's own project");
-    capabilities.rename(made.id, "files", "open").await.unwrap();
+    capabilities.rename(made.id, "files", "open", Expected::Anything).await.unwrap();
     assert_eq!(link(&web, &early[0]).await, Some(made.id));
+}
+
+pub(crate) async fn a_registry_tells_what_has_changed_and_what_is_gone(store: Arc<dyn HubStore>) {
+    let web = store.capabilities(&viewer("acme.web", "ann"));
+    let app = store.capabilities(&viewer("acme.app", "bob"));
+    let evil = store.capabilities(&viewer("evil.web", "ann"));
+    assert_eq!(web.mark().await.unwrap(), RegistryMark::default());
+    assert_eq!(web.registry().await.unwrap(), RegistryListing::default());
+    let made = put(&*web, new("fs", "read", "return 1")).await;
+    let private = NewCapability { visibility: Some(Visibility::Private), ..new("fs", "mine", "return 2") };
+    let private = put(&*web, private).await;
+    let mark = web.mark().await.unwrap();
+    assert!(mark.database > 0 && mark.revision >= 2, "{mark:?}");
+    assert_eq!(app.mark().await.unwrap(), mark, "of the whole organisation");
+    assert_eq!(evil.mark().await.unwrap(), RegistryMark { revision: 0, ..mark }, "and of no other");
+    let listing = web.registry().await.unwrap();
+    let [entry] = &listing.entries[..] else { panic!("{listing:?}") };
+    assert_eq!((entry.id, entry.name.to_string(), entry.version), (made.id, "acme.web.fs.read".to_owned(), 1));
+    assert_eq!((&entry.tag, entry.owner.as_str()), (&made.tag(), "ann"));
+    assert_eq!(app.registry().await.unwrap().entries, [], "not for another project");
+    // What changes nothing is no change; everything else is.
+    put(&*web, new("fs", "read", "return 1")).await;
+    web.change(made.id, Change::default()).await.unwrap();
+    assert_eq!(web.mark().await.unwrap(), mark);
+    let mut tags = vec![made.tag()];
+    put(&*web, new("fs", "read", "return 3")).await;
+    tags.push(web.registry().await.unwrap().entries[0].tag.clone());
+    let org = Change { visibility: Some(Visibility::Org), ..Change::default() };
+    web.change(made.id, org).await.unwrap();
+    tags.push(app.registry().await.unwrap().entries[0].tag.clone());
+    web.rename(made.id, "fs", "open", Expected::Anything).await.unwrap();
+    tags.push(app.registry().await.unwrap().entries[0].tag.clone());
+    tags.dedup();
+    assert_eq!(tags.len(), 4, "{tags:?}");
+    let before = web.mark().await.unwrap();
+    for id in [made.id, private.id] {
+        assert_eq!(web.delete(id, Expected::Anything).await.unwrap(), Deleted::Deleted);
+    }
+    assert!(app.mark().await.unwrap().revision > before.revision);
+    let gone = RegistryListing { entries: Vec::new(), removed: vec![private.id, made.id] };
+    assert_eq!((app.registry().await.unwrap(), web.registry().await.unwrap()), (gone.clone(), gone));
+    assert_eq!(evil.registry().await.unwrap(), RegistryListing::default());
+}
+
+pub(crate) async fn a_change_is_made_only_to_what_its_author_has_seen(store: Arc<dyn HubStore>) {
+    let capabilities = &*store.capabilities(&viewer("acme.web", "ann"));
+    let tag = |capability: &Capability| Expected::Tag(capability.tag());
+    let absent = capabilities.put(new("a", "b", "return 0"), Expected::Tag("1-1".to_owned())).await.unwrap();
+    assert_eq!(absent, Put::Changed);
+    let Put::Created(first) = capabilities.put(new("a", "b", "return 1"), Expected::Nothing).await.unwrap() else {
+        panic!()
+    };
+    assert_eq!(capabilities.put(new("a", "b", "return 2"), Expected::Nothing).await.unwrap(), Put::Changed);
+    let Put::NewVersion(second) = capabilities.put(new("a", "b", "return 2"), tag(&first)).await.unwrap() else {
+        panic!()
+    };
+    assert_eq!(capabilities.put(new("a", "b", "return 3"), tag(&first)).await.unwrap(), Put::Changed);
+    assert_eq!(capabilities.rename(first.id, "a", "c", tag(&first)).await.unwrap(), Renamed::Changed);
+    assert_eq!(capabilities.delete(first.id, tag(&first)).await.unwrap(), Deleted::Changed);
+    assert_eq!(capabilities.versions(first.id).await.unwrap().len(), 2, "nothing was changed");
+    let Renamed::Renamed(third) = capabilities.rename(first.id, "a", "c", tag(&second)).await.unwrap() else {
+        panic!()
+    };
+    assert_eq!(capabilities.delete(first.id, tag(&third)).await.unwrap(), Deleted::Deleted);
+}
+
+pub(crate) async fn links_outlive_their_capabilities(store: Arc<dyn HubStore>) {
+    let mine = &*store.capabilities(&viewer("acme.web", "ann"));
+    let others = &*store.capabilities(&viewer("acme.app", "ann"));
+    let made = put(mine, new("a", "b", "return 1")).await;
+    let link = Link {
+        capability: made.id,
+        hub: "f00".to_owned(),
+        remote: CapabilityId::mint(),
+        remote_tag: "7-1".to_owned(),
+        remote_version: 3,
+        local_revision: made.revision,
+        local_version: 1,
+    };
+    mine.link(link.clone()).await.unwrap();
+    let newer = Link { remote_tag: "8-2".to_owned(), remote_version: 4, ..link };
+    mine.link(newer.clone()).await.unwrap();
+    mine.delete(made.id, Expected::Anything).await.unwrap();
+    assert_eq!(mine.links("f00").await.unwrap(), std::slice::from_ref(&newer));
+    assert_eq!((mine.links("ba1").await.unwrap(), others.links("f00").await.unwrap()), (Vec::new(), Vec::new()));
+    others.unlink(newer.capability).await.unwrap();
+    assert_eq!(mine.links("f00").await.unwrap().len(), 1);
+    mine.unlink(newer.capability).await.unwrap();
+    assert_eq!(mine.links("f00").await.unwrap(), []);
 }
 
 pub(crate) async fn a_model_is_replaced_only_by_who_knows_it(store: Arc<dyn HubStore>) {

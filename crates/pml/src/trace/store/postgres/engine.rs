@@ -16,7 +16,7 @@ use super::{
         body::Encoder,
         change::{Change, Progress},
         connection::Trouble,
-        engine::{Coping, Engine, Entry, What},
+        engine::{Begun, Coping, Engine, Entry, What},
         health::Shared,
         row::Row,
         writer::STOP_PATIENCE,
@@ -101,7 +101,7 @@ impl PostgresEngine {
     }
 
     fn try_write(&mut self, batch: &[Entry]) -> Result<Vec<Commit>, Trouble> {
-        let is_first_head = self.owner.is_none() && batch.iter().any(|what| matches!(what.what, What::Head { .. }));
+        let is_first_head = self.owner.is_none() && batch.iter().any(|what| matches!(what.what, What::Head(_)));
         self.with(async |work| {
             if is_first_head {
                 let id = owner::mint()?;
@@ -127,7 +127,7 @@ impl Work<'_> {
         let mut heads = Vec::new();
         for what in batch {
             // What has begun and ended since the last time only has ended.
-            if let What::Head { scope, id, ts, json } = &what.what
+            if let What::Head(Begun { scope, id, ts, json }) = &what.what
                 && !ended.contains(id)
             {
                 let (tenant, id, owner) =

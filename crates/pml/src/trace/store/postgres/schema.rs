@@ -5,10 +5,10 @@
 use super::{super::connection::Trouble, keys, session::Session};
 
 /// The version that this pml reads and writes.
-pub(super) const VERSION: i64 = 1;
+pub(super) const VERSION: i64 = 2;
 
 /// What leads from each version to the next. A version that was released is never changed.
-const MIGRATIONS: [&str; VERSION as usize] = [V1];
+const MIGRATIONS: [&str; VERSION as usize] = [V1, V2];
 
 /// Brings the database to [`VERSION`]. Several processes may do so at once: the first does it, the others wait for it.
 pub(super) async fn migrate(session: &Session) -> Result<(), Trouble> {
@@ -210,4 +210,37 @@ CREATE TABLE pml.model (
     bytes bytea NOT NULL,
     PRIMARY KEY (tenant, name)
 );
+";
+
+/// How registries of capabilities follow each other: the same tables as version 3 of SQLite's, described there.
+const V2: &str = "
+ALTER TABLE pml.capability ADD COLUMN revision int8 NOT NULL DEFAULT 0;
+
+CREATE TABLE pml.capability_clock (
+    org text PRIMARY KEY,
+    revision int8 NOT NULL
+);
+INSERT INTO pml.capability_clock (org, revision)
+SELECT DISTINCT org, 1 FROM pml.capability JOIN pml.tenant ON tenant.id = capability.tenant;
+INSERT INTO pml.capability_clock (org, revision)
+SELECT '', (random() * 4611686018427387904)::int8 + 1 WHERE EXISTS (SELECT 1 FROM pml.capability);
+
+CREATE TABLE pml.capability_removed (
+    id uuid PRIMARY KEY,
+    tenant int4 NOT NULL,
+    revision int8 NOT NULL
+);
+CREATE INDEX capability_removed_tenant ON pml.capability_removed (tenant, revision);
+
+CREATE TABLE pml.capability_link (
+    capability uuid PRIMARY KEY,
+    tenant int4 NOT NULL,
+    hub text NOT NULL,
+    remote uuid NOT NULL,
+    remote_tag text NOT NULL,
+    remote_version int8 NOT NULL,
+    local_revision int8 NOT NULL,
+    local_version int8 NOT NULL
+);
+CREATE INDEX capability_link_hub ON pml.capability_link (tenant, hub);
 ";

@@ -63,6 +63,10 @@ pub(super) fn describe(err: &tokio_postgres::Error) -> String {
     }
 }
 
+fn is_unix(address: &Address) -> bool {
+    address.config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)))
+}
+
 /// A connection that is ready. Ends when it is dropped.
 pub(crate) struct Session {
     client: Client,
@@ -86,8 +90,7 @@ impl Session {
         heard: impl FnMut(&str) + Send + 'static,
     ) -> Result<Session, Trouble> {
         let connecting = async {
-            let is_unix = address.config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
-            if is_unix {
+            if is_unix(address) {
                 let (client, connection) = address.config.connect(NoTls).await?;
                 return Ok(Session::new(client, tokio::spawn(drive(connection, heard))));
             }
@@ -103,6 +106,23 @@ impl Session {
 
     fn new(client: Client, driver: JoinHandle<()>) -> Session {
         Session { client, driver, statements: Mutex::default(), tenants: Mutex::default() }
+    }
+
+    /// Asks the server to end the statement that is under way, and gives it a moment for that.
+    pub(super) async fn cancel(&self, address: &Address) {
+        let token = self.client.cancel_token();
+        let cancelling = async {
+            match is_unix(address) {
+                true => token.cancel_query(NoTls).await.is_ok(),
+                false => match Tls::of(address) {
+                    Ok(tls) => token.cancel_query(tls).await.is_ok(),
+                    Err(_) => false,
+                },
+            }
+        };
+        if !matches!(tokio::time::timeout(READY, cancelling).await, Ok(true)) {
+            tracing::debug!("a statement that nobody waits for goes on until it times out");
+        }
     }
 
     /// Is this of no use any more?

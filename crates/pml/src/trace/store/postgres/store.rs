@@ -1,6 +1,9 @@
 //! Traces in a PostgreSQL database.
 
-use std::sync::{Arc, atomic::AtomicU64};
+use std::{
+    path::Path,
+    sync::{Arc, atomic::AtomicU64},
+};
 
 use futures_util::future::BoxFuture;
 use pml_wire::ExecutionId;
@@ -8,8 +11,12 @@ use pml_wire::ExecutionId;
 use super::{
     super::{
         Answer, Archive, Filter, Found, Health, Options, Outbox, Outgoing, Page, Reading, Record, Sampled, Scope,
-        Stats, Store, StoreError, Stores, Turn, WayIn, connection::Trouble, health::Shared, intake::Intake,
-        query::Stored,
+        Stats, Store, StoreError, Stores, Turn, WayIn,
+        connection::Trouble,
+        health::Shared,
+        intake::Intake,
+        place::Place,
+        query::{Stored, Whole},
     },
     address::Address,
     engine::PostgresEngine,
@@ -20,7 +27,10 @@ use super::{
     session::Session,
     tenant,
 };
-use crate::trace::{SanitizedTrace, TraceHead};
+use crate::{
+    digest::sha256,
+    trace::{SanitizedTrace, TraceHead},
+};
 
 /// A PostgreSQL database with the traces of every scope. Several processes may share it.
 #[derive(Clone, Debug)]
@@ -47,7 +57,9 @@ impl PostgresStores {
     /// Connects in the background. Nothing fails here: whatever is wrong is in [`Stores::health`].
     pub fn open(address: Address, options: Options) -> PostgresStores {
         let (settings, to) = (options.clone(), address.clone());
-        let intake = Intake::start(&options, move |shared: Arc<Shared>| PostgresEngine::new(to, settings, shared));
+        let journal = options.journal.as_deref().map(|folder| journal_place(folder, &address));
+        let start = move |shared: Arc<Shared>| PostgresEngine::new(to, settings, shared);
+        let intake = Intake::start(&options, journal, start);
         let pool = Pool::new(address.clone());
         let follower = Follower::new(address.clone());
         PostgresStores(Arc::new(Database { address, intake, pool, follower }))
@@ -62,6 +74,11 @@ impl PostgresStores {
         self.0.intake.opened().await;
     }
 
+    /// Looks a few rows up, of any scope.
+    pub(crate) async fn look_up<T>(&self, ask: impl Ask<T>) -> Result<T, StoreError> {
+        Ok(self.0.pool.look_up(ask).await?)
+    }
+
     /// Asks for something of every scope.
     pub(crate) async fn read<T>(&self, ask: impl Ask<T>) -> Result<T, StoreError> {
         Ok(self.0.pool.read(ask).await?)
@@ -71,6 +88,11 @@ impl PostgresStores {
     pub(crate) async fn run<T>(&self, change: impl Ask<T>) -> Result<T, StoreError> {
         Ok(self.0.pool.run(change).await?)
     }
+}
+
+/// Where heads are kept that this database has not taken in time. Another database is not told of them.
+fn journal_place(data_dir: &Path, address: &Address) -> Place {
+    Place::new(data_dir, &format!("postgres-{}", &sha256(address.to_string())[..16]))
 }
 
 impl Stores for PostgresStores {
@@ -100,42 +122,52 @@ impl PostgresStore {
         self.database.intake.opened().await;
     }
 
-    /// Asks for something of this scope. If there is nothing of it, nothing is found.
-    async fn read<T: Default + Send + 'static>(
-        &self,
-        ask: impl for<'s> Fn(&'s Session, i32) -> BoxFuture<'s, Result<T, Trouble>> + Clone + Send + Sync + 'static,
-    ) -> Result<T, StoreError> {
-        let read = self.database.pool.read(|session| {
-            let (scope, ask) = (self.scope.clone(), ask.clone());
-            Box::pin(async move {
-                match tenant::find(session, &scope).await? {
-                    Some(tenant) => ask(session, tenant).await,
-                    None => Ok(T::default()),
-                }
-            })
-        });
-        Ok(read.await?)
+    /// Looks a few rows of this scope up. If there is nothing of it, nothing is found.
+    async fn look_up<T: Default + Send + 'static>(&self, ask: impl AskScope<T>) -> Result<T, StoreError> {
+        Ok(self.database.pool.look_up(|session| of_scope(session, self.scope.clone(), ask.clone())).await?)
     }
+
+    /// Asks for something of this scope. If there is nothing of it, nothing is found.
+    async fn read<T: Default + Send + 'static>(&self, ask: impl AskScope<T>) -> Result<T, StoreError> {
+        Ok(self.database.pool.read(|session| of_scope(session, self.scope.clone(), ask.clone())).await?)
+    }
+}
+
+/// A question about a scope, by its number.
+trait AskScope<T>:
+    for<'s> Fn(&'s Session, i32) -> BoxFuture<'s, Result<T, Trouble>> + Clone + Send + Sync + 'static
+{
+}
+
+impl<T, F: for<'s> Fn(&'s Session, i32) -> BoxFuture<'s, Result<T, Trouble>> + Clone + Send + Sync + 'static>
+    AskScope<T> for F
+{
+}
+
+fn of_scope<'s, T: Default + Send + 'static>(
+    session: &'s Session,
+    scope: Scope,
+    ask: impl AskScope<T>,
+) -> BoxFuture<'s, Result<T, Trouble>> {
+    Box::pin(async move {
+        match tenant::find(session, &scope).await? {
+            Some(tenant) => ask(session, tenant).await,
+            None => Ok(T::default()),
+        }
+    })
 }
 
 impl Archive for PostgresStore {
     fn record(&self, id: ExecutionId) -> Answer<'_, Option<Record>> {
         Box::pin(async move {
-            let found = self.read(move |session, tenant| Box::pin(query::by_id(session, tenant, id))).await?;
-            let Some(found) = found.map(Stored::whole).transpose()? else { return Ok(None) };
-            Ok(Some(Record {
-                // This and what follows was sanitized when it was stored.
-                trace: SanitizedTrace::new(found.trace),
-                capability: found.capability,
-                priority: found.priority,
-                stored_at: found.stored_at,
-            }))
+            let found = self.look_up(move |session, tenant| Box::pin(query::by_id(session, tenant, id))).await?;
+            Ok(found.map(Stored::whole).transpose()?.map(Whole::into_record))
         })
     }
 
     fn find(&self, prefix: &str) -> Answer<'_, Found> {
         let prefix = prefix.to_owned();
-        Box::pin(self.read(move |session, tenant| {
+        Box::pin(self.look_up(move |session, tenant| {
             let prefix = prefix.clone();
             Box::pin(async move { query::find(session, tenant, &prefix).await })
         }))
@@ -172,11 +204,7 @@ impl Store for PostgresStore {
     fn unsent(&self, limit: usize) -> Answer<'_, Vec<Outgoing>> {
         Box::pin(async move {
             let found = self.read(move |session, tenant| Box::pin(query::unsent(session, tenant, limit))).await?;
-            let outgoing = |stored: Stored| {
-                let whole = stored.whole()?;
-                Ok(Outgoing { trace: SanitizedTrace::new(whole.trace), attempts: whole.attempts })
-            };
-            found.into_iter().map(outgoing).collect()
+            found.into_iter().map(|stored| Ok(stored.whole()?.into_outgoing())).collect()
         })
     }
 

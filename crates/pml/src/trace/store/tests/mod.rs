@@ -4,5 +4,6 @@ mod contents;
 pub(crate) mod contract;
 mod postgres;
 mod processes;
+mod reading;
 mod support;
 mod trouble;

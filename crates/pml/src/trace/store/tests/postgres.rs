@@ -16,7 +16,7 @@ use pml_wire::{
 use super::{
     super::{
         Options,
-        postgres::{Address, PostgresStore, PostgresStores},
+        postgres::{Address, PostgresStore, PostgresStores, Session},
         *,
     },
     support::{BEGAN, PATIENCE, commit, head, ids, ingest, put, trace, until, value},
@@ -293,13 +293,14 @@ async fn a_server_that_is_away_makes_nobody_wait_and_is_told() {
     put(&store, std::slice::from_ref(&before)).await;
     assert_eq!(store.begin(head(&during)).outcome().await, Some(Commit::Stored));
     tokio::task::block_in_place(|| server.stop());
-    let receipt = store.submit(SanitizedTrace::new(during.clone()));
+    // Waited for from now on: only then is the thread woken.
+    let outcome = tokio::spawn(store.submit(SanitizedTrace::new(during.clone())).outcome());
     let health = until(&store, |health| matches!(health.state, State::Failing(_))).await;
     assert!(!health.place.contains("password") && health.place.starts_with("postgres://pml_admin@"), "{health:?}");
     assert_eq!(store.submit(SanitizedTrace::new(trace(2))).committed().await, Waited::Late);
     assert!(matches!(store.by_id(before.trace_id).await, Err(StoreError::Unavailable(State::Failing(_)))));
     tokio::task::block_in_place(|| server.start_again());
-    assert_eq!(tokio::time::timeout(PATIENCE, receipt.outcome()).await.unwrap(), Some(Commit::Stored));
+    assert_eq!(tokio::time::timeout(PATIENCE, outcome).await.unwrap().unwrap(), Some(Commit::Stored));
     until(&store, |health| health.state == State::Ready && health.queued == 0).await;
     // Another process that looks now does not take the living for dead.
     let other = trace(3);
@@ -307,6 +308,75 @@ async fn a_server_that_is_away_makes_nobody_wait_and_is_told() {
     let second = open(&database);
     second.opened().await;
     assert_eq!(second.running().await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lookups_do_not_wait_for_scans_and_scans_end_with_whoever_waits() {
+    let database = Postgres::shared().database();
+    let stores = stores(&database);
+    let store = stores.of(&Scope::local());
+    let stored = trace(0);
+    put(&*store, std::slice::from_ref(&stored)).await;
+    let sleeping = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT pg_sleep%'
+                    AND datname = current_database()";
+    let scans: Vec<_> = (0..16)
+        .map(|_| {
+            let stores = stores.clone();
+            tokio::spawn(async move {
+                stores.read(|session: &Session| Box::pin(session.execute("SELECT pg_sleep(1000)", &[]))).await
+            })
+        })
+        .collect();
+    let count = || tokio::task::block_in_place(|| number(&database, sleeping));
+    while count() == 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let found = tokio::time::timeout(Duration::from_secs(20), store.by_id(stored.trace_id)).await;
+    assert!(found.expect("a lookup waits for no scan").unwrap().is_some());
+    assert!(count() <= 4, "no more scans run than may");
+    for scan in scans {
+        scan.abort();
+    }
+    // Long before the server ends a statement by itself.
+    let ended = async {
+        while count() > 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), ended).await.expect("what nobody waits for ends");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_execution_that_begins_while_the_server_is_away_is_there_when_the_server_is_back() {
+    let server = Postgres::start(Durability::Unsynced);
+    let (database, elsewhere) = (server.database(), server.database());
+    let folder = tempfile::tempdir().unwrap();
+    let with_journal = |database: &Database<'_>| {
+        let options = Options { journal: Some(folder.path().to_owned()), ..Options::default() };
+        PostgresStore::open(address(database), options)
+    };
+    let store = with_journal(&database);
+    put(&store, &[trace(0)]).await;
+    tokio::task::block_in_place(|| server.stop());
+    let (ended, lost) = (trace(1), trace(2));
+    for trace in [&ended, &lost] {
+        assert_eq!(store.begin(head(trace)).committed().await, Waited::Late);
+    }
+    // The process ends before the server is back.
+    let _ = store.submit(SanitizedTrace::new(ended.clone())).committed().await;
+    tokio::task::spawn_blocking(move || drop(store)).await.unwrap();
+    tokio::task::block_in_place(|| server.start_again());
+
+    let other = with_journal(&elsewhere);
+    other.opened().await;
+    assert!(ids(&other, Filter::default()).await.is_empty(), "another database is not told");
+    let store = with_journal(&database);
+    store.opened().await;
+    for trace in [&ended, &lost] {
+        let found = store.by_id(trace.trace_id).await.unwrap().expect("the execution is there");
+        assert!(found.trace().metadata.interrupted && found.trace().intent == trace.intent);
+    }
+    assert_eq!(ids(&store, Filter::default()).await.len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,6 +6,7 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::Duration,
 };
 
 use pml_wire::trace::Trace;
@@ -199,4 +200,115 @@ async fn what_is_committed_survives_kill_9() {
     let left = fs::read_dir(folder.path().join("traces")).unwrap().map(|entry| entry.unwrap().file_name());
     let left: Vec<_> = left.filter(|name| name.to_string_lossy().contains("owner")).collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// Begins executions while the database is locked, until it is killed, if it is started by the test below; nothing otherwise.
+#[test]
+fn child_whose_heads_are_late() {
+    let Some(folder) = folder_of_child() else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let store = SqliteStore::open(&folder, Options::default());
+    for number in 0.. {
+        let trace = trace(number);
+        let waited = runtime.block_on(store.begin(head(&trace)).committed());
+        // What a server is told from here on.
+        writeln!(std::io::stdout(), "{waited:?} {}", trace.trace_id).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_execution_that_goes_on_before_its_head_is_committed_survives_kill_9() {
+    let folder = folder();
+    let store = open(&folder);
+    put(&store, &[trace(0)]).await;
+    drop(store);
+    let locked = Connection::open(file(&folder)).unwrap();
+    locked.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut child = child("child_whose_heads_are_late", folder.path()).spawn().unwrap();
+    let mut begun = Vec::new();
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        let Ok(line) = line else { break };
+        let Some((waited, id)) = line.split_once(' ') else { continue };
+        let Ok(id) = id.parse() else { continue };
+        assert_eq!(waited, "Late");
+        begun.push(id);
+        if begun.len() == 100 {
+            child.kill().unwrap();
+        }
+    }
+    child.wait().unwrap();
+    locked.execute_batch("COMMIT").unwrap();
+
+    let store = open(&folder);
+    store.opened().await;
+    assert!(begun.len() >= 100, "{}", begun.len());
+    for id in &begun {
+        let found = store.by_id(*id).await.unwrap().unwrap_or_else(|| panic!("{id} is missing"));
+        assert_eq!(found.trace().error_code.as_deref(), Some("INTERRUPTED"));
+        assert!(found.trace().intent.is_some());
+    }
+    assert!(journals(folder.path()).is_empty());
+}
+
+/// The journals in a data folder, with their contents.
+fn journals(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder.join("traces")).unwrap().map(|entry| entry.unwrap().path());
+    let journals = entries.filter(|path| path.to_string_lossy().contains(".begun-"));
+    journals.map(|path| fs::read_to_string(path).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_journal_holds_what_the_database_has_not_taken_and_nothing_else() {
+    let folder = folder();
+    let store = SqliteStore::open(folder.path(), Options { queue: 3, ..Options::default() });
+    put(&store, &[trace(0)]).await;
+    let locked = Connection::open(file(&folder)).unwrap();
+    locked.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let traces: Vec<_> = (1..10).map(trace).collect();
+    for trace in &traces {
+        // Also those that find no place in the queue.
+        assert!(!matches!(store.begin(head(trace)).committed().await, Waited::Committed(_)));
+    }
+    let [journal] = &journals(folder.path())[..] else { panic!("one journal") };
+    assert!(traces.iter().all(|trace| journal.contains(&trace.trace_id.to_string())), "{journal}");
+    // The trace of this one is dropped, since it is too large.
+    let mut huge = traces[8].clone();
+    huge.result = Some(RawValue::from_string(json!("z".repeat(20_000_000)).to_string()).unwrap());
+    assert_eq!(store.submit(SanitizedTrace::new(huge)).committed().await, Waited::Dropped);
+    locked.execute_batch("COMMIT").unwrap();
+    // The heads that fill the queue are behind this one's place. The state may not have changed at all.
+    while store.begin(head(&traces[0])).outcome().await.is_none() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // Those that ran on get their traces, and then nothing is left.
+    for trace in &traces[..8] {
+        put(&store, std::slice::from_ref(trace)).await; // one by one: the queue is short
+    }
+    store.opened().await;
+    assert_eq!(journals(folder.path()), [""]);
+    assert!(store.running().await.unwrap().is_empty());
+    let dropped = store.by_id(traces[8].trace_id).await.unwrap().unwrap().into_inner();
+    assert!(dropped.error_message.unwrap().contains("could not be stored"));
+    drop(store);
+    assert!(journals(folder.path()).is_empty(), "the file goes with its process");
+    let stats = open(&folder).stats(Filter::default()).await.unwrap();
+    assert_eq!((stats.traces, stats.interrupted), (10, 1));
+}
+
+#[tokio::test]
+async fn a_line_that_was_cut_off_harms_no_other_and_a_trace_counts_more_than_its_head() {
+    let folder = folder();
+    let store = open(&folder);
+    let (ended, lost) = (trace(0), trace(1));
+    put(&store, std::slice::from_ref(&ended)).await;
+    let line = |trace: &Trace| json!({"org": "local", "project": "default", "head": head(trace).get()}).to_string();
+    let text = format!("{}\nnonsense\n{}\n{}", line(&ended), line(&lost), &line(&trace(2))[..60]);
+    let journal = folder.path().join("traces/traces.begun-0000000000000007");
+    crate::files::write(&journal, text.as_bytes(), crate::files::Sync::Later).unwrap();
+    let other = open(&folder);
+    other.opened().await;
+    assert_eq!(value(other.by_id(ended.trace_id).await.unwrap().unwrap().trace()), value(&ended));
+    assert!(other.by_id(lost.trace_id).await.unwrap().unwrap().trace().metadata.interrupted);
+    assert_eq!(ids(&other, Filter::default()).await.len(), 2);
+    assert!(!journal.exists());
 }

@@ -130,12 +130,13 @@ async fn a_full_disk_is_told_and_what_was_stored_stays() {
     let mut big = trace(1);
     let text: String = (0..20_000u64).map(|at| format!("{:x}", at.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
     big.args = Some(RawValue::from_string(json!(text).to_string()).unwrap());
-    let receipt = store.submit(SanitizedTrace::new(big.clone()));
+    // Waited for from now on: only then is the thread woken.
+    let outcome = tokio::spawn(store.submit(SanitizedTrace::new(big.clone())).outcome());
     until(&store, |health| health.state == State::Full).await;
     assert!(store.by_id(first.trace_id).await.unwrap().is_some());
     // It is given up when pml ends, and counted.
     drop(store);
-    assert_eq!(receipt.outcome().await, None);
+    assert_eq!(outcome.await.unwrap(), None);
     let store = open(&folder);
     put(&store, std::slice::from_ref(&big)).await;
     assert_eq!(ids(&store, Filter::default()).await.len(), 2);

@@ -3,7 +3,7 @@
 //! Waking the thread and being woken by it takes several times as long as a commit. So who waits for a trace writes what is
 //! in the queue, if that is little and is expected to be quick; the thread is for everything else.
 //!
-//! **Invariant:** [`Desk::write_at_once`] never waits for a lock, of this process or of another.
+//! **Invariant:** [`SharedWriter::write_at_once`] never waits for a lock, of this process or of another.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
@@ -14,20 +14,20 @@ use super::{queue::Queue, writer::Writer};
 
 /// What the thread, the store and its receipts share.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct SharedWriter {
     pub(super) queue: Queue,
     /// Absent when the thread has ended, which drops it: an engine may have a runtime of its own, which must not be dropped by
     /// whoever has the last receipt.
     writer: Mutex<Option<Writer>>,
 }
 
-impl Desk {
+impl SharedWriter {
     /// Starts the thread, which opens the database first.
-    pub(super) fn start(queue: Queue, writer: Writer) -> std::io::Result<(Arc<Desk>, JoinHandle<()>)> {
-        let desk = Arc::new(Desk { queue, writer: Mutex::new(Some(writer)) });
-        let working = Arc::clone(&desk);
+    pub(super) fn start(queue: Queue, writer: Writer) -> std::io::Result<(Arc<SharedWriter>, JoinHandle<()>)> {
+        let writer = Arc::new(SharedWriter { queue, writer: Mutex::new(Some(writer)) });
+        let working = Arc::clone(&writer);
         let thread = std::thread::Builder::new().name("traces".to_owned()).spawn(move || working.run())?;
-        Ok((desk, thread))
+        Ok((writer, thread))
     }
 
     /// Works until nobody can ask for anything any more and everything is written.

@@ -1,0 +1,41 @@
+//! SIGINT and SIGTERM: the first cancels what a command does, the second ends pml.
+
+use std::{convert::Infallible, io};
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// Listens for signals, for as long as the process lives, on a thread of its own: the main one may
+/// be stuck writing to a pipe that nobody reads.
+pub(super) fn cancel_on_signal(interrupt: CancellationToken) {
+    // Without a listener the signals keep their usual effect, and the workers die with us.
+    let unhandled = |err: io::Error| tracing::warn!(error = %err, "signals are not handled");
+    let token = interrupt.clone();
+    let listener = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+        let Err(err) = runtime.and_then(|runtime| runtime.block_on(listen(token)));
+        unhandled(err);
+    });
+    // At the limit of processes, which threads count as, the main one has to do.
+    if listener.is_err() {
+        tokio::spawn(async move {
+            let Err(err) = listen(interrupt).await;
+            unhandled(err);
+        });
+    }
+}
+
+async fn listen(interrupt: CancellationToken) -> io::Result<Infallible> {
+    let (mut int, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    loop {
+        tokio::select! {
+            _ = int.recv() => {}
+            _ = term.recv() => {}
+        }
+        if interrupt.is_cancelled() {
+            #[expect(clippy::disallowed_methods, reason = "asked twice; the workers die with us")]
+            std::process::exit(130);
+        }
+        interrupt.cancel();
+    }
+}
