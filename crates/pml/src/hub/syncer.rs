@@ -382,10 +382,16 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = Url::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
         let (told, mut arrivals) = mpsc::unbounded_channel();
+        let (holds, mut held) = mpsc::unbounded_channel();
+        let (go, mut gone) = mpsc::unbounded_channel();
         let hub = tokio::spawn(async move {
             let mut requests = 0;
             while let Ok((socket, _)) = listener.accept().await {
                 requests += 1;
+                if requests <= REFUSED {
+                    let _ = holds.send(());
+                    gone.recv().await;
+                }
                 let _ = told.send(answer(socket, requests > REFUSED).await);
             }
         });
@@ -405,38 +411,36 @@ mod tests {
         let syncer = tokio::spawn(run);
 
         let (mut all, mut failed, mut taken) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-        let mut refused = 0;
         let mut largest = 0;
-        let mut number = 0;
-        // Executions go on: some after each request that the hub refuses.
-        while taken.is_empty() || store.outbox().await.unwrap().unsent > 0 {
-            if taken.is_empty() {
-                for _ in 0..10 {
-                    number += 1;
-                    let trace = trace(number, number % 20 != 0);
-                    let id = trace.trace().trace_id.to_string();
-                    if !trace.trace().success {
-                        failed.insert(id.clone());
-                    }
-                    all.insert(id);
-                    assert!(store.submit(trace).outcome().await.is_some());
-                    nudge.stored();
-                }
+        // Executions go on: some while the hub has a request that it then refuses.
+        for number in 0..10 * (REFUSED as u64 + 1) {
+            let (round, at) = (number / 10, number % 10);
+            if round > 0 && at == 0 {
+                held.recv().await.unwrap();
+            }
+            let trace = trace(number + 1, (number + 1) % 20 != 0);
+            let id = trace.trace().trace_id.to_string();
+            if !trace.trace().success {
+                failed.insert(id.clone());
+            }
+            all.insert(id);
+            assert!(store.submit(trace).outcome().await.is_some());
+            nudge.stored();
+            if at == 9 {
                 largest = largest.max(store.outbox().await.unwrap().unsent_bytes);
             }
-            let arrival = match taken.is_empty() {
-                true => arrivals.recv().await.unwrap(),
-                // The last acknowledgement may only have to be noted.
-                false => match timeout(Duration::from_millis(20), arrivals.recv()).await {
-                    Ok(arrival) => arrival.unwrap(),
-                    Err(_) => continue,
-                },
-            };
-            assert!(arrival.ids.len() <= 10, "a request has no more than a batch");
-            match arrival.is_taken {
-                true => assert!(arrival.ids.into_iter().all(|id| taken.insert(id)), "each is sent once"),
-                false => refused += 1,
+            if round > 0 && at == 9 {
+                go.send(()).unwrap();
+                assert!(!arrivals.recv().await.unwrap().is_taken);
             }
+        }
+        // The hub is back.
+        while store.outbox().await.unwrap().unsent > 0 {
+            // The last acknowledgement may only have to be noted.
+            let Ok(arrival) = timeout(Duration::from_millis(20), arrivals.recv()).await else { continue };
+            let arrival = arrival.unwrap();
+            assert!(arrival.is_taken && arrival.ids.len() <= 10, "a request has no more than a batch");
+            assert!(arrival.ids.into_iter().all(|id| taken.insert(id)), "each is sent once");
         }
         // What was sent before its acknowledgement is noted.
         while let Ok(arrival) = arrivals.try_recv() {
@@ -446,7 +450,6 @@ mod tests {
         syncer.await.unwrap();
         hub.abort();
 
-        assert_eq!(refused, REFUSED);
         let outbox = store.outbox().await.unwrap();
         let lost = all.len() - taken.len();
         assert!(lost > 0 && outbox.dropped == lost as u64, "what was given up is counted: {outbox:?}");

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    hash::Hash,
     net::IpAddr,
     num::NonZeroU32,
     sync::{Arc, Mutex, PoisonError},
@@ -9,6 +10,7 @@ use std::{
 
 use axum::http::{HeaderMap, header};
 use pml_wire::hub::Code;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{
     super::{
@@ -29,8 +31,16 @@ const MAX_REMEMBERED: usize = 10_000;
 #[derive(Debug)]
 pub(in super::super) struct Rates {
     per_minute: NonZeroU32,
-    keys: Mutex<HashMap<(Scope, String), Arc<Bucket>>>,
+    keys: Mutex<HashMap<(Scope, String), Arc<Share>>>,
     failures: Mutex<HashMap<IpAddr, Arc<Bucket>>>,
+}
+
+/// What one key may take of the hub.
+#[derive(Debug)]
+struct Share {
+    requests: Bucket,
+    /// One query that reads many traces at a time, so that no key has all places of such queries or a queue before them.
+    scan: Semaphore,
 }
 
 impl Rates {
@@ -38,34 +48,37 @@ impl Rates {
         Rates { per_minute, keys: Mutex::default(), failures: Mutex::default() }
     }
 
-    fn of_key(&self, key: &Key) -> Arc<Bucket> {
-        bucket(&self.keys, (key.scope.clone(), key.name.clone()), self.per_minute)
+    fn of_key(&self, key: &Key) -> Arc<Share> {
+        let share = || Share { requests: Bucket::new(self.per_minute), scan: Semaphore::new(1) };
+        remembered(&self.keys, (key.scope.clone(), key.name.clone()), share)
     }
 
     fn of_stranger(&self, peer: IpAddr) -> Arc<Bucket> {
-        bucket(&self.failures, peer, FAILURES)
+        remembered(&self.failures, peer, || Bucket::new(FAILURES))
     }
 }
 
-fn bucket<K: Eq + std::hash::Hash>(
-    buckets: &Mutex<HashMap<K, Arc<Bucket>>>,
-    whose: K,
-    per_minute: NonZeroU32,
-) -> Arc<Bucket> {
-    let mut buckets = buckets.lock().unwrap_or_else(PoisonError::into_inner);
-    if buckets.len() >= MAX_REMEMBERED && !buckets.contains_key(&whose) {
-        buckets.clear(); // a flood; each begins anew
+fn remembered<K: Eq + Hash, T>(known: &Mutex<HashMap<K, Arc<T>>>, whose: K, new: impl FnOnce() -> T) -> Arc<T> {
+    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+    if known.len() >= MAX_REMEMBERED && !known.contains_key(&whose) {
+        known.clear(); // a flood; each begins anew
     }
-    Arc::clone(buckets.entry(whose).or_insert_with(|| Arc::new(Bucket::new(per_minute))))
+    Arc::clone(known.entry(whose).or_insert_with(|| Arc::new(new())))
 }
 
 /// Whoever asks, let in.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     pub(super) key: Key,
+    share: Arc<Share>,
 }
 
 impl Caller {
+    /// Waits until no other query that reads many traces is made with the same key.
+    pub(super) async fn turn_to_scan(&self) -> Option<SemaphorePermit<'_>> {
+        self.share.scan.acquire().await.ok()
+    }
+
     pub(super) fn viewer(&self) -> Viewer {
         Viewer { scope: self.key.scope.clone(), name: self.key.name.clone() }
     }
@@ -91,12 +104,13 @@ impl Hub {
             let message = format!("the key `{}` has made {} requests in a minute", key.name, self.rates.per_minute);
             Problem::later(Code::RateLimited, message, wait)
         };
-        self.rates.of_key(&key).take().map_err(limited)?;
+        let share = self.rates.of_key(&key);
+        share.requests.take().map_err(limited)?;
         if !key.permissions.permit(permission) {
             let message = format!("the key `{}` permits {}, not {}", key.name, key.permissions, permission.as_str());
             return Err(Problem::new(Code::Forbidden, message));
         }
-        Ok(Caller { key })
+        Ok(Caller { key, share })
     }
 
     /// The key that a request carries, if it is valid. Looked up each time, so that a key that is revoked ends at once, in every
@@ -117,5 +131,35 @@ impl Hub {
             Some(KeyState::Expired) => Err("this key has expired"),
             Some(KeyState::Valid) => found.ok_or("this key is not known here"),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use pml_wire::trace::Timestamp;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn one_long_query_of_a_key_at_a_time_and_other_keys_do_not_wait() {
+        let rates = Rates::new(FAILURES);
+        let caller = |name: &str| {
+            let key = Key {
+                scope: "acme.web".parse().unwrap(),
+                name: name.to_owned(),
+                permissions: "read".parse().unwrap(),
+                created_at: Timestamp(0),
+                expires_at: None,
+                revoked_at: None,
+            };
+            Caller { share: rates.of_key(&key), key }
+        };
+        let (one, again, other) = (caller("one"), caller("one"), caller("other"));
+        let turn = one.turn_to_scan().now_or_never().expect("nobody else asks");
+        assert!(again.turn_to_scan().now_or_never().is_none());
+        assert!(other.turn_to_scan().now_or_never().is_some());
+        drop(turn);
+        assert!(again.turn_to_scan().now_or_never().is_some());
     }
 }

@@ -11,7 +11,7 @@ use pml_wire::{
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::{call::Call, problem, problem::Problem};
+use super::{access::Caller, call::Call, problem, problem::Problem};
 use crate::{
     trace::store::{Answer, Cursor, Deletion, Filter, Found, Reading, Record, Store, Summary},
     web::typed,
@@ -23,7 +23,7 @@ const MAX_PAGE: usize = 1000;
 /// Traces that are drawn, if nothing is said, and at most.
 const SAMPLE: usize = 32;
 const MAX_SAMPLE: usize = 256;
-/// How long a query may take.
+/// How long a query may take, waiting included.
 const LONGEST: Duration = Duration::from_secs(20);
 /// How much more likely a trace of high priority is drawn, if nothing is said.
 const ALPHA: f64 = 0.6;
@@ -32,9 +32,14 @@ fn store(call: &Call) -> std::sync::Arc<dyn Store> {
     call.hub.store.of(&call.caller.key.scope)
 }
 
-/// Waits for a query that may read every trace of a scope. What takes longer is given up, and ends.
-async fn in_time<T>(query: Answer<'_, T>) -> Result<T, Problem> {
-    match timeout(LONGEST, query).await {
+/// Waits for a query that may read every trace of a scope, and for others of the same key before it. What takes longer is given
+/// up, and ends.
+async fn in_time<T>(caller: &Caller, query: Answer<'_, T>) -> Result<T, Problem> {
+    let in_turn = async {
+        let _turn = caller.turn_to_scan().await;
+        query.await
+    };
+    match timeout(LONGEST, in_turn).await {
         Ok(answer) => Ok(answer?),
         Err(_) => Err(Problem::unavailable("the query takes too long; ask for less, such as with `since`")),
     }
@@ -82,7 +87,7 @@ pub(super) async fn list(call: Call) -> Result<Response, Problem> {
         (None, Some(cursor)) => Reading::StoredAfter(cursor),
         (None, None) => Reading::Newest,
     };
-    let page = in_time(store(&call).list(filter(&call)?, reading, limit)).await?;
+    let page = in_time(&call.caller, store(&call).list(filter(&call)?, reading, limit)).await?;
     let list = TraceList {
         traces: page.traces.into_iter().map(summary).collect(),
         next: page.next.map(|cursor| cursor.to_string()),
@@ -142,7 +147,7 @@ pub(super) async fn sample(call: Call) -> Result<Response, Problem> {
         Some(seed) => seed,
         None => getrandom::u64().unwrap_or_default(),
     };
-    let drawn = in_time(store(&call).sample(count, alpha, seed)).await?;
+    let drawn = in_time(&call.caller, store(&call).sample(count, alpha, seed)).await?;
     let traces: Vec<_> = drawn
         .iter()
         .map(
@@ -153,7 +158,7 @@ pub(super) async fn sample(call: Call) -> Result<Response, Problem> {
 }
 
 pub(super) async fn stats(call: Call) -> Result<Response, Problem> {
-    let stats = in_time(store(&call).stats(filter(&call)?)).await?;
+    let stats = in_time(&call.caller, store(&call).stats(filter(&call)?)).await?;
     let tool = |tool: crate::trace::store::ToolStats| ToolReply {
         tool: tool.tool,
         calls: tool.calls,
