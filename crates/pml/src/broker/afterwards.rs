@@ -5,7 +5,8 @@
 //! call if the program makes it right away, which halves the appends of a program that makes one call after the other.
 //!
 //! **Invariant:** all left-over work is done: when the run asks for it, with the next call, while that call waits for anything, or
-//! when the last clone is dropped.
+//! when the last clone is dropped. It is done before any later line of the run is written, so that the log has the lines of calls
+//! that were made one after the other in their order.
 
 use std::{
     fmt,

@@ -147,7 +147,10 @@ impl Record {
     pub(super) fn end_later(mut self, outcome: &Result<Answer, CallError>, afterwards: &Afterwards) {
         let (took, bytes) = match outcome {
             Ok(answer) => (self.started.elapsed(), answer.bytes()),
-            Err(error) => return self.end_with(Err(error)),
+            Err(error) => {
+                afterwards.catch_up();
+                return self.end_with(Err(error));
+            }
         };
         afterwards.add(move |lines| self.write(Ok(bytes), took, lines));
     }

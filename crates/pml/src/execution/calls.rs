@@ -398,6 +398,7 @@ impl<'a> Calls<'a> {
                     let (handler, context) = (self.handler, Arc::clone(&self.context));
                     let (kind, subject, _) = asked_for(&ask);
                     self.recording.started(CallId(id), &subject);
+                    self.afterwards.catch_up();
                     self.start_question((id, Some(kind)), refusal, || handler.ask(context, CallId(id), ask));
                 }
             }
@@ -487,6 +488,7 @@ impl<'a> Calls<'a> {
                 self.announced(self.handler.call(call))
             }
             Err(error) => {
+                self.afterwards.catch_up();
                 self.handler.refused(&self.context, id, &target, &error);
                 Box::pin(std::future::ready(Err(error)))
             }
@@ -612,11 +614,11 @@ impl<'a> Calls<'a> {
     /// Cancels what is still going on. Gives all records in order, and the tools of calls that
     /// had not ended.
     pub(crate) fn finish(mut self) -> (Vec<CallRecord>, Vec<String>) {
+        self.afterwards.catch_up();
         self.in_flight.clear();
         if let Some(speculation) = self.speculation.take() {
             speculation.finish();
         }
-        self.afterwards.catch_up();
         let never_started = self.waiting.drain(..).filter_map(|waiting| match waiting {
             Waiting::Call { id, target, .. } => {
                 self.handler.refused(&self.context, id, &target, &unfinished_error());

@@ -62,8 +62,9 @@ async fn every_call_leaves_one_line_and_one_event_whatever_happened() {
     gateway.budget.calls = 6;
     let program = codes(&[
         "mcp.fix.echo({ text: 'secret words' })",
-        "mcp.fix.fail({ message: 'no' })",
+        // Refused without any waiting, right after a success: here, and once the budget is spent.
         "mcp.fix.nothing({})",
+        "mcp.fix.fail({ message: 'no' })",
         "mcp.fix.echo({ txt: 1 })",
         "mcp.fix.hang({})",
         "mcp.fix.getSum({ a: 1, b: 2 })",
@@ -71,7 +72,7 @@ async fn every_call_leaves_one_line_and_one_event_whatever_happened() {
     ]) + ";";
     let outcome = gateway.run(&program).await;
     let expected =
-        ["ok", "TOOL_ERROR", "TOOL_NOT_FOUND", "INVALID_ARGUMENTS", "PROVIDER_TIMEOUT", "ok", "CALL_BUDGET_SPENT"];
+        ["ok", "TOOL_NOT_FOUND", "TOOL_ERROR", "INVALID_ARGUMENTS", "PROVIDER_TIMEOUT", "ok", "CALL_BUDGET_SPENT"];
     assert_eq!(outcome.result.unwrap().get(), json!(expected).to_string());
     // Records, events and lines agree about tool, outcome and trace.
     assert_eq!(outcome.calls[5].tool, "fix:get-sum");
