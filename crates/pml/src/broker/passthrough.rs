@@ -108,6 +108,7 @@ impl OwnTask {
         recorder.ready().await;
         let record = recorder.begin(Arc::clone(context), None);
         record.recording().issued(CallId(1), kind, tool, None);
+        record.recording().show();
         if let Some(announcement) = record.recording().announcement() {
             announcement.await;
         }

@@ -76,7 +76,10 @@ struct Unfinished {
     collector: Collector,
     /// The sink to announce the execution to, until that is done.
     unannounced: Option<Arc<dyn Sink>>,
+    /// The wait for the head to be stored, if it is not kept yet.
     announcement: Option<Announcement>,
+    /// The head, if it is kept. It is written with the trace, or when the execution has lasted for a moment.
+    head: Option<Receipt>,
 }
 
 /// How an execution ended.
@@ -116,8 +119,12 @@ impl Recorder {
             self.bus.publish(context.execution.to_string(), body);
         }
         let collector = Collector::new(&context, program.as_ref(), keeps_values);
-        let state =
-            Arc::new(Mutex::new(Some(Unfinished { collector, unannounced: self.sink.clone(), announcement: None })));
+        let state = Arc::new(Mutex::new(Some(Unfinished {
+            collector,
+            unannounced: self.sink.clone(),
+            announcement: None,
+            head: None,
+        })));
         ExecutionRecord { recorder: self.clone(), recording: Recording { context, state }, is_finished: false }
     }
 }
@@ -140,7 +147,7 @@ impl ExecutionRecord {
     fn end(&mut self, finish: Finish<'_>) -> (Summary, Receipt) {
         self.is_finished = true;
         let code = finish.outcome.err().map(|(code, _)| code);
-        let Some(Unfinished { mut collector, .. }) = self.recording.lock().take() else {
+        let Some(Unfinished { mut collector, head, .. }) = self.recording.lock().take() else {
             let summary = Summary { code, calls: 0, failed_calls: 0, duration: Duration::ZERO };
             return (summary, Receipt::none());
         };
@@ -156,6 +163,8 @@ impl ExecutionRecord {
         let trace = collector.into_trace();
         log(&trace);
         let receipt = sink.as_ref().map_or_else(Receipt::none, |sink| sink.submit(trace));
+        // Not earlier: it wakes the store, which now finds the trace as well.
+        drop(head);
         (summary, receipt)
     }
 }
@@ -197,19 +206,29 @@ impl Recording {
         if let Ok(output) = timeout(MOMENT, &mut work).await {
             return output;
         }
-        // Nobody waits for it now. The first call does, if there is one.
-        self.announce(Receipt::wake);
+        self.show();
         work.await
     }
 
-    /// Tells the sink that the execution has begun, once.
+    /// Tells the sink that the execution has begun, once, and does something with the receipt while there is one.
     fn announce(&self, then: impl FnOnce(&mut Receipt)) {
         let mut state = self.lock();
         let Some(state) = state.as_mut() else { return };
-        let Some(sink) = state.unannounced.take() else { return };
-        let mut receipt = sink.begin(state.collector.head());
-        then(&mut receipt);
-        state.announcement = Some(receipt.wait().boxed().shared());
+        if let Some(sink) = state.unannounced.take() {
+            let mut receipt = sink.begin(state.collector.head());
+            then(&mut receipt);
+            match receipt.is_kept() {
+                true => state.head = Some(receipt),
+                false => state.announcement = Some(receipt.wait().boxed().shared()),
+            }
+        } else if let Some(head) = &mut state.head {
+            then(head);
+        }
+    }
+
+    /// Has the store write that the execution has begun, for whoever lists what runs.
+    pub fn show(&self) {
+        self.announce(Receipt::wake);
     }
 
     /// Completes when the store has the announcement, or after 2 ms at most. `None` if there is nothing to wait for.
@@ -390,7 +409,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_first_call_waits_for_the_head_also_of_an_execution_that_was_announced_before() {
+    async fn a_head_is_kept_before_the_first_call_although_the_database_is_locked() {
         let folder = tempfile::tempdir().unwrap();
         let store = store::SqliteStore::open(folder.path(), store::Options::default());
         store.opened().await;
@@ -401,10 +420,10 @@ mod tests {
         let record = begin(&recorder);
         record.recording().during(std::pin::pin!(tokio::time::sleep(4 * MOMENT))).await;
         record.recording().issued(CallId(1), TaskKind::Tool, "a:b", None);
-        record.recording().announcement().expect("the head is not committed yet").await;
+        assert!(record.recording().announcement().is_none(), "there is nothing to wait for");
         // What a server is told from here on survives the process.
         let mut names = std::fs::read_dir(folder.path().join("traces")).unwrap().map(|entry| entry.unwrap().path());
-        let journal = names.find(|path| path.to_string_lossy().contains(".begun-")).expect("a journal");
+        let journal = names.find(|path| path.to_string_lossy().contains(".journal-")).expect("a journal");
         assert!(std::fs::read_to_string(journal).unwrap().contains(&record.context().execution.to_string()));
         locked.execute_batch("COMMIT").unwrap();
     }

@@ -1,7 +1,7 @@
 //! Where finished traces go.
 //!
-//! A record submits its trace to a [`Sink`] without waiting. The entry may wait for the [`Receipt`], less than 2 ms, so that an execution
-//! with a response has its trace even after `kill -9`.
+//! A record submits its trace to a [`Sink`], which keeps it in a journal, or starts to store it. In the second case the entry waits for the
+//! [`Receipt`], less than 2 ms, so that an execution with a response has its trace even after `kill -9`.
 
 use std::{
     fmt::Debug,
@@ -70,6 +70,15 @@ impl Receipt {
         Receipt(Stage::Before(receipt, late))
     }
 
+    /// Is there nothing to wait for?
+    pub(super) fn is_kept(&self) -> bool {
+        match &self.0 {
+            Stage::Nowhere => true,
+            Stage::WithStore(receipt) => receipt.is_kept(),
+            Stage::Before(..) => false,
+        }
+    }
+
     /// Has it stored, whether or not anybody waits.
     pub fn wake(&mut self) {
         if let Stage::WithStore(receipt) = &mut self.0 {
@@ -81,11 +90,11 @@ impl Receipt {
     pub async fn wait(self) {
         match self.0 {
             Stage::Nowhere => {}
-            Stage::WithStore(receipt) => drop(receipt.committed().await),
+            Stage::WithStore(receipt) => drop(receipt.kept().await),
             Stage::Before(receipt, late) => {
                 let stored = async {
                     if let Ok(receipt) = receipt.await {
-                        let _ = receipt.committed().await;
+                        let _ = receipt.kept().await;
                     }
                 };
                 if timeout(WAIT, stored).await.is_err() {

@@ -3,11 +3,7 @@
 use std::{
     io,
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-        mpsc::{Receiver, SyncSender, sync_channel},
-    },
+    sync::mpsc::{Receiver, SyncSender, sync_channel},
     thread::JoinHandle,
     time::Duration,
 };
@@ -22,7 +18,7 @@ use super::{
 };
 
 /// How long one attempt waits for a lock of another process.
-pub(super) const BUSY: Duration = Duration::from_millis(50);
+const BUSY: Duration = Duration::from_millis(50);
 /// A log of this size is written into the database.
 const LOG_BYTES: u64 = 4 * 1024 * 1024;
 /// A log of this size is emptied, even if that holds up the writer.
@@ -172,29 +168,13 @@ pub(super) struct Checkpointer {
     thread: Option<JoinHandle<()>>,
     /// Since the thread was last woken.
     bytes: u64,
-    /// Was the log written back since the last look? The next commit may begin it anew, and then syncs.
-    is_fresh: Arc<AtomicBool>,
 }
 
 impl Checkpointer {
     pub(super) fn start(place: Place) -> io::Result<Checkpointer> {
         let (wake, woken) = sync_channel(1);
-        let is_fresh = Arc::new(AtomicBool::new(true));
-        let written_back = Arc::clone(&is_fresh);
-        let thread = std::thread::Builder::new()
-            .name("trace log".to_owned())
-            .spawn(move || run(&place, &woken, &written_back))?;
-        Ok(Checkpointer { wake: Some(wake), thread: Some(thread), bytes: 0, is_fresh })
-    }
-
-    /// May the next commit have to sync the log?
-    pub(super) fn is_fresh(&self) -> bool {
-        self.is_fresh.load(Ordering::Relaxed)
-    }
-
-    /// A commit was made that may have synced the log.
-    pub(super) fn has_synced(&self) {
-        self.is_fresh.store(false, Ordering::Relaxed);
+        let thread = std::thread::Builder::new().name("trace log".to_owned()).spawn(move || run(&place, &woken))?;
+        Ok(Checkpointer { wake: Some(wake), thread: Some(thread), bytes: 0 })
     }
 
     /// So much was written.
@@ -232,7 +212,7 @@ impl Drop for Checkpointer {
     }
 }
 
-fn run(place: &Place, woken: &Receiver<()>, is_fresh: &AtomicBool) {
+fn run(place: &Place, woken: &Receiver<()>) {
     while woken.recv().is_ok() {
         let path = place.path();
         let flags =
@@ -245,7 +225,6 @@ fn run(place: &Place, woken: &Receiver<()>, is_fresh: &AtomicBool) {
             let _ = db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
             done.map_err(|err| err.to_string())
         });
-        is_fresh.store(true, Ordering::Relaxed);
         if let Err(err) = done {
             // The log grows until it works.
             tracing::debug!(error = err, "the log of `{}` is not written back", path.display());

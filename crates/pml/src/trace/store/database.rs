@@ -17,7 +17,7 @@ use super::{
     Health, Scope, StoreError,
     change::{Change, Run},
     intake::Intake,
-    place::Place,
+    place::{Place, TRACES},
     query::View,
     readers::Readers,
     sqlite_engine::SqliteEngine,
@@ -38,8 +38,8 @@ pub struct Options {
     pub survives_power_cuts: bool,
     /// Commands that may wait for the writer.
     pub queue: usize,
-    /// The data folder in which a gateway keeps heads of executions that a database elsewhere has not taken in time. One that is in a
-    /// data folder itself keeps them there.
+    /// The data folder in which a gateway keeps its journal if the database is elsewhere. One that is in a data folder itself keeps
+    /// it there.
     pub journal: Option<PathBuf>,
     /// Most pages of the database: what is more is a full disk. To try that out.
     pub max_pages: Option<u32>,
@@ -70,7 +70,9 @@ impl Database {
     pub(super) fn open(data_dir: &Path, name: &'static str, options: Options) -> Database {
         let place = Place::new(data_dir, name);
         let to = place.clone();
-        let intake = Intake::start(&options.clone(), Some(place.clone()), |_| SqliteEngine::new(to, options));
+        // No answer waits for a raw trace.
+        let journal = (name == TRACES).then(|| place.clone());
+        let intake = Intake::start(&options.clone(), journal, |_| SqliteEngine::new(to, options));
         let readers = Arc::new(Readers::new(place.clone()));
         Database { place, intake, readers }
     }

@@ -1,6 +1,6 @@
 //! What the writer needs of a database.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
 use pml_wire::ExecutionId;
 
@@ -8,6 +8,7 @@ use super::{
     Commit, Scope, StoreError,
     change::{Change, Progress},
     connection::Trouble,
+    journal::Part,
     row::Row,
     writer::Ack,
 };
@@ -27,13 +28,13 @@ pub(super) enum What {
 }
 
 /// An execution that has begun.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Begun {
     pub(super) scope: Scope,
     pub(super) id: ExecutionId,
     pub(super) ts: i64,
-    /// Its head, without line breaks.
-    pub(super) json: Arc<str>,
+    /// Its head.
+    pub(super) json: String,
 }
 
 impl Entry {
@@ -44,11 +45,11 @@ impl Entry {
         }
     }
 
-    /// The execution that it is about.
-    pub(super) fn id(&self) -> ExecutionId {
+    /// The execution that it is about, and what of it this is.
+    pub(super) fn part(&self) -> (ExecutionId, Part) {
         match &self.what {
-            What::Head(begun) => begun.id,
-            What::Trace(row) => row.id,
+            What::Head(begun) => (begun.id, Part::Head),
+            What::Trace(row) => (row.id, Part::Trace),
         }
     }
 }
@@ -72,17 +73,6 @@ pub(super) trait Engine: fmt::Debug + Send + 'static {
     /// Commits the batch, and says what became of each entry. An error comes with the entry that it is about, if it is about
     /// one. The batch may be written again after an error, without that entry.
     fn write(&mut self, batch: &[Entry]) -> Result<Vec<Commit>, (Trouble, Option<usize>)>;
-
-    /// Would a small batch be committed now in well under a millisecond, without waiting for a disk or a network?
-    fn is_quick(&self) -> bool {
-        false
-    }
-
-    /// Commits a small batch as [`write`](Engine::write) does, but waits for no lock. Asked only of an engine that is
-    /// [quick](Engine::is_quick).
-    fn write_quickly(&mut self, batch: &[Entry]) -> Result<Vec<Commit>, (Trouble, Option<usize>)> {
-        self.write(batch)
-    }
 
     /// Adds to numbers that are kept by name.
     fn count(&mut self, more: &[(&'static str, u64)]) -> Result<(), Trouble>;

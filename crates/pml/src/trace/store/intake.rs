@@ -12,16 +12,15 @@ use pml_wire::trace::Trace;
 use tokio::sync::oneshot;
 
 use super::{
-    Answer, Commit, Health, Ingested, Options, Receipt, Scope, State, StoreError,
+    Answer, Health, Ingested, Options, Receipt, Scope, State, StoreError,
     body::{Encoder, MAX_BYTES},
     change::{Change, Job},
     engine::{Begun, Engine},
     health::Shared,
-    journal::Journal,
+    journal::{self, Journal},
     place::Place,
     queue::{Queue, Refused},
     row::{self, Origin, Row, millis},
-    shared_writer::SharedWriter,
     writer::{Command, Writer},
 };
 use crate::trace::TraceHead;
@@ -34,8 +33,8 @@ const MAX_QUEUED_BYTES: usize = 64 * 1024 * 1024;
 pub(super) struct Intake {
     shared: Arc<Shared>,
     journal: Arc<Journal>,
-    /// Absent if no thread could be started.
-    writer: Option<Arc<SharedWriter>>,
+    /// Takes nothing if no thread could be started.
+    queue: Arc<Queue>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -72,8 +71,8 @@ impl Intake {
         WayIn { intake: self, scope }
     }
 
-    /// Starts the thread, which opens the database: whatever is wrong with it is in its [`State`]. Heads of executions that
-    /// the database does not take in time are kept at `place`, if there is one.
+    /// Starts the thread, which opens the database: whatever is wrong with it is in its [`State`]. What the database does not
+    /// have yet is in a journal at `place`, if there is one.
     pub(super) fn start<E: Engine>(
         options: &Options,
         place: Option<Place>,
@@ -81,92 +80,83 @@ impl Intake {
     ) -> Intake {
         let shared = Arc::new(Shared::default());
         let journal = Arc::new(Journal::new(place));
-        let queue = Queue::new(options.queue);
+        let queue = Arc::new(Queue::new(options.queue));
+        let commands = Arc::clone(&queue);
         let started = engine(Arc::clone(&shared))
             .and_then(|engine| Writer::new(Box::new(engine), Arc::clone(&shared), Arc::clone(&journal)))
-            .and_then(|writer| SharedWriter::start(queue, writer));
-        let (writer, thread) = match started {
-            Ok((writer, thread)) => (Some(writer), Some(thread)),
-            Err(err) => {
-                tracing::error!(error = %err, "no traces are stored: there is no thread for it");
-                shared.set_state(State::Failing(err.to_string()));
-                (None, None)
-            }
-        };
-        Intake { shared, journal, writer, thread }
+            .and_then(|writer| {
+                std::thread::Builder::new().name("traces".to_owned()).spawn(move || writer.run(&commands))
+            });
+        let thread = started.inspect_err(|err| {
+            tracing::error!(error = %err, "no traces are stored: there is no thread for it");
+            shared.set_state(State::Failing(err.to_string()));
+            queue.close();
+        });
+        Intake { shared, journal, queue, thread: thread.ok() }
     }
 
-    /// Waits until the database is open or cannot be opened, and executions of dead processes are found.
+    /// Waits until the database is open or cannot be opened, and has what dead processes left, and what living ones have answered.
     pub(super) async fn opened(&self) {
         let (told, opened) = oneshot::channel();
         if self.hand_over(Command::Open(told)) {
             let _ = opened.await;
         }
+        self.journal.others_filed().await;
     }
 
     pub(super) fn begin(&self, scope: &Scope, head: TraceHead) -> Receipt {
+        let is_kept = self.journal.append(scope, journal::Entry::Head(&head));
         let (ack, commit) = oneshot::channel();
         let begun = Begun {
             scope: scope.clone(),
             id: head.trace_id,
             ts: millis(head.timestamp),
-            json: serde_json::to_string(&head).unwrap_or_default().into(),
+            json: serde_json::to_string(&head).unwrap_or_default(),
         };
-        let is_taken = self.push(Command::Begin(begun.clone(), ack));
-        self.receipt(is_taken.then_some(commit)).with_journal(begun, Arc::clone(&self.journal))
+        // The head of an execution is only worth something without its trace: it is not counted if it finds no place.
+        let receipt = match self.queue.put(Command::Begin(begun, ack)) {
+            Ok(()) => Receipt::queued(commit, Arc::clone(&self.shared), Arc::clone(&self.queue)),
+            Err(_) => Receipt::dropped(Arc::clone(&self.shared)),
+        };
+        receipt.with_journal(is_kept)
     }
 
     pub(super) fn submit(&self, scope: &Scope, trace: Trace) -> Receipt {
         let id = trace.trace_id;
-        let dropped = || {
-            self.shared.note_dropped(id);
-            self.receipt(None)
-        };
         let weight = row::weight(&trace);
-        if weight > MAX_BYTES {
-            self.shared.too_large.fetch_add(1, Ordering::Relaxed);
-            return dropped();
-        }
         let bytes = self.shared.queued_bytes.fetch_add(weight, Ordering::Relaxed);
         self.shared.queued.fetch_add(1, Ordering::Relaxed);
         let (ack, commit) = oneshot::channel();
-        let has_room = bytes + weight <= MAX_QUEUED_BYTES;
-        if !has_room {
-            self.shared.queue_full.fetch_add(1, Ordering::Relaxed);
-        }
-        if !has_room || !self.push(Command::Finish { scope: scope.clone(), trace: Box::new(trace), weight, ack }) {
-            self.shared.queued_bytes.fetch_sub(weight, Ordering::Relaxed);
-            self.shared.queued.fetch_sub(1, Ordering::Relaxed);
-            return dropped();
-        }
-        self.receipt(Some(commit))
-    }
-
-    fn receipt(&self, commit: Option<oneshot::Receiver<Commit>>) -> Receipt {
-        Receipt::new(commit, Arc::clone(&self.shared)).with_writer(self.writer.clone())
+        let mut is_kept = false;
+        let refusal = if weight > MAX_BYTES {
+            Some(&self.shared.too_large)
+        } else if bytes + weight > MAX_QUEUED_BYTES {
+            Some(&self.shared.queue_full)
+        } else {
+            // First, since the writer may be done with the trace as soon as it is in the queue.
+            is_kept = self.journal.append(scope, journal::Entry::Trace(&trace));
+            let command = Command::Finish { scope: scope.clone(), trace: Box::new(trace), weight, ack };
+            self.queue.put(command).err().map(|refused| match refused {
+                Refused::Full => &self.shared.queue_full,
+                Refused::Closed => &self.shared.refused,
+            })
+        };
+        let Some(refusal) = refusal else {
+            let receipt = Receipt::queued(commit, Arc::clone(&self.shared), Arc::clone(&self.queue));
+            return receipt.with_journal(is_kept);
+        };
+        refusal.fetch_add(1, Ordering::Relaxed);
+        self.shared.queued_bytes.fetch_sub(weight, Ordering::Relaxed);
+        self.shared.queued.fetch_sub(1, Ordering::Relaxed);
+        self.shared.note_dropped(id);
+        Receipt::dropped(Arc::clone(&self.shared))
     }
 
     /// Puts a command into the queue and wakes the thread. False if there is no place for it.
     fn hand_over(&self, command: Command) -> bool {
-        let Some(writer) = &self.writer else { return false };
-        let is_taken = writer.queue.put(command).is_ok();
-        writer.queue.ring();
+        let is_taken = self.queue.put(command).is_ok();
+        self.queue.ring();
         is_taken
-    }
-
-    /// Puts a command into the queue, or counts that it is dropped. Its receipt has it written.
-    fn push(&self, command: Command) -> bool {
-        let is_trace = matches!(command, Command::Finish { .. });
-        let count = match self.writer.as_ref().map(|writer| writer.queue.put(command)) {
-            Some(Ok(())) => return true,
-            Some(Err(Refused::Full)) => &self.shared.queue_full,
-            Some(Err(Refused::Closed)) | None => &self.shared.refused,
-        };
-        // The head of an execution is only worth something without its trace.
-        if is_trace {
-            count.fetch_add(1, Ordering::Relaxed);
-        }
-        false
     }
 
     /// Encodes traces of others, and tells what became of each when all of them are committed.
@@ -254,9 +244,7 @@ impl Drop for Intake {
     /// Writes what waits. If the database cannot be written, that ends after a moment.
     fn drop(&mut self) {
         self.shared.is_stopping.store(true, Ordering::Relaxed);
-        if let Some(writer) = &self.writer {
-            writer.queue.close();
-        }
+        self.queue.close();
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
             if thread.join().is_err() {

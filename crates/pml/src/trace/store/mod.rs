@@ -2,9 +2,10 @@
 //!
 //! [`Store`] is what callers need; [`SqliteStore`] keeps traces in a database file in the data folder, and
 //! [`PostgresStore`](postgres::PostgresStore) in a server that a team shares. Writing never holds
-//! up an execution: traces go through a bounded queue, are committed in groups, by a thread or, if that is quick, by whoever
-//! waits, and an execution waits for its commit at most 2 ms ([`Receipt::committed`]). Readers have connections of their own, which neither wait
-//! for the writer nor make it wait. What is dropped is counted, and the counts are in the database.
+//! up an execution: a trace is appended to a journal, which takes microseconds, and goes through a bounded queue to a thread that commits
+//! traces in groups. Where the journal cannot take it, the execution waits for the commit, for less than 2 ms ([`Receipt::kept`]).
+//! Readers have connections of their own, which neither wait for the writer nor make it wait. What is dropped is counted, and the
+//! counts are in the database.
 //!
 //! **Invariant:** nothing that goes wrong here fails an execution. A database that is locked, full, read-only, damaged or of
 //! a newer pml is a [`State`], not an error of whoever submits.
@@ -33,7 +34,6 @@ mod row;
 mod sample;
 mod schema;
 mod scope;
-mod shared_writer;
 mod sqlite;
 mod sqlite_engine;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! `traces/` in the data folder, for its owner alone. Beside a database `NAME.db` lie SQLite's own `-wal` and `-shm`, the
 //! lock `NAME.lock` that is held while a database is made or set aside, one `NAME.owner-ID` for each process that runs
-//! executions, and one `NAME.begun-ID` for each whose heads the database has not taken in time (`journal.rs`).
+//! executions, and one `NAME.journal-ID` for each, with what the database does not have yet (`journal.rs`).
 
 use std::{
     fs::{self, File, Permissions, TryLockError},
@@ -63,12 +63,12 @@ impl Place {
     }
 
     pub(super) fn journal_path(&self, id: i64) -> PathBuf {
-        self.folder.join(format!("{}.begun-{id:016x}", self.name))
+        self.folder.join(format!("{}.journal-{id:016x}", self.name))
     }
 
     /// The journals here, by the ids of their processes.
     pub(super) fn journals(&self) -> Vec<i64> {
-        self.ids_of("begun")
+        self.ids_of("journal")
     }
 
     /// The ids of the processes that have a file of this kind here.

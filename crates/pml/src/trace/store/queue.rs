@@ -1,7 +1,7 @@
-//! Commands that wait for whoever writes.
+//! Commands that wait for the thread that writes.
 //!
-//! A command may be put down without waking the thread: who waits for its commit may write it, which takes less time than
-//! waking somebody else would.
+//! A command may be put down without waking the thread: the head of an execution is in the journal, and its trace, which follows most
+//! heads within a few milliseconds, makes writing the head superfluous.
 
 use std::{
     collections::VecDeque,
@@ -59,18 +59,8 @@ impl Queue {
         }
     }
 
-    /// The next command, if it is one of these.
-    pub(super) fn take_if(&self, is_wanted: impl FnOnce(&Command) -> bool) -> Option<Command> {
-        let mut state = self.lock();
-        state.commands.front().is_some_and(is_wanted).then(|| state.commands.pop_front())?
-    }
-
     pub(super) fn take(&self) -> Option<Command> {
         self.lock().commands.pop_front()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.lock().commands.is_empty()
     }
 
     /// Takes no more.

@@ -8,11 +8,14 @@
 //! **Invariant:** lookups never wait for scans. What one client may have scanned keeps no other from its keys and traces.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
-use rusqlite::{Connection, InterruptHandle, OpenFlags};
+use rusqlite::{Connection, OpenFlags};
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
     sync::Semaphore,
@@ -29,6 +32,8 @@ use crate::files::{self, Kind};
 /// Lookups, and scans, at the same time.
 pub(super) const MAX_LOOKUPS: usize = 4;
 pub(super) const MAX_SCANS: usize = 2;
+/// Steps of SQLite's machine between two looks whether a scan is still wanted: some microseconds.
+const STEPS: i32 = 1000;
 /// How long a query waits where it must: while a log of a process that died is read back.
 const BUSY: Duration = Duration::from_secs(2);
 
@@ -40,27 +45,12 @@ pub(super) struct Readers {
     scans: Arc<Semaphore>,
 }
 
-/// How far a scan is.
-#[derive(Default)]
-enum Scan {
-    #[default]
-    Waiting,
-    Running(InterruptHandle),
-    /// Nobody waits for it any more.
-    Unwanted,
-    Over,
-}
-
-/// Ends a scan when it is dropped.
-struct Waiting(Arc<Mutex<Scan>>);
+/// Ends a scan when it is dropped: says that nobody waits for it any more.
+struct Waiting(Arc<AtomicBool>);
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        let mut scan = lock(&self.0);
-        if let Scan::Running(handle) = &*scan {
-            handle.interrupt();
-        }
-        *scan = Scan::Unwanted;
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -93,10 +83,10 @@ impl Readers {
         let Ok(_turn) = self.lookups.acquire().await else { return Ok(T::default()) };
         if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
             // Other tasks of this thread go on elsewhere meanwhile.
-            return task::block_in_place(|| self.read_now(query));
+            return task::block_in_place(|| self.read_now(|db| query(db)));
         }
         let readers = Arc::clone(&self);
-        task::spawn_blocking(move || readers.read_now(query)).await.map_err(StoreError::reading)?
+        task::spawn_blocking(move || readers.read_now(|db| query(db))).await.map_err(StoreError::reading)?
     }
 
     /// Runs a query that may read many rows. Without a database, nothing is found. Dropping the future ends the query.
@@ -107,15 +97,14 @@ impl Readers {
         // The semaphore is never closed.
         let Ok(turn) = Arc::clone(&self.scans).acquire_owned().await else { return Ok(T::default()) };
         let waiting = Waiting(Arc::default());
-        let scan = Arc::clone(&waiting.0);
-        let scanning = move |db: &Connection| {
-            match &mut *lock(&scan) {
-                Scan::Unwanted => return Ok(T::default()),
-                state => *state = Scan::Running(db.get_interrupt_handle()),
-            }
+        let is_unwanted = Arc::clone(&waiting.0);
+        let scanning = move |db: &mut Connection| {
+            // Asked, not told: `sqlite3_interrupt` does nothing if the statement is about to begin.
+            let asked = move || is_unwanted.load(Ordering::Relaxed);
+            db.progress_handler(STEPS, Some(asked)).map_err(StoreError::reading)?;
             let answer = query(db);
             // From here on the connection may be used by others.
-            *lock(&scan) = Scan::Over;
+            db.progress_handler(0, None::<fn() -> bool>).map_err(StoreError::reading)?;
             answer
         };
         let readers = Arc::clone(&self);
@@ -129,7 +118,10 @@ impl Readers {
         answer
     }
 
-    fn read_now<T: Default>(&self, query: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    fn read_now<T: Default>(
+        &self,
+        query: impl FnOnce(&mut Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let identity = self.place.identity();
         if identity.is_none() {
             return Ok(T::default());
@@ -140,14 +132,14 @@ impl Readers {
             idle.retain(|reader| reader.identity == identity);
             idle.pop()
         };
-        let reader = match known {
+        let mut reader = match known {
             Some(reader) => reader,
             None => match self.open(identity)? {
                 Some(reader) => reader,
                 None => return Ok(T::default()),
             },
         };
-        let answer = query(&reader.connection);
+        let answer = query(&mut reader.connection);
         lock(&self.idle).push(reader);
         answer
     }

@@ -1,7 +1,6 @@
 //! What becomes of a trace, or of the head of an execution, that was submitted.
 //!
-//! **Invariant:** what was submitted is written: by whoever waits for it, or by the thread, which is woken when nobody does. A
-//! head that was waited for survives the process: it is committed, or in the journal.
+//! **Invariant:** the thread that writes is woken for what was submitted, at the latest when its receipt is dropped.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -10,29 +9,29 @@ use std::{
 
 use tokio::{sync::oneshot, time::timeout};
 
-use super::{Commit, engine::Begun, health::Shared, journal::Journal, shared_writer::SharedWriter};
+use super::{Commit, health::Shared, queue::Queue};
 
-/// How long an execution waits for the commit of its trace. The timer counts whole milliseconds and rounds up, so this is
-/// a wait of less than 2 ms.
+/// How long an execution waits for the commit of what is in no journal. The timer counts whole milliseconds and rounds up, so
+/// this is a wait of less than 2 ms.
 const WAIT: Duration = Duration::from_millis(1);
 
 /// What becomes of a trace that was submitted. Dropping it leaves the trace where it is.
 #[derive(Debug)]
-#[must_use = "the answer of an execution waits for its commit, if only a moment"]
+#[must_use = "the answer of an execution waits until its trace survives the process"]
 pub struct Receipt {
     commit: Option<oneshot::Receiver<Commit>>,
     shared: Arc<Shared>,
-    /// Where it is written, until somebody has been told to.
-    writer: Option<Arc<SharedWriter>>,
-    /// The head, and where it goes if its commit takes too long.
-    begun: Option<(Begun, Arc<Journal>)>,
+    /// Is it in the journal?
+    is_kept: bool,
+    /// Where it lies, until the thread has been woken.
+    queue: Option<Arc<Queue>>,
 }
 
-/// How waiting for a commit went.
+/// How waiting for a trace went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
-    /// The trace survives the process.
-    Committed(Commit),
+    /// The trace survives the process: the journal has it, or the database.
+    Kept,
     /// The trace is still on its way to the disk. Counted.
     Late,
     /// The trace was dropped. Counted.
@@ -40,53 +39,42 @@ pub enum Waited {
 }
 
 impl Receipt {
-    pub(super) fn new(commit: Option<oneshot::Receiver<Commit>>, shared: Arc<Shared>) -> Receipt {
-        Receipt { commit, shared, writer: None, begun: None }
+    /// The trace lies in the queue, and nobody has been told.
+    pub(super) fn queued(commit: oneshot::Receiver<Commit>, shared: Arc<Shared>, queue: Arc<Queue>) -> Receipt {
+        Receipt { commit: Some(commit), shared, is_kept: false, queue: Some(queue) }
     }
 
-    /// The trace lies in the queue of this writer, and nobody has been told.
-    pub(super) fn with_writer(mut self, writer: Option<Arc<SharedWriter>>) -> Receipt {
-        self.writer = writer.filter(|_| self.commit.is_some());
+    /// The trace found no place in the queue.
+    pub(super) fn dropped(shared: Arc<Shared>) -> Receipt {
+        Receipt { commit: None, shared, is_kept: false, queue: None }
+    }
+
+    /// The journal has it, or not.
+    pub(super) fn with_journal(mut self, is_kept: bool) -> Receipt {
+        self.is_kept = is_kept;
         self
     }
 
-    /// The receipt is that of a head.
-    pub(super) fn with_journal(mut self, begun: Begun, journal: Arc<Journal>) -> Receipt {
-        self.begun = Some((begun, journal));
-        self
-    }
-
-    fn write_at_once(&mut self) {
-        if let Some(writer) = self.writer.take() {
-            writer.write_at_once();
-        }
+    /// Is there nothing to wait for?
+    pub fn is_kept(&self) -> bool {
+        self.is_kept
     }
 
     /// Has the thread write it. It can still be waited for.
     pub fn wake(&mut self) {
-        if let Some(writer) = self.writer.take() {
-            writer.queue.ring();
+        if let Some(queue) = self.queue.take() {
+            queue.ring();
         }
     }
 
-    /// Waits for the commit for less than 2 ms; not at all while the store is known to be stuck. A head that is not committed
-    /// by then is in the journal when this returns.
-    pub async fn committed(mut self) -> Waited {
-        self.write_at_once();
-        let mut commit = self.commit.take();
-        let waited = self.wait(commit.as_mut()).await;
-        if let Some((begun, journal)) = self.begun.take().filter(|_| !matches!(waited, Waited::Committed(_))) {
-            journal.append(&begun);
-            // Committed meanwhile, it is not settled by the writer.
-            if commit.is_some_and(|mut commit| commit.try_recv().is_ok()) {
-                journal.settle(std::iter::once(begun.id));
-            }
+    /// Waits until what was submitted survives the process. What is in no journal is waited for for less than 2 ms, and not at all
+    /// while the store is known to be stuck.
+    pub async fn kept(mut self) -> Waited {
+        self.wake();
+        if self.is_kept {
+            return Waited::Kept;
         }
-        waited
-    }
-
-    async fn wait(&self, commit: Option<&mut oneshot::Receiver<Commit>>) -> Waited {
-        let Some(commit) = commit else { return Waited::Dropped };
+        let Some(mut commit) = self.commit.take() else { return Waited::Dropped };
         let waited = match self.shared.is_stalled.load(Ordering::Relaxed) {
             true => commit.try_recv().map_err(|err| err == oneshot::error::TryRecvError::Empty),
             false => match timeout(WAIT, commit).await {
@@ -95,7 +83,7 @@ impl Receipt {
             },
         };
         match waited {
-            Ok(commit) => Waited::Committed(commit),
+            Ok(_) => Waited::Kept,
             Err(true) => {
                 self.shared.late.fetch_add(1, Ordering::Relaxed);
                 tracing::debug!("an execution went on before its trace was stored");

@@ -9,7 +9,7 @@ use super::{
     Commit, Options, Scope, StoreError,
     body::Encoder,
     change::{self, Change, Progress},
-    connection::{BUSY, Checkpointer, Db, Trouble},
+    connection::{Checkpointer, Db, Trouble},
     engine::{Begun, Coping, Engine, Entry, What},
     owner::Owner,
     place::Place,
@@ -76,7 +76,7 @@ impl SqliteEngine {
                         let sql =
                             "INSERT OR REPLACE INTO running (id, owner, ts, head, tenant) VALUES (?1, ?2, ?3, ?4, ?5)";
                         let mut statement = transaction.prepare_cached(sql)?;
-                        statement.execute(rusqlite::params![id.as_bytes(), own, ts, &**json, tenant])
+                        statement.execute(rusqlite::params![id.as_bytes(), own, ts, json, tenant])
                     })
                     .map(|_| Commit::Stored),
             };
@@ -86,14 +86,6 @@ impl SqliteEngine {
         // Numbers of tools are known only if they are committed.
         db.known = known;
         Ok(commits)
-    }
-
-    /// How long the database waits for locks of others.
-    fn set_patience(&self, patience: Duration) {
-        if let Some(db) = &self.db {
-            // Cannot fail on a connection that is open.
-            let _ = db.connection.busy_timeout(patience);
-        }
     }
 
     /// This process as an owner; 0, which is nobody and so dead, if it cannot be one.
@@ -132,21 +124,8 @@ impl Engine for SqliteEngine {
             What::Head(begun) => begun.json.len(),
             What::Trace(row) => row.bytes(),
         };
-        // The commit that had to sync the log, if one had to, is made.
-        self.checkpointer.has_synced();
         self.checkpointer.written(batch.iter().map(bytes).sum());
         Ok(commits)
-    }
-
-    fn is_quick(&self) -> bool {
-        self.db.is_some() && !self.options.survives_power_cuts && !self.checkpointer.is_fresh()
-    }
-
-    fn write_quickly(&mut self, batch: &[Entry]) -> Result<Vec<Commit>, (Trouble, Option<usize>)> {
-        self.set_patience(Duration::ZERO);
-        let written = self.write(batch);
-        self.set_patience(BUSY);
-        written
     }
 
     fn count(&mut self, more: &[(&'static str, u64)]) -> Result<(), Trouble> {

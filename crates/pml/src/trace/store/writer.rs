@@ -2,8 +2,7 @@
 //!
 //! Takes what waits in the queue, writes it in one transaction and tells whoever waits: one commit for a trace that comes
 //! alone, one for hundreds under load. What cannot be written now stays and is tried again; the queue behind it fills up,
-//! and then new traces are dropped and counted. It belongs to the thread, except for the moment in which
-//! somebody who waits writes little ([`Writer::write_at_once`]).
+//! and then new traces are dropped and counted.
 
 use std::{
     collections::VecDeque,
@@ -11,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use pml_wire::trace::Trace;
+use pml_wire::{ExecutionId, trace::Trace};
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{
@@ -21,7 +20,7 @@ use super::{
     connection::Trouble,
     engine::{Begun, Coping, Engine, Entry, What},
     health::Shared,
-    journal::Journal,
+    journal::{Journal, Part},
     queue::Queue,
     row::{Origin, Row},
     scope::Scope,
@@ -35,12 +34,6 @@ const MAX_BATCH_BYTES: usize = 8 * 1024 * 1024;
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 /// How long a lock may hold up a change that somebody waits for.
 const CHANGE_PATIENCE: Duration = Duration::from_secs(5);
-/// What somebody who waits writes without the thread.
-const AT_ONCE: usize = 16;
-const AT_ONCE_BYTES: usize = 64 * 1024;
-/// A commit that takes longer is slow, and those of a while after it are left to the thread.
-const SLOW: Duration = Duration::from_millis(1);
-const SLOW_FOR: Duration = Duration::from_secs(2);
 /// How long the end of the process waits for a database that cannot be written.
 pub(super) const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -65,11 +58,6 @@ pub(super) enum Command {
 }
 
 impl Command {
-    /// Is it something to write that an execution of this process waits for?
-    fn is_own_write(&self) -> bool {
-        matches!(self, Command::Begin(..) | Command::Finish { .. })
-    }
-
     /// About how much memory it takes.
     fn weight(&self) -> usize {
         match self {
@@ -88,6 +76,8 @@ pub(super) struct Writer {
     journal: Arc<Journal>,
     encoder: Encoder,
     batch: Vec<Entry>,
+    /// Whoever waits for heads that need not be written, since their traces are in the batch.
+    superseded: Vec<Ack>,
     jobs: VecDeque<Job>,
     waiting: Vec<oneshot::Sender<()>>,
     /// What the database says of these already, and since when.
@@ -95,7 +85,6 @@ pub(super) struct Writer {
     counted_at: Instant,
     cared_at: Option<Instant>,
     stopping_since: Option<Instant>,
-    slow_until: Option<Instant>,
 }
 
 impl Writer {
@@ -106,35 +95,40 @@ impl Writer {
             journal,
             encoder: Encoder::new()?,
             batch: Vec::new(),
+            superseded: Vec::new(),
             jobs: VecDeque::new(),
             waiting: Vec::new(),
             counted: Counts::default(),
             counted_at: Instant::now(),
             cared_at: None,
             stopping_since: None,
-            slow_until: None,
         })
     }
 
-    pub(super) fn open_first(&mut self) {
+    /// Opens the database, and works until nobody can ask for anything any more and everything is written.
+    pub(super) fn run(mut self, queue: &Queue) {
         let opened = self.engine.open();
         self.note(opened);
+        loop {
+            let time = self.idle_for();
+            if !time.is_zero() && !queue.wait(time) {
+                break;
+            }
+            self.work(queue);
+        }
+        self.close();
     }
 
     /// For how long there is nothing to do but what may come into the queue; zero if there is something.
-    pub(super) fn idle_for(&mut self) -> Duration {
-        match self.is_idle() {
+    fn idle_for(&mut self) -> Duration {
+        match self.batch.is_empty() && self.jobs.is_empty() {
             true => self.engine.tick().unwrap_or(CARE),
             false => Duration::ZERO,
         }
     }
 
-    fn is_idle(&self) -> bool {
-        self.batch.is_empty() && self.jobs.is_empty()
-    }
-
     /// Takes what is in the queue and does it.
-    pub(super) fn work(&mut self, queue: &Queue) {
+    fn work(&mut self, queue: &Queue) {
         self.take(queue);
         self.write();
         self.settle_dropped();
@@ -154,37 +148,6 @@ impl Writer {
         queue.ring();
     }
 
-    /// Writes what is in the queue, if that is little and the database is well. False if there is something left for the
-    /// thread. Never waits for a lock.
-    pub(super) fn write_at_once(&mut self, queue: &Queue) -> bool {
-        let is_slow = self.slow_until.is_some_and(|until| Instant::now() < until);
-        if !self.is_idle() || is_slow || !self.shared.state().is_well() || !self.engine.is_quick() {
-            return false;
-        }
-        let mut left = AT_ONCE_BYTES;
-        while self.batch.len() < AT_ONCE {
-            let is_small = |command: &Command| command.is_own_write() && command.weight() <= left;
-            let Some(command) = queue.take_if(is_small) else { break };
-            left -= command.weight();
-            self.accept(command);
-        }
-        if self.batch.is_empty() {
-            return false;
-        }
-        let begun = Instant::now();
-        let written = self.engine.write_quickly(&self.batch);
-        if begun.elapsed() > SLOW {
-            self.slow_until = Some(Instant::now() + SLOW_FOR);
-        }
-        match written {
-            Ok(commits) => self.written(&commits),
-            // The batch stays, and the thread copes.
-            Err(_) => return false,
-        }
-        // What was counted is written by the thread.
-        queue.is_empty() && self.counted_at.elapsed() < COUNT_EVERY
-    }
-
     fn accept(&mut self, command: Command) {
         match command {
             Command::Begin(begun, ack) => self.batch.push(Entry { what: What::Head(begun), ack }),
@@ -193,7 +156,10 @@ impl Writer {
                 self.shared.queued_bytes.fetch_sub(weight, Ordering::Relaxed);
                 let id = trace.trace_id;
                 match Row::new(&scope, Origin::Own, *trace, &mut self.encoder) {
-                    Ok(Some(row)) => self.batch.push(Entry { what: What::Trace(Box::new(row)), ack }),
+                    Ok(Some(row)) => {
+                        self.supersede_head(id);
+                        self.batch.push(Entry { what: What::Trace(Box::new(row)), ack });
+                    }
                     Ok(None) => {
                         self.shared.too_large.fetch_add(1, Ordering::Relaxed);
                         self.shared.note_dropped(id);
@@ -220,6 +186,13 @@ impl Writer {
         }
     }
 
+    /// Takes the head of an execution out of the batch: its trace says it all.
+    fn supersede_head(&mut self, id: ExecutionId) {
+        if let Some(index) = self.batch.iter().position(|entry| entry.part() == (id, Part::Head)) {
+            self.superseded.push(self.batch.remove(index).ack);
+        }
+    }
+
     /// Writes the batch. Comes back when it is written or given up.
     fn write(&mut self) {
         while !self.batch.is_empty() {
@@ -243,9 +216,12 @@ impl Writer {
 
     /// Tells everybody whose entry of the batch is written.
     fn written(&mut self, commits: &[Commit]) {
-        let mut ids = Vec::with_capacity(self.batch.len());
+        let mut parts = Vec::with_capacity(self.batch.len());
+        for ack in self.superseded.drain(..) {
+            let _ = ack.send(Commit::Stored);
+        }
         for (entry, commit) in self.batch.drain(..).zip(commits) {
-            ids.push(entry.id());
+            parts.push(entry.part());
             if let What::Trace(_) = entry.what {
                 let count = match commit {
                     Commit::Stored => &self.shared.stored,
@@ -257,8 +233,7 @@ impl Writer {
             }
             let _ = entry.ack.send(*commit);
         }
-        // After the acknowledgements: whoever appends a head looks for its acknowledgement afterwards.
-        self.journal.settle(ids.into_iter());
+        self.journal.settle(parts.into_iter());
         self.note(Ok(()));
     }
 
@@ -280,17 +255,23 @@ impl Writer {
         let Coping::Wait(time) = self.engine.cope(&trouble) else { return };
         self.note(Err(trouble.clone()));
         match trouble {
-            Trouble::Newer(_) => self.give_up(),
+            Trouble::Newer(_) => {
+                self.journal.settle(self.batch.iter().map(Entry::part));
+                self.give_up();
+            }
             // Ended early when the store is closed.
             _ if !time.is_zero() => std::thread::park_timeout(time),
             _ => {}
         }
     }
 
-    /// Drops the batch.
+    /// Drops the batch. What is in the journal is left to the next process.
     fn give_up(&mut self) {
-        self.shared.refused.fetch_add(self.batch.len() as u64, Ordering::Relaxed);
+        let is_lost = |entry: &&Entry| entry.trace().is_some_and(|row| !self.journal.has_trace(row.id));
+        let lost = self.batch.iter().filter(is_lost).count() as u64;
+        self.shared.refused.fetch_add(lost, Ordering::Relaxed);
         self.batch.clear();
+        self.superseded.clear();
     }
 
     /// Is the process ending while the database cannot be written?
@@ -368,21 +349,23 @@ impl Writer {
         if dropped.is_empty() {
             return;
         }
-        let unstored = self.journal.waiting(&dropped);
+        let unstored = self.journal.heads(&dropped);
         let is_settled = self.engine.is_open()
             && self.engine.settle(&dropped).is_ok()
             && self.conclude(unstored, TraceHead::without_trace).is_ok();
         match is_settled {
-            true => self.journal.settle(dropped.into_iter()),
+            true => self.journal.settle(dropped.into_iter().map(|id| (id, Part::Trace))),
             // The next time; until then they are shown as running.
             false => dropped.into_iter().for_each(|id| self.shared.note_dropped(id)),
         }
     }
 
-    /// Makes interrupted traces of what processes that have died left in their journals. How many.
+    /// Stores what processes that have died left in their journals: their traces, and interrupted ones of executions that had not
+    /// ended. How many of these.
     fn adopt(&mut self) -> Result<u64, Trouble> {
         let mut found = 0;
         for mut journal in self.journal.dead() {
+            self.store_all(std::mem::take(&mut journal.traces))?;
             found += self.conclude(std::mem::take(&mut journal.heads), TraceHead::interrupted)?;
             journal.forget();
         }
@@ -391,10 +374,14 @@ impl Writer {
 
     /// Makes a trace of what is known of each of these executions, unless it has one. How many were made.
     fn conclude(&mut self, heads: Vec<(Scope, TraceHead)>, to_trace: fn(TraceHead) -> Trace) -> Result<u64, Trouble> {
-        let mut rows = heads.into_iter().filter_map(|(scope, head)| {
-            // Nobody waits for it.
+        self.store_all(heads.into_iter().map(|(scope, head)| (scope, to_trace(head))))
+    }
+
+    /// Stores traces that nobody waits for. How many were new.
+    fn store_all(&mut self, traces: impl IntoIterator<Item = (Scope, Trace)>) -> Result<u64, Trouble> {
+        let mut rows = traces.into_iter().filter_map(|(scope, trace)| {
             let (ack, _) = oneshot::channel();
-            let row = Row::new(&scope, Origin::Own, to_trace(head), &mut self.encoder).ok().flatten()?;
+            let row = Row::new(&scope, Origin::Own, trace, &mut self.encoder).ok().flatten()?;
             Some(Entry { what: What::Trace(Box::new(row)), ack })
         });
         let mut made = 0;
@@ -407,7 +394,7 @@ impl Writer {
                 match self.engine.write(&batch) {
                     Ok(commits) => break commits.iter().filter(|commit| **commit == Commit::Stored).count() as u64,
                     Err((Trouble::Refused(why), Some(index))) => {
-                        tracing::warn!(error = why, "an interrupted execution is refused by the trace store");
+                        tracing::warn!(error = why, "a trace of a pml that ended early is refused by the trace store");
                         batch.remove(index);
                     }
                     Err((trouble, _)) => return Err(trouble),

@@ -297,7 +297,7 @@ async fn a_server_that_is_away_makes_nobody_wait_and_is_told() {
     let outcome = tokio::spawn(store.submit(SanitizedTrace::new(during.clone())).outcome());
     let health = until(&store, |health| matches!(health.state, State::Failing(_))).await;
     assert!(!health.place.contains("password") && health.place.starts_with("postgres://pml_admin@"), "{health:?}");
-    assert_eq!(store.submit(SanitizedTrace::new(trace(2))).committed().await, Waited::Late);
+    assert_eq!(store.submit(SanitizedTrace::new(trace(2))).kept().await, Waited::Late);
     assert!(matches!(store.by_id(before.trace_id).await, Err(StoreError::Unavailable(State::Failing(_)))));
     tokio::task::block_in_place(|| server.start_again());
     assert_eq!(tokio::time::timeout(PATIENCE, outcome).await.unwrap().unwrap(), Some(Commit::Stored));
@@ -360,10 +360,10 @@ async fn an_execution_that_begins_while_the_server_is_away_is_there_when_the_ser
     tokio::task::block_in_place(|| server.stop());
     let (ended, lost) = (trace(1), trace(2));
     for trace in [&ended, &lost] {
-        assert_eq!(store.begin(head(trace)).committed().await, Waited::Late);
+        assert_eq!(store.begin(head(trace)).kept().await, Waited::Kept);
     }
     // The process ends before the server is back.
-    let _ = store.submit(SanitizedTrace::new(ended.clone())).committed().await;
+    assert_eq!(store.submit(SanitizedTrace::new(ended.clone())).kept().await, Waited::Kept);
     tokio::task::spawn_blocking(move || drop(store)).await.unwrap();
     tokio::task::block_in_place(|| server.start_again());
 
@@ -372,9 +372,10 @@ async fn an_execution_that_begins_while_the_server_is_away_is_there_when_the_ser
     assert!(ids(&other, Filter::default()).await.is_empty(), "another database is not told");
     let store = with_journal(&database);
     store.opened().await;
-    for trace in [&ended, &lost] {
+    for (trace, is_interrupted) in [(&ended, false), (&lost, true)] {
         let found = store.by_id(trace.trace_id).await.unwrap().expect("the execution is there");
-        assert!(found.trace().metadata.interrupted && found.trace().intent == trace.intent);
+        assert_eq!(found.trace().metadata.interrupted, is_interrupted);
+        assert_eq!(found.trace().intent, trace.intent);
     }
     assert_eq!(ids(&store, Filter::default()).await.len(), 3);
 }

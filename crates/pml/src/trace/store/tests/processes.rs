@@ -202,36 +202,46 @@ async fn what_is_committed_survives_kill_9() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// Begins executions while the database is locked, until it is killed, if it is started by the test below; nothing otherwise.
+/// Begins and ends executions while the database is locked, until it is killed, if it is started by the test below; nothing otherwise.
 #[test]
-fn child_whose_heads_are_late() {
+fn child_of_a_locked_database() {
     let Some(folder) = folder_of_child() else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let store = SqliteStore::open(&folder, Options::default());
     for number in 0.. {
         let trace = trace(number);
-        let waited = runtime.block_on(store.begin(head(&trace)).committed());
         // What a server is told from here on.
-        writeln!(std::io::stdout(), "{waited:?} {}", trace.trace_id).unwrap();
+        let waited = runtime.block_on(store.begin(head(&trace)).kept());
+        writeln!(std::io::stdout(), "begun {waited:?} {}", trace.trace_id).unwrap();
+        if number % 2 == 0 {
+            // What a client is told from here on.
+            let waited = runtime.block_on(store.submit(SanitizedTrace::new(trace.clone())).kept());
+            writeln!(std::io::stdout(), "ended {waited:?} {}", trace.trace_id).unwrap();
+        }
     }
 }
 
 #[tokio::test]
-async fn an_execution_that_goes_on_before_its_head_is_committed_survives_kill_9() {
+async fn what_the_database_has_not_taken_survives_kill_9() {
     let folder = folder();
     let store = open(&folder);
     put(&store, &[trace(0)]).await;
     drop(store);
     let locked = Connection::open(file(&folder)).unwrap();
     locked.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let mut child = child("child_whose_heads_are_late", folder.path()).spawn().unwrap();
-    let mut begun = Vec::new();
+    let mut child = child("child_of_a_locked_database", folder.path()).spawn().unwrap();
+    let (mut begun, mut ended) = (Vec::new(), Vec::new());
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
         let Ok(line) = line else { break };
-        let Some((waited, id)) = line.split_once(' ') else { continue };
+        let words: Vec<_> = line.split(' ').collect();
+        let [what, waited, id] = words[..] else { continue };
         let Ok(id) = id.parse() else { continue };
-        assert_eq!(waited, "Late");
-        begun.push(id);
+        match what {
+            "begun" => begun.push(id),
+            "ended" => ended.push(id),
+            _ => continue,
+        }
+        assert_eq!(waited, "Kept");
         if begun.len() == 100 {
             child.kill().unwrap();
         }
@@ -241,19 +251,27 @@ async fn an_execution_that_goes_on_before_its_head_is_committed_survives_kill_9(
 
     let store = open(&folder);
     store.opened().await;
-    assert!(begun.len() >= 100, "{}", begun.len());
+    assert!(begun.len() >= 100 && ended.len() >= 49, "{} {}", begun.len(), ended.len());
+    let mut interrupted = 0;
     for id in &begun {
-        let found = store.by_id(*id).await.unwrap().unwrap_or_else(|| panic!("{id} is missing"));
-        assert_eq!(found.trace().error_code.as_deref(), Some("INTERRUPTED"));
-        assert!(found.trace().intent.is_some());
+        let found = store.by_id(*id).await.unwrap().unwrap_or_else(|| panic!("{id} is missing")).into_inner();
+        assert!(found.intent.is_some());
+        match found.metadata.interrupted {
+            true => {
+                assert!(!ended.contains(id), "{id} had ended");
+                interrupted += 1;
+            }
+            false => assert_eq!((found.task_results.len(), found.code.is_some()), (2, true)),
+        }
     }
+    assert!(interrupted >= 49, "{interrupted}");
     assert!(journals(folder.path()).is_empty());
 }
 
 /// The journals in a data folder, with their contents.
 fn journals(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder.join("traces")).unwrap().map(|entry| entry.unwrap().path());
-    let journals = entries.filter(|path| path.to_string_lossy().contains(".begun-"));
+    let journals = entries.filter(|path| path.to_string_lossy().contains(".journal-"));
     journals.map(|path| fs::read_to_string(path).unwrap()).collect()
 }
 
@@ -267,14 +285,14 @@ async fn a_journal_holds_what_the_database_has_not_taken_and_nothing_else() {
     let traces: Vec<_> = (1..10).map(trace).collect();
     for trace in &traces {
         // Also those that find no place in the queue.
-        assert!(!matches!(store.begin(head(trace)).committed().await, Waited::Committed(_)));
+        assert_eq!(store.begin(head(trace)).kept().await, Waited::Kept);
     }
     let [journal] = &journals(folder.path())[..] else { panic!("one journal") };
     assert!(traces.iter().all(|trace| journal.contains(&trace.trace_id.to_string())), "{journal}");
     // The trace of this one is dropped, since it is too large.
     let mut huge = traces[8].clone();
     huge.result = Some(RawValue::from_string(json!("z".repeat(20_000_000)).to_string()).unwrap());
-    assert_eq!(store.submit(SanitizedTrace::new(huge)).committed().await, Waited::Dropped);
+    assert_eq!(store.submit(SanitizedTrace::new(huge)).kept().await, Waited::Dropped);
     locked.execute_batch("COMMIT").unwrap();
     // The heads that fill the queue are behind this one's place. The state may not have changed at all.
     while store.begin(head(&traces[0])).outcome().await.is_none() {
@@ -299,16 +317,38 @@ async fn a_journal_holds_what_the_database_has_not_taken_and_nothing_else() {
 async fn a_line_that_was_cut_off_harms_no_other_and_a_trace_counts_more_than_its_head() {
     let folder = folder();
     let store = open(&folder);
-    let (ended, lost) = (trace(0), trace(1));
+    let (ended, lost, unfiled) = (trace(0), trace(1), trace(2));
     put(&store, std::slice::from_ref(&ended)).await;
     let line = |trace: &Trace| json!({"org": "local", "project": "default", "head": head(trace).get()}).to_string();
-    let text = format!("{}\nnonsense\n{}\n{}", line(&ended), line(&lost), &line(&trace(2))[..60]);
-    let journal = folder.path().join("traces/traces.begun-0000000000000007");
+    let whole = json!({"org": "local", "project": "default", "trace": unfiled});
+    let lines = [line(&ended), "nonsense".to_owned(), line(&lost), whole.to_string(), line(&unfiled)].join("\n");
+    let text = format!("{lines}\n{}", &line(&trace(3))[..60]);
+    let journal = folder.path().join("traces/traces.journal-0000000000000007");
     crate::files::write(&journal, text.as_bytes(), crate::files::Sync::Later).unwrap();
     let other = open(&folder);
     other.opened().await;
-    assert_eq!(value(other.by_id(ended.trace_id).await.unwrap().unwrap().trace()), value(&ended));
+    for trace in [&ended, &unfiled] {
+        assert_eq!(value(other.by_id(trace.trace_id).await.unwrap().unwrap().trace()), value(trace));
+    }
     assert!(other.by_id(lost.trace_id).await.unwrap().unwrap().trace().metadata.interrupted);
-    assert_eq!(ids(&other, Filter::default()).await.len(), 2);
+    assert_eq!(ids(&other, Filter::default()).await.len(), 3);
     assert!(!journal.exists());
+}
+
+#[tokio::test]
+async fn whoever_opens_a_store_waits_for_what_other_processes_have_answered() {
+    let folder = folder();
+    let store = open(&folder);
+    put(&store, &[trace(0)]).await;
+    let locked = Connection::open(file(&folder)).unwrap();
+    locked.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let answered = trace(1);
+    assert_eq!(store.submit(SanitizedTrace::new(answered.clone())).kept().await, Waited::Kept);
+    let other = open(&folder);
+    let unlock = async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        locked.execute_batch("COMMIT").unwrap();
+    };
+    tokio::join!(other.opened(), unlock);
+    assert!(other.by_id(answered.trace_id).await.unwrap().is_some());
 }

@@ -94,20 +94,20 @@ async fn a_locked_database_makes_nobody_wait_and_loses_nothing_until_the_queue_i
     let other = Connection::open(file(&folder)).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let kept = trace(1);
-    assert_eq!(store.submit(SanitizedTrace::new(kept.clone())).committed().await, Waited::Late);
+    assert_eq!(store.submit(SanitizedTrace::new(kept.clone())).kept().await, Waited::Kept);
     until(&store, |health| health.state == State::Locked).await;
     // Who reads does not notice.
     assert_eq!(ids(&store, Filter::default()).await, [first.trace_id]);
     let mut dropped = 0;
     for number in 2..40 {
-        match store.submit(SanitizedTrace::new(trace(number))).committed().await {
+        match store.submit(SanitizedTrace::new(trace(number))).kept().await {
             Waited::Dropped => dropped += 1,
-            waited => assert_eq!(waited, Waited::Late),
+            waited => assert_eq!(waited, Waited::Kept),
         }
     }
     let health = store.health();
     assert!(dropped >= 38 - 8 - 1, "{dropped}");
-    assert_eq!((health.counts.queue_full, health.counts.late), (dropped, 39 - dropped));
+    assert_eq!((health.counts.queue_full, health.counts.late), (dropped, 0));
     other.execute_batch("COMMIT").unwrap();
     until(&store, |health| health.queued == 0 && health.counts.stored == 40 - dropped).await;
     assert!(store.by_id(kept.trace_id).await.unwrap().is_some());
@@ -116,7 +116,23 @@ async fn a_locked_database_makes_nobody_wait_and_loses_nothing_until_the_queue_i
     put(&store, &[trace(50)]).await;
     drop(store);
     let counts = open(&folder).stats(Filter::default()).await.unwrap().counts;
-    assert_eq!(counts, [("dropped_queue_full".to_owned(), dropped), ("late".to_owned(), 39 - dropped)]);
+    assert_eq!(counts, [("dropped_queue_full".to_owned(), dropped)]);
+}
+
+#[tokio::test]
+async fn a_trace_that_is_too_large_for_the_journal_is_waited_for_a_moment_and_counted() {
+    let folder = folder();
+    let store = open(&folder);
+    let mut large = trace(0);
+    large.result = Some(RawValue::from_string(json!("z".repeat(100_000)).to_string()).unwrap());
+    assert_eq!(store.submit(SanitizedTrace::new(large.clone())).outcome().await, Some(Commit::Stored));
+    let other = Connection::open(file(&folder)).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    large.trace_id = ExecutionId::mint();
+    assert_eq!(store.submit(SanitizedTrace::new(large.clone())).kept().await, Waited::Late);
+    assert_eq!(store.health().counts.late, 1);
+    other.execute_batch("COMMIT").unwrap();
+    until(&store, |health| health.counts.stored == 2).await;
 }
 
 #[tokio::test]
