@@ -25,6 +25,14 @@ pub(super) enum Trigger {
     Bearer,
     Basic,
     Command,
+    /// `identified by`, in SQL.
+    Identified,
+    /// `values`, in SQL.
+    Values,
+    Oracle,
+    Pgpass,
+    Putty,
+    Echo,
 }
 
 #[derive(Debug)]
@@ -58,6 +66,18 @@ impl Automaton {
             ("eyj", Trigger::Jwt),
             ("bearer ", Trigger::Bearer),
             ("basic ", Trigger::Basic),
+            ("identified by", Trigger::Identified),
+            ("identified with", Trigger::Identified),
+            ("values", Trigger::Values),
+            ("jdbc:oracle:", Trigger::Oracle),
+            ("sqlplus ", Trigger::Oracle),
+            (":5432:", Trigger::Pgpass),
+            (":5433:", Trigger::Pgpass),
+            (":6432:", Trigger::Pgpass),
+            (":*:", Trigger::Pgpass),
+            ("private-lines:", Trigger::Putty),
+            ("echo ", Trigger::Echo),
+            ("printf ", Trigger::Echo),
         ];
         all.extend(fixed.map(|(text, trigger)| (text.to_owned(), trigger)));
         let commands = [
@@ -76,6 +96,24 @@ impl Automaton {
             "mongodump ",
             "redis-cli ",
             "7z ",
+            "docker ",
+            "podman ",
+            "nerdctl ",
+            "buildah ",
+            "skopeo ",
+            "helm ",
+            "oras ",
+            "az ",
+            "oc ",
+            "ldapsearch ",
+            "ldapmodify ",
+            "ldapadd ",
+            "ldapwhoami ",
+            "zip ",
+            "unzip ",
+            "smbclient ",
+            "rpcclient ",
+            "lftp ",
         ];
         all.extend(commands.map(|text| (text.to_owned(), Trigger::Command)));
         let (patterns, triggers): (Vec<String>, Vec<Trigger>) = all.into_iter().unzip();

@@ -20,6 +20,7 @@ use super::{
     headers,
     keys::{self, Strength, Telling},
     sanitizer::{Report, Sanitizer},
+    shape::{is_digest, is_random, is_uuid},
     value::{has_signs, is_secret},
 };
 
@@ -189,6 +190,8 @@ struct Around {
     all: bool,
     /// What the columns of its rows are called.
     columns: Option<Rc<Vec<Option<Telling>>>>,
+    /// It stands somewhere inside of what is called a secret, under a name that says nothing.
+    within: Option<Telling>,
     /// Its name says that it is an identifier.
     is_id: bool,
 }
@@ -289,11 +292,24 @@ impl<'a> Walk<'a, '_> {
                 }
                 _ => None,
             };
+            if inside.telling.is_none() && !is_description(&name.text) {
+                inside.within = around.within.clone();
+            }
+            let is_holder = name
+                .telling
+                .as_ref()
+                .is_some_and(|own| own.strength == Strength::Certain && matches!(own.kind, Kind::Secret(_)));
+            if is_holder && matches!(self.nodes[child].form, Form::Object) {
+                inside.within = name.telling.clone();
+            }
             if is_secret_object && matches!(name.text.as_str(), "data" | "stringData") {
                 inside.telling = Some(Telling { kind: Kind::secret("secret"), strength: Strength::Likely });
                 inside.all = true;
             }
-            if matches!(name.text.as_str(), "rows" | "data" | "values" | "records") {
+            if matches!(
+                name.text.as_str(),
+                "rows" | "data" | "values" | "records" | "row" | "params" | "args" | "bindings"
+            ) {
                 inside.columns = columns.clone();
             }
             let length = self.path.len();
@@ -311,15 +327,51 @@ impl<'a> Walk<'a, '_> {
         children.iter().zip(names).filter(|(_, name)| keys::is_name_of_pair(&name.text)).find_map(|(child, _)| {
             let node = &self.nodes[*child];
             let text = (node.form == Form::String).then(|| decoded(&self.text[node.span.clone()]))?;
-            self.sanitizer.telling(&text)
+            // `Password field`, as tools of browsers say it.
+            let text = text.trim().trim_end_matches([']', '"', '\'', ')']);
+            let control =
+                [" field", " input", " textbox", " box", " text field", " input field", "-input", "_input", "-field"];
+            let text = control.iter().find_map(|control| text.strip_suffix(control)).unwrap_or(text);
+            self.sanitizer.telling(text)
         })
+    }
+
+    /// What the first of several rows says about the others, if it holds the names of columns.
+    fn head_row(&self, rows: &[usize]) -> Option<Rc<Vec<Option<Telling>>>> {
+        let [first, others @ ..] = rows else { return None };
+        let is_row = |row: &usize| self.nodes[*row].form == Form::Array;
+        (others.first().is_some_and(is_row) && is_row(first)).then_some(())?;
+        let cells = self.children(*first);
+        let is_name = |cell: &usize| {
+            let raw = self.raw(*cell);
+            self.nodes[*cell].form == Form::String
+                && raw.len() <= 42
+                && raw.bytes().filter(u8::is_ascii_digit).count() < 4
+                && raw[1..raw.len() - 1].chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ' '))
+        };
+        let has_width = |row: &usize| self.children(*row).len() == cells.len();
+        (cells.len() >= 2 && cells.iter().all(is_name) && has_width(&others[0])).then_some(())?;
+        let columns: Vec<_> = cells.iter().map(|cell| self.sanitizer.telling(&decoded(self.raw(*cell)))).collect();
+        // Rows of two are pairs, if the first one says what the second is.
+        let is_pair = cells.len() == 2 && columns[0].is_some();
+        (columns.iter().any(Option::is_some) && !is_pair).then(|| Rc::new(columns))
     }
 
     /// What the names of columns say about rows.
     fn columns(&self, children: &[usize], names: &[Rc<Name>]) -> Option<Rc<Vec<Option<Telling>>>> {
         let (header, _) = children.iter().zip(names).find(|(child, name)| {
-            matches!(name.text.as_str(), "columns" | "headers" | "header" | "fields" | "column_names")
-                && self.nodes[**child].form == Form::Array
+            matches!(
+                name.text.as_str(),
+                "columns"
+                    | "headers"
+                    | "header"
+                    | "fields"
+                    | "column_names"
+                    | "columnNames"
+                    | "names"
+                    | "keys"
+                    | "labels"
+            ) && self.nodes[**child].form == Form::Array
         })?;
         let columns: Vec<_> = self
             .children(*header)
@@ -351,16 +403,18 @@ impl<'a> Walk<'a, '_> {
             columns.len() == children.len()
                 && children.iter().all(|child| !matches!(self.nodes[*child].form, Form::Array | Form::Object))
         });
+        let head_row = self.head_row(&children);
         let mut previous: Option<Cow<'a, str>> = None;
         let mut in_key = false;
-        let mut has_command = false;
+        let mut command = headers::CommandLine::default();
         for (position, child) in children.into_iter().enumerate() {
             let node = self.nodes[child].clone();
             let text = (node.form == Form::String).then(|| decoded(&self.text[node.span.clone()]));
             let mut inside = Around {
                 all: around.all,
                 telling: around.telling.clone(),
-                columns: around.columns.clone(),
+                columns: head_row.clone().filter(|_| position > 0).or_else(|| around.columns.clone()),
+                within: around.within.clone(),
                 is_id: around.is_id,
             };
             let length = self.path.len();
@@ -377,12 +431,8 @@ impl<'a> Walk<'a, '_> {
                     continue;
                 }
                 in_key = text.contains("-----BEGIN ") && text.contains("PRIVATE") && !text.contains("-----END ");
-                has_command |= headers::is_command(text);
                 let flag = previous.as_deref().unwrap_or_default();
-                if has_command
-                    && let Some(span) =
-                        headers::user_password(flag, text).or_else(|| headers::short_password(flag, text))
-                {
+                if let Some(span) = command.password(flag, text, false) {
                     let kind = Kind::secret("password");
                     self.report_kind(&kind);
                     let mut clean = text.clone().into_owned();
@@ -420,7 +470,10 @@ impl<'a> Walk<'a, '_> {
         let text = decoded(raw);
         let clean = match &around.telling {
             Some(telling) => self.sanitizer.telling_string(&text, telling, self.nested, &self.path, self.report),
-            None => self.sanitizer.string(&text, self.nested, &self.path, self.report),
+            None => match around.within.as_ref().filter(|_| is_hidden(&text)) {
+                Some(telling) => self.sanitizer.telling_string(&text, telling, self.nested, &self.path, self.report),
+                None => self.sanitizer.string(&text, self.nested, &self.path, self.report),
+            },
         };
         match clean {
             Some(clean) => self.edits.push((span, quoted(&clean))),
@@ -477,6 +530,12 @@ impl<'a> Walk<'a, '_> {
         self.names.insert(raw, name.clone());
         name
     }
+}
+
+/// Does a value look like a secret by itself, so that it is enough that a name far above says it is one?
+fn is_hidden(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    is_random(bytes) && !is_uuid(bytes) && !is_digest(bytes)
 }
 
 /// What the element in front of one says about it: a flag, or a name if there are only the two.

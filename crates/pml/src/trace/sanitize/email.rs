@@ -19,6 +19,43 @@ pub(super) fn find(scan: &mut Scan<'_>) {
             after = end;
         }
     }
+    for open in memchr::memchr2_iter(b'(', b'[', bytes) {
+        if let Some(span) = spelled_out(bytes, open) {
+            scan.add(span, Kind::Email);
+        }
+    }
+}
+
+/// `john (at) example.com`, `john [at] example [dot] com`; the sign begins at `open`.
+fn spelled_out(bytes: &[u8], open: usize) -> Option<std::ops::Range<usize>> {
+    let word = |at: usize, word: &[u8]| {
+        let rest = bytes.get(at..)?;
+        let space = usize::from(rest.first() == Some(&b' '));
+        let length = word.len() + 2;
+        let sign = rest.get(space..space + length)?;
+        let is_sign = matches!((sign[0], sign[length - 1]), (b'(', b')') | (b'[', b']'))
+            && sign[1..length - 1].eq_ignore_ascii_case(word);
+        let end = at + space + length;
+        is_sign.then(|| end + usize::from(bytes.get(end) == Some(&b' ')))
+    };
+    let mut at = word(open, b"at")?;
+    let head = &bytes[..open - usize::from(open > 0 && bytes[open - 1] == b' ')];
+    let local = head.iter().rev().take(MAX_LOCAL).take_while(|byte| is_local(**byte)).count();
+    let mut dots = 0;
+    let end = loop {
+        let label =
+            at + bytes[at..].iter().take(63).take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'-').count();
+        if label == at {
+            return None;
+        }
+        let is_dot = bytes.get(label) == Some(&b'.') && bytes.get(label + 1).is_some_and(u8::is_ascii_alphanumeric);
+        match word(label, b"dot").or(is_dot.then_some(label + 1)) {
+            Some(next) if dots < 8 => at = next,
+            _ => break label,
+        }
+        dots += 1;
+    };
+    (local > 0 && dots > 0 && bytes[end - 1].is_ascii_alphabetic()).then(|| head.len() - local..end)
 }
 
 fn is_local(byte: u8) -> bool {
@@ -29,6 +66,14 @@ fn is_local(byte: u8) -> bool {
 
 fn local_start(bytes: &[u8], sign: usize, after: usize) -> Option<usize> {
     let head = &bytes[after.max(sign.saturating_sub(MAX_LOCAL))..sign];
+    // `"john doe"@example.com`
+    if let Some((b'"', inside)) = head.split_last()
+        && let Some(open) = inside.iter().rposition(|byte| *byte == b'"')
+        && inside[open + 1..].iter().all(|byte| is_local(*byte) || *byte == b' ')
+        && open + 1 < inside.len()
+    {
+        return Some(sign - head.len() + open);
+    }
     let length = head.iter().rev().take_while(|byte| is_local(**byte)).count();
     let mut start = sign - length;
     while start < sign && !bytes[start].is_ascii_alphanumeric() && bytes[start] < 0x80 {
@@ -38,8 +83,9 @@ fn local_start(bytes: &[u8], sign: usize, after: usize) -> Option<usize> {
     if start > 0 && bytes[start - 1] == b'\\' && matches!(bytes[start], b'n' | b't' | b'r') {
         start += 1;
     }
-    let is_local =
-        start < sign && bytes[sign - 1] != b'.' && bytes[start..sign].iter().any(|byte| byte.is_ascii_alphanumeric());
+    let is_local = start < sign
+        && bytes[sign - 1] != b'.'
+        && bytes[start..sign].iter().any(|byte| byte.is_ascii_alphanumeric() || *byte >= 0x80);
     // `image@2x.png` and `package@1.2` have names in front, but so have persons; the domain decides.
     is_local.then_some(start)
 }

@@ -6,6 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
 
 use super::{
     finding::Kind,
+    keys::{self, Strength},
     scan::Scan,
     shape::{BASE64, TOKEN68, is_uuid},
     value::{has_signs, is_placeholder, is_template},
@@ -77,11 +78,29 @@ pub(super) fn credentials(text: &str, at: usize) -> Option<Range<usize>> {
     (is_literal && is_credential).then_some(start..end)
 }
 
+/// Is there anything in the value of a `Cookie` header beside settings, such as `theme=dark`?
+pub(super) fn holds_session(cookies: &str) -> bool {
+    const ATTRIBUTES: [&str; 6] = ["path", "domain", "expires", "max-age", "samesite", "version"];
+    cookies.split(';').filter_map(|pair| pair.trim().split_once('=')).any(|(name, value)| {
+        let is_attribute = ATTRIBUTES.iter().any(|attribute| name.eq_ignore_ascii_case(attribute));
+        let is_word = value.len() <= 12
+            && value.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'_'))
+            || value.len() <= 2;
+        let is_setting = is_word && keys::classify(name).is_none_or(|telling| telling.strength == Strength::Weak);
+        !is_attribute && !is_setting
+    })
+}
+
 /// `Bearer …` without a header in front. `at` is behind the word and its space.
 pub(super) fn bearer(scan: &mut Scan<'_>, at: usize) {
     let end = TOKEN68.run(scan.bytes, at, 16 * 1024);
+    // Passwords with other signs are sent as well.
+    let more = &scan.bytes[end..scan.bytes.len().min(end + 64)];
+    let is_more =
+        |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'`' | b'<' | b'>' | b',' | b')' | b'\\');
+    let end = if end > at + 4 { end + more.iter().take_while(|byte| is_more(byte)).count() } else { end };
     let Some(token) = scan.text.get(at..end) else { return };
-    let token = token.trim_end_matches(['.', ':']);
+    let token = token.trim_end_matches(['.', ':', ';', '}', ']', '&', '|']);
     if token.len() >= 8
         && has_signs(token)
         && (token.len() >= 12 || token.bytes().filter(u8::is_ascii_digit).count() >= 3)
@@ -103,9 +122,67 @@ pub(super) fn basic(scan: &mut Scan<'_>, at: usize) {
 
 /// Commands whose `-u` takes `user:password`.
 const USER_COMMANDS: [&str; 6] = ["curl", "http", "https", "wget", "xh", "httpie"];
-/// Commands whose `-p` takes a password.
-const PASSWORD_COMMANDS: [&str; 9] =
-    ["mysql", "mysqldump", "mysqladmin", "mariadb", "sshpass", "mongo", "mongosh", "mongodump", "7z"];
+/// Commands whose `-p` takes a password, as the next word or in the same.
+const PASSWORD_COMMANDS: [&str; 4] = ["sshpass", "mongo", "mongosh", "mongodump"];
+/// Commands whose `-p` takes a password in the same word; without one they ask for it.
+const GLUED_COMMANDS: [&str; 5] = ["mysql", "mysqldump", "mysqladmin", "mariadb", "7z"];
+/// Commands whose `-p` takes a password if they log in; otherwise it may be a port.
+const LOGIN_COMMANDS: [&str; 9] = ["docker", "podman", "nerdctl", "buildah", "skopeo", "helm", "oras", "az", "oc"];
+
+/// What the words of a command line so far say about the next ones.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CommandLine {
+    takes_user: bool,
+    takes_password: bool,
+    takes_glued: bool,
+    may_log_in: bool,
+    logs_in: bool,
+    /// The flag in front of a password or of a user with one, and what separates those.
+    flag: Option<(&'static str, Option<char>)>,
+}
+
+/// Commands with a flag of their own.
+const FLAGS: [(&str, &str, Option<char>); 9] = [
+    ("ldapsearch", "-w", None),
+    ("ldapmodify", "-w", None),
+    ("ldapadd", "-w", None),
+    ("ldapwhoami", "-w", None),
+    ("zip", "-P", None),
+    ("unzip", "-P", None),
+    ("smbclient", "-U", Some('%')),
+    ("rpcclient", "-U", Some('%')),
+    ("lftp", "-u", Some(',')),
+];
+
+impl CommandLine {
+    /// Reads the next word; the part of it that is a password. `is_glued` says that it follows without a space.
+    pub(super) fn password(&mut self, flag: &str, word: &str, is_glued: bool) -> Option<Range<usize>> {
+        let program = word.rsplit('/').next().unwrap_or(word);
+        self.takes_user |= USER_COMMANDS.contains(&program);
+        self.takes_password |= PASSWORD_COMMANDS.contains(&program);
+        self.takes_glued |= GLUED_COMMANDS.contains(&program);
+        self.may_log_in |= LOGIN_COMMANDS.contains(&program);
+        self.logs_in |= self.may_log_in && word == "login";
+        if let Some((_, flag, separator)) = FLAGS.iter().find(|(name, ..)| *name == program) {
+            self.flag = Some((flag, *separator));
+        }
+        if let Some((known, separator)) = self.flag
+            && flag == known
+            && !is_template(word)
+        {
+            let start = separator.map_or(Some(0), |separator| word.find(separator).map(|at| at + 1));
+            return start.map(|start| start..word.len()).filter(|found| !found.is_empty());
+        }
+        let takes_next = self.takes_password || self.logs_in;
+        let by_user = || user_password(flag, word).filter(|_| self.takes_user);
+        let by_flag = || {
+            let found = short_password(flag, word)?;
+            let is_next = found.start == 0;
+            (takes_next || self.takes_glued && (!is_next || is_glued)).then_some(found)
+        };
+        by_user().or_else(by_flag)
+    }
+}
 
 /// Looks for passwords among the words of a command line that starts at `at`.
 pub(super) fn command(scan: &mut Scan<'_>, at: usize) {
@@ -113,18 +190,15 @@ pub(super) fn command(scan: &mut Scan<'_>, at: usize) {
     let end =
         at + bytes[at..].iter().take(4096).position(|byte| *byte == b'\n').unwrap_or((bytes.len() - at).min(4096));
     scan.commands_until = end;
-    let (mut takes_user, mut takes_password, mut takes_auth) = (false, false, false);
+    let mut command = CommandLine::default();
+    let mut takes_auth = false;
     let mut previous = "";
     for span in (Words { bytes: &bytes[..end], at }) {
         let Some(word) = scan.text.get(span.clone()) else { continue };
         let program = word.rsplit('/').next().unwrap_or(word);
-        takes_user |= USER_COMMANDS.contains(&program);
-        takes_password |= PASSWORD_COMMANDS.contains(&program);
         takes_auth |= program == "redis-cli"; // `redis-cli -a …`
-        if takes_user && let Some(found) = user_password(previous, word) {
-            scan.add(span.start + found.start..span.start + found.end, Kind::secret("password"));
-        }
-        if takes_password && let Some(found) = short_password(previous, word) {
+        let is_glued = matches!(bytes[..span.start], [.., before, b'"' | b'\''] if !before.is_ascii_whitespace());
+        if let Some(found) = command.password(previous, word, is_glued) {
             scan.add(span.start + found.start..span.start + found.end, Kind::secret("password"));
         }
         if takes_auth && previous == "-a" && !is_placeholder(word) {
@@ -135,7 +209,7 @@ pub(super) fn command(scan: &mut Scan<'_>, at: usize) {
 }
 
 /// The password in `user:password` behind `-u`, or in `-uuser:password`.
-pub(super) fn user_password(flag: &str, word: &str) -> Option<Range<usize>> {
+fn user_password(flag: &str, word: &str) -> Option<Range<usize>> {
     let start = match flag {
         "-u" | "--user" | "--proxy-user" | "-U" | "-a" | "--auth" => 0,
         _ => ["--user=", "--proxy-user=", "--auth=", "-u"].iter().find(|flag| word.starts_with(**flag))?.len(),
@@ -147,7 +221,7 @@ pub(super) fn user_password(flag: &str, word: &str) -> Option<Range<usize>> {
 }
 
 /// The password behind `-p`, or in `-phunter2`.
-pub(super) fn short_password(flag: &str, word: &str) -> Option<Range<usize>> {
+fn short_password(flag: &str, word: &str) -> Option<Range<usize>> {
     let start = match word.strip_prefix("-p") {
         _ if flag == "-p" && !word.starts_with('-') => 0,
         Some(rest)
@@ -161,12 +235,6 @@ pub(super) fn short_password(flag: &str, word: &str) -> Option<Range<usize>> {
         _ => return None,
     };
     (!is_template(&word[start..])).then_some(start..word.len())
-}
-
-/// Is this a program of which [`user_password`] or [`short_password`] is true?
-pub(super) fn is_command(word: &str) -> bool {
-    let program = word.rsplit('/').next().unwrap_or(word);
-    USER_COMMANDS.contains(&program) || PASSWORD_COMMANDS.contains(&program)
 }
 
 /// The words of a command line, without their quotes.

@@ -86,6 +86,18 @@ pub(super) const STEMS: &[&str] = &[
     "nonce_secret",
     "hasło",
     "lösenord",
+    "비밀번호",
+    "şifre",
+    "salasana",
+    "jelszó",
+    "heslo",
+    "adgangskode",
+    "passord",
+    "口令",
+    "令牌",
+    "密钥",
+    "密鑰",
+    "トークン",
 ];
 
 const MAX_WORDS: usize = 12;
@@ -171,7 +183,9 @@ pub(super) fn classify_words(all: &[String]) -> Option<Telling> {
         "password" | "passwd" | "passphrase" | "passcode" | "pwd" | "passwort" | "kennwort" | "contraseña"
         | "contrasena" | "senha" | "mdp" | "пароль" | "пароля" | "密码" | "密碼" | "パスワード" | "wachtwoord"
         | "parola" | "passwords" | "pword" | "userpass" | "dbpass" | "requirepass" | "masterauth" | "hasło"
-        | "lösenord" => secret("password", Certain),
+        | "lösenord" | "비밀번호" | "şifre" | "şifresi" | "salasana" | "jelszó" | "heslo" | "adgangskode"
+        | "passord" | "口令" => secret("password", Certain),
+        "令牌" | "密钥" | "密鑰" | "トークン" => secret("token", Likely),
         "passe" if previous == "de" => secret("password", Certain),
         "pass" | "pw" => match previous {
             "boarding" | "season" | "by" | "first" | "second" | "all" | "did" | "test" | "render" | "compiler" => None,
@@ -182,9 +196,8 @@ pub(super) fn classify_words(all: &[String]) -> Option<Telling> {
         "secrets" | "passphrases" => secret("secret", Likely),
         "key" | "keys" => key(before),
         "apikey" | "apikeys" | "accesskey" | "privatekey" | "privkey" | "authkey" | "masterkey" | "accountkey"
-        | "sharedaccesskey" | "encryptionkey" | "signingkey" | "licensekey" | "appkey" | "servicekey" => {
-            secret("api-key", Certain)
-        }
+        | "sharedaccesskey" | "encryptionkey" | "signingkey" | "licensekey" | "appkey" | "servicekey" | "hmackey"
+        | "sharedkey" => secret("api-key", Certain),
         "token" | "tokens" => token(last, before),
         "accesstoken"
         | "authtoken"
@@ -199,7 +212,10 @@ pub(super) fn classify_words(all: &[String]) -> Option<Telling> {
         | "csrfmiddlewaretoken"
         | "xsrftoken"
         | "securitytoken"
-        | "authenticitytoken" => secret("token", Certain),
+        | "authenticitytoken"
+        | "ssotoken"
+        | "oauthtoken"
+        | "logintoken" => secret("token", Certain),
         "pat" if !before.is_empty() => secret("token", Likely),
         "jwt" | "bearer" => secret("token", Likely),
         "credential" | "credentials" | "cred" | "creds" => secret("credential", Likely),
@@ -269,7 +285,8 @@ pub(super) fn classify_words(all: &[String]) -> Option<Telling> {
                     | "card"
             ) =>
         {
-            secret("code", Likely)
+            let is_list = matches!(previous, "recovery" | "backup" | "scratch");
+            secret("code", if is_list { Certain } else { Likely })
         }
         "phrase" if matches!(previous, "seed" | "recovery" | "pass" | "secret" | "mnemonic" | "backup") => {
             secret("mnemonic", Certain)
@@ -282,6 +299,7 @@ pub(super) fn classify_words(all: &[String]) -> Option<Telling> {
         "string" | "str" | "uri" | "url" if matches!(previous, "connection" | "conn") => {
             secret("connection-string", Weak)
         }
+        "string" | "binary" if previous == "secret" => secret("secret", Certain),
         "connectionstring" | "connstr" => secret("connection-string", Weak),
         "hash" | "digest" | "salt"
             if before.iter().any(|word| matches!(*word, "password" | "passwd" | "pwd" | "passphrase")) =>
@@ -340,9 +358,9 @@ fn key(before: &[&str]) -> Option<Telling> {
         "access" => secret("api-key", Strength::Certain),
         "public" | "primary" | "foreign" | "sort" | "partition" | "cache" | "unique" | "hash" | "object"
         | "idempotency" | "row" | "group" | "lookup" | "translation" | "issue" | "project" | "i18n" | "composite"
-        | "natural" | "surrogate" | "range" | "index" | "message" | "label" | "s3" | "ui" | "react" | "config"
-        | "data" | "dict" | "map" | "json" | "field" | "column" | "routing" | "binding" | "sorting" | "item"
-        | "record" | "entity" | "parent" | "child" | "node" | "etag" | "dedup" => None,
+        | "websocket" | "natural" | "surrogate" | "range" | "index" | "message" | "label" | "s3" | "ui" | "react"
+        | "config" | "data" | "dict" | "map" | "json" | "field" | "column" | "routing" | "binding" | "sorting"
+        | "item" | "record" | "entity" | "parent" | "child" | "node" | "etag" | "dedup" => None,
         _ if has("aws") || has("gcp") || has("azure") || has("secret") || has("api") || has("private") => {
             secret("api-key", Strength::Likely)
         }
@@ -385,7 +403,33 @@ fn token(last: &str, before: &[&str]) -> Option<Telling> {
 /// Words that were written together: `PGPASSWORD`, `mysqlpwd`, `myapikey`.
 fn compound(word: &str) -> Option<Telling> {
     let secret = |kind, strength| Some(Telling { kind: Kind::secret(kind), strength });
-    const ENDS: [(&str, &str); 15] = [
+    const ENDS: [(&str, &str); 41] = [
+        ("hmackey", "api-key"),
+        ("signingkey", "api-key"),
+        ("encryptionkey", "api-key"),
+        ("masterkey", "api-key"),
+        ("sharedkey", "api-key"),
+        ("authkey", "api-key"),
+        ("servicekey", "api-key"),
+        ("sessionkey", "api-key"),
+        ("accountkey", "api-key"),
+        ("ssotoken", "token"),
+        ("oauthtoken", "token"),
+        ("apitoken", "token"),
+        ("refreshtoken", "token"),
+        ("sessiontoken", "token"),
+        ("bearertoken", "token"),
+        ("logintoken", "token"),
+        ("usertoken", "token"),
+        ("bottoken", "token"),
+        ("dbpass", "password"),
+        ("userpass", "password"),
+        ("rootpass", "password"),
+        ("adminpass", "password"),
+        ("smtppass", "password"),
+        ("ftppass", "password"),
+        ("비밀번호", "password"),
+        ("口令", "password"),
         ("password", "password"),
         ("passwd", "password"),
         ("passphrase", "password"),
@@ -456,7 +500,16 @@ const SUFFIXES: &[&str] = &[
 
 /// Is this the name of the name in a pair: `{"name": "API_KEY", "value": "…"}`?
 pub(super) fn is_name_of_pair(key: &str) -> bool {
-    const NAMES: [&str; 18] = [
+    const NAMES: [&str; 27] = [
+        "element",
+        "selector",
+        "locator",
+        "placeholder",
+        "aria-label",
+        "arialabel",
+        "control",
+        "target",
+        "path",
         "name",
         "key",
         "k",
@@ -483,7 +536,14 @@ pub(super) fn is_name_of_pair(key: &str) -> bool {
 
 /// Is this the name of the value in a pair?
 pub(super) fn is_value_of_pair(key: &str) -> bool {
-    const VALUES: [&str; 17] = [
+    const VALUES: [&str; 24] = [
+        "newvalue",
+        "new_value",
+        "oldvalue",
+        "old_value",
+        "currentvalue",
+        "inputvalue",
+        "input",
         "value",
         "v",
         "val",

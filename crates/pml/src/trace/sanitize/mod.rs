@@ -2,7 +2,7 @@
 //!
 //! [`Sanitizer`] takes texts, JSON and traces. A text passes through an automaton over everything that begins, marks or
 //! names a secret (`automaton.rs`); checks written by hand decide at each hit (`services.rs`, `tokens.rs`, `assignment.rs`,
-//! `headers.rs`, `url.rs`, `pem.rs`), and further passes find what has no fixed beginning (`encoded.rs`, `email.rs`,
+//! `headers.rs`, `statements.rs`, `tables.rs`, `url.rs`, `pem.rs`), and further passes find what has no fixed beginning (`encoded.rs`, `email.rs`,
 //! `numbers.rs`). JSON is walked over with its names (`document.rs`, `keys.rs`, `value.rs`).
 //!
 //! **Invariant:** linear in the length of its input, never a panic, s(s(x)) = s(x), and what comes out of JSON is JSON.
@@ -23,6 +23,8 @@ mod scan;
 mod services;
 mod settings;
 mod shape;
+mod statements;
+mod tables;
 mod tokens;
 mod traces;
 mod url;

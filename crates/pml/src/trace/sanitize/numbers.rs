@@ -5,7 +5,12 @@
 
 use std::ops::Range;
 
-use super::{encoded::is_inside, finding::Kind, scan::Scan};
+use super::{
+    encoded::is_inside,
+    finding::Kind,
+    scan::Scan,
+    shape::{ALNUM, DASH, is_random, starts_token},
+};
 
 /// Most digits of any such number.
 const MAX_DIGITS: usize = 19;
@@ -38,6 +43,11 @@ pub(super) fn find(scan: &mut Scan<'_>) {
         }
         let length = bytes[first..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         at = first + length;
+        if let Some((end, kind)) = token(bytes, first..at) {
+            at = end;
+            scan.add(first..end, kind);
+            continue;
+        }
         let is_alone = !bytes.get(at).is_some_and(|next| b" -.()/".contains(next));
         if length > MAX_DIGITS || length < 7 && is_alone || !is_start(bytes, first) {
             continue;
@@ -51,6 +61,24 @@ pub(super) fn find(scan: &mut Scan<'_>) {
             scan.add(span, kind);
         }
     }
+}
+
+/// A token that begins with the number of an account: Facebook's `1234567890123456|…`, Twitter's `1234567890123456789-…`.
+fn token(bytes: &[u8], number: Range<usize>) -> Option<(usize, Kind)> {
+    (15..=19).contains(&number.len()).then_some(())?;
+    let (start, kind) = match bytes.get(number.end..)? {
+        [b'|', ..] if number.len() <= 16 => (number.end + 1, "facebook-app-token"),
+        [b'%', b'7', b'C' | b'c', ..] if number.len() <= 16 => (number.end + 3, "facebook-app-token"),
+        [b'-', ..] => (number.end + 1, "twitter-token"),
+        _ => return None,
+    };
+    let end = DASH.run(bytes, start, 64);
+    let length = end - start;
+    let is_token = match kind {
+        "twitter-token" => length == 40 && ALNUM.run(bytes, start, 40) == end,
+        _ => (27..=40).contains(&length),
+    };
+    (is_token && is_random(&bytes[start..end]) && starts_token(bytes, number.start)).then(|| (end, Kind::secret(kind)))
 }
 
 /// May a number begin here? Not within a word, a decimal, a version or an identifier.
@@ -86,6 +114,7 @@ fn number(bytes: &[u8], first: usize) -> Option<Number> {
         has_parentheses,
     };
     let mut at = first;
+    let mut is_closed = false;
     loop {
         match bytes.get(at) {
             Some(byte) if byte.is_ascii_digit() => {
@@ -115,6 +144,7 @@ fn number(bytes: &[u8], first: usize) -> Option<Number> {
                     break;
                 }
                 number.has_parentheses |= is_closing;
+                is_closed |= is_closing;
                 number.separators.push(if is_closing { b' ' } else { separator? });
                 number.groups.push(0);
                 at += gap;
@@ -123,6 +153,12 @@ fn number(bytes: &[u8], first: usize) -> Option<Number> {
     }
     let end = number.span.end;
     let next = bytes.get(end).copied().unwrap_or(b' ');
+    // `(4111 …)`: the parentheses are around the number, not within.
+    if number.has_parentheses && !is_closed && next == b')' {
+        number.has_parentheses = false;
+        number.has_plus = false;
+        number.span.start = first;
+    }
     let is_end = !next.is_ascii_alphanumeric()
         && next != b'_'
         && next != b'%'
@@ -139,10 +175,15 @@ fn classify(scan: &Scan<'_>, number: &Number) -> Option<(Range<usize>, Kind)> {
         return Some((digits_start..whole.end, Kind::Card));
     }
     let singles = number.groups.iter().filter(|group| **group == 1).count();
-    if !(7..=15).contains(&count) || number.groups.len() > 6 || singles > 2 {
+    // `+33 (0)6 12 34 56 78`
+    let most = if number.has_plus { (8, 3) } else { (6, 2) };
+    let words = sight(scan.text, whole.start);
+    if count == 13 && number.groups.len() == 1 && !number.has_plus && is_old_visa(number, &words) {
+        return Some((whole, Kind::Card));
+    }
+    if !(7..=15).contains(&count) || number.groups.len() > most.0 || singles > most.1 {
         return None;
     }
-    let words = sight(scan.text, whole.start);
     if count == 9 && !number.has_plus && is_ssn(number, &words) {
         return Some((whole, Kind::Ssn));
     }
@@ -181,9 +222,15 @@ fn is_ssn(number: &Number, words: &str) -> bool {
     let is_named = names(words, &["ssn", "social security", "social", "itin", "taxpayer"]);
     match number.groups.as_slice() {
         [3, 2, 4] if number.separators == [b'-', b'-'] => is_issued,
+        [3, 2, 4] if number.separators == [b' ', b' '] && !number.has_parentheses => is_issued && area < 900,
         [3, 2, 4] | [9] => is_issued && is_named,
         _ => false,
     }
+}
+
+/// Visa's cards of 13 digits are as long as barcodes, so a word must say that it is one.
+fn is_old_visa(number: &Number, words: &str) -> bool {
+    number.digits[0] == 4 && luhn(&number.digits) && names(words, &["card", "visa", "credit", "debit", "payment"])
 }
 
 /// Issuer, length and the checksum of Luhn.
@@ -209,7 +256,7 @@ pub(super) fn is_card_number(digits: &[u8]) -> bool {
                 || matches!(head(4), 2221..=2720 | 3528..=3589 | 6011 | 5018 | 5020 | 5038 | 6304 | 6759 | 6761..=6763 | 2200..=2204)
                 || matches!(head(3), 644..=649)
         }
-        19 => head(2) == 62 || head(4) == 6011,
+        19 => head(1) == 4 || head(2) == 62 || head(4) == 6011,
         _ => false,
     };
     is_issued && luhn(digits) && digits.iter().any(|digit| *digit != digits[0])
@@ -274,6 +321,14 @@ fn is_phone(number: &Number, words: &str) -> bool {
     }
     if groups.len() > 1 && dots == 0 && count >= 7 && names(words, &CALLS) && !groups.contains(&1) {
         return true;
+    }
+    let is_chinese = count == 11 && digits[0] == 1 && (3..=9).contains(&digits[1]);
+    if groups.len() == 1 && is_chinese && names(words, &CALLS) {
+        return true;
+    }
+    // `02110-1301` is a place in the United States.
+    if groups == [5, 4] {
+        return false;
     }
     let has_only = |allowed: &[u8]| number.separators.iter().all(|separator| allowed.contains(separator));
     // North America: an area and an exchange that do not begin with 0 or 1.

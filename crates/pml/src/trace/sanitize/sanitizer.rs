@@ -206,8 +206,9 @@ impl Sanitizer {
                 }
                 value::is_secret(telling, text).then_some(&telling.kind)
             }
-            Kind::Secret(name) if name == "cookie" => (telling.strength == Strength::Certain && text.contains('=')
-                || value::is_secret(telling, text) && !value::is_short_word(text))
+            Kind::Secret(name) if name == "cookie" => (telling.strength == Strength::Certain
+                && headers::holds_session(text)
+                || value::is_secret(telling, text) && !value::is_short_word(text) && !text.contains('='))
             .then_some(&telling.kind),
             Kind::Secret(_) => value::is_secret(telling, text).then_some(&telling.kind),
             kind => is_number_of(kind, text).then_some(kind),

@@ -11,6 +11,7 @@ use super::{
     services::SERVICES,
     settings::Rules,
     shape::starts_token,
+    statements,
     tokens::{self, MARKS},
     url::{self, WEBHOOKS},
 };
@@ -24,12 +25,17 @@ pub(super) struct Scan<'a> {
     /// How many wrappers are around the text.
     pub(super) depth: usize,
     findings: Vec<Finding>,
+    /// Findings whose form leaves no doubt, also within data.
+    certain: Vec<Finding>,
     /// Names up to here have been looked at.
     pub(super) names_until: usize,
     /// Tokens up to here have been found, and command lines read.
     pub(super) tokens_until: usize,
     pub(super) commands_until: usize,
-    /// Encoded data, in order; what begins inside is no finding.
+    /// Rows of tables have been read up to here.
+    pub(super) tables_until: usize,
+    pub(super) echoes_until: usize,
+    /// Encoded data, in order; what begins inside is no finding, unless its form leaves no doubt.
     pub(super) data: Vec<Range<usize>>,
     /// The parts of addresses in front of their hosts.
     pub(super) addresses: Vec<Range<usize>>,
@@ -41,6 +47,10 @@ impl Scan<'_> {
             self.findings.push(Finding { span, kind });
         }
     }
+
+    fn add_certain(&mut self, span: Range<usize>, kind: Kind) {
+        self.certain.push(Finding { span, kind });
+    }
 }
 
 /// Everything in the text that must not stay, in order and without overlaps.
@@ -51,9 +61,12 @@ pub(super) fn findings(text: &str, rules: &Rules, depth: usize) -> Vec<Finding> 
         rules,
         depth,
         findings: Vec::new(),
+        certain: Vec::new(),
         names_until: 0,
         tokens_until: 0,
         commands_until: 0,
+        tables_until: 0,
+        echoes_until: 0,
         data: Vec::new(),
         addresses: Vec::new(),
     };
@@ -66,12 +79,15 @@ pub(super) fn findings(text: &str, rules: &Rules, depth: usize) -> Vec<Finding> 
     numbers::find(&mut scan);
     encoded::percent(&mut scan);
     encoded::backslashes(&mut scan);
+    encoded::dressing(&mut scan);
     rules.find(text, |span, kind| scan.add(span, kind));
-    let Scan { mut findings, data, .. } = scan;
-    if findings.is_empty() {
+    let Scan { mut findings, mut certain, data, .. } = scan;
+    if findings.is_empty() && certain.is_empty() {
         return findings;
     }
-    findings.retain(|finding| !encoded::is_inside(&data, finding.span.start) && !rules.allows(text, finding));
+    findings.retain(|finding| !encoded::is_inside(&data, finding.span.start));
+    findings.append(&mut certain);
+    findings.retain(|finding| !rules.allows(text, finding));
     let markers = finding::markers(text);
     finding::settle(findings, &markers)
 }
@@ -84,7 +100,10 @@ fn check(scan: &mut Scan<'_>, trigger: Trigger, start: usize, end: usize) {
                 && let Some(end) = service.end(scan.bytes, start)
             {
                 scan.tokens_until = end;
-                scan.add(start..end, Kind::secret(service.kind));
+                match service.is_doubtful() {
+                    true => scan.add(start..end, Kind::secret(service.kind)),
+                    false => scan.add_certain(start..end, Kind::secret(service.kind)),
+                }
             }
         }
         Trigger::Stem => assignment::find(scan, start..end),
@@ -94,7 +113,7 @@ fn check(scan: &mut Scan<'_>, trigger: Trigger, start: usize, end: usize) {
             if scan.bytes[start..].starts_with(mark.as_bytes())
                 && let Some((span, kind)) = around(scan.bytes, start)
             {
-                scan.add(span, kind);
+                scan.add_certain(span, kind);
             }
         }
         Trigger::Webhook(index) => url::webhook(scan, start + WEBHOOKS[index].0.len(), WEBHOOKS[index]),
@@ -108,11 +127,17 @@ fn check(scan: &mut Scan<'_>, trigger: Trigger, start: usize, end: usize) {
             if scan.bytes[start..].starts_with(b"eyJ")
                 && let Some(span) = tokens::jwt(scan.bytes, start)
             {
-                scan.add(span, Kind::secret("jwt"));
+                scan.add_certain(span, Kind::secret("jwt"));
             }
         }
         Trigger::Bearer => headers::bearer(scan, end.min(start + "bearer ".len())),
         Trigger::Basic => headers::basic(scan, start + "basic ".len()),
+        Trigger::Identified => statements::identified(scan, end),
+        Trigger::Values => statements::insert(scan, start, end),
+        Trigger::Oracle => statements::oracle(scan, end),
+        Trigger::Pgpass => statements::pgpass(scan, start),
+        Trigger::Putty => statements::putty(scan, end),
+        Trigger::Echo => statements::echo(scan, start),
         Trigger::Command => {
             if start >= scan.commands_until && starts_token(scan.bytes, start) {
                 headers::command(scan, start);

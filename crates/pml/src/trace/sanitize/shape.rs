@@ -32,8 +32,13 @@ pub(super) const WORD: Class = Class(ALNUM.0 | UNDERSCORE);
 /// base64url without padding.
 pub(super) const DASH: Class = Class(WORD.0 | HYPHEN);
 pub(super) const DOTTED: Class = Class(DASH.0 | DOT_BIT);
+/// base64url with padding.
+pub(super) const DASH_PAD: Class = Class(DASH.0 | PAD);
+pub(super) const DOTTED_PAD: Class = Class(DOTTED.0 | PAD);
 pub(super) const HEX_DASH: Class = Class(HEX.0 | HYPHEN);
 pub(super) const BASE64: Class = Class(ALNUM.0 | BASE64_BIT | PAD);
+/// base64 without padding.
+pub(super) const UNPADDED: Class = Class(ALNUM.0 | BASE64_BIT);
 /// base64 in either alphabet.
 pub(super) const ANY_BASE64: Class = Class(BASE64.0 | UNDERSCORE | HYPHEN);
 /// What may stand in a bearer token (RFC 6750).
@@ -135,7 +140,14 @@ pub(super) fn starts_token(bytes: &[u8], at: usize) -> bool {
     let is_percent = before(3) == Some(b'%') && bytes[at - 2..at].iter().all(u8::is_ascii_hexdigit);
     let is_escape = matches!(previous, b'n' | b't' | b'r') && before(2) == Some(b'\\');
     let is_unicode = before(6) == Some(b'\\') && before(5) == Some(b'u');
-    is_percent || is_escape || is_unicode
+    is_percent || is_escape || is_unicode || ends_colour(bytes, at)
+}
+
+/// Is a sequence that sets a colour, as terminals take it, right in front of `at`? Its letter is a boundary too.
+fn ends_colour(bytes: &[u8], at: usize) -> bool {
+    let Some((b'm' | b'K', head)) = bytes[at.saturating_sub(16)..at].split_last() else { return false };
+    let Some(open) = head.iter().rposition(|byte| !byte.is_ascii_digit() && *byte != b';') else { return false };
+    head[open] == b'[' && (open + 1 < head.len() || open > 0 && head[open - 1] == 0x1b)
 }
 
 /// How much of a text is looked at to judge it.
@@ -221,9 +233,17 @@ mod tests {
 
     #[test]
     fn escapes_are_boundaries() {
-        for (text, expected) in
-            [("xT", false), (" T", true), ("%3DT", true), (r"\nT", true), (r"\u003dT", true), ("%3T", false)]
-        {
+        for (text, expected) in [
+            ("xT", false),
+            (" T", true),
+            ("%3DT", true),
+            (r"\nT", true),
+            (r"\u003dT", true),
+            ("%3T", false),
+            ("\u{1b}[0;32mT", true),
+            ("[32mT", true),
+            ("itemT", false),
+        ] {
             assert_eq!(starts_token(text.as_bytes(), text.len() - 1), expected, "{text}");
         }
     }

@@ -6,7 +6,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
 use super::{
     finding::Kind,
-    shape::{ALNUM, AZURE, BASE64, Class, DASH, DIGIT, HEX, LONG, LOWER, Mix, is_random, starts_token},
+    shape::{ALNUM, ANY_HEX, AZURE, Class, DASH, DASH_PAD, DIGIT, HEX, LONG, Mix, UNPADDED, is_random, starts_token},
 };
 
 /// Marks inside or at the end of tokens, for the automaton, with what finds the token around them.
@@ -14,8 +14,22 @@ pub(super) const MARKS: &[(&str, Around)] = &[
     ("Q~", azure_client_secret),
     ("AZDO", azure_devops),
     ("JQQJ99", azure_key),
-    ("+ASt", azure_storage_key),
+    ("+ASt", azure_key_of_64_bytes),
+    ("+ABa", azure_key_of_64_bytes),
+    ("+AMC", azure_key_of_64_bytes),
+    ("ACDb", azure_key_of_64_bytes),
+    ("APIM", azure_key_of_64_bytes),
+    ("+AEh", azure_key_of_32_bytes),
+    ("+ASb", azure_key_of_32_bytes),
+    ("+ARm", azure_key_of_32_bytes),
+    ("AIoT", azure_key_of_32_bytes),
+    ("AzCa", azure_key_of_32_bytes),
+    ("AzEG", azure_key_of_32_bytes),
+    ("+ACR", azure_password),
+    ("AzSe", azure_password),
     ("AzFu", azure_function_key),
+    (".atlasv1.", terraform),
+    ("_mmk", maxmind),
     ("-us", mailchimp),
     (":AA", telegram),
     ("NRAL", new_relic_license),
@@ -59,14 +73,63 @@ fn azure_key(bytes: &[u8], at: usize) -> Option<(Range<usize>, Kind)> {
     (span.len() >= 80).then(|| (span, Kind::secret("azure-key")))
 }
 
-fn azure_storage_key(bytes: &[u8], at: usize) -> Option<(Range<usize>, Kind)> {
-    let span = around(bytes, at, BASE64, 128);
-    (span.len() == 88).then(|| (span, Kind::secret("azure-storage-key")))
+/// A key in base64 with a mark in its last bytes. It is as long as its last characters leave no choice, so what stands in
+/// front, be it `=` or the slash of a path, does not matter.
+fn azure_key_of(
+    bytes: &[u8],
+    at: usize,
+    length: usize,
+    padding: &[u8],
+    kind: &'static str,
+) -> Option<(Range<usize>, Kind)> {
+    let tail = UNPADDED.run(bytes, at + 1, 12);
+    bytes.get(tail..)?.starts_with(padding).then_some(())?;
+    let end = tail + padding.len();
+    let start = end.checked_sub(length)?;
+    (start < at && bytes[start..at].iter().all(|byte| UNPADDED.has(*byte))).then(|| (start..end, Kind::secret(kind)))
+}
+
+fn azure_key_of_64_bytes(bytes: &[u8], at: usize) -> Option<(Range<usize>, Kind)> {
+    azure_key_of(bytes, at, 88, b"==", "azure-storage-key")
+}
+
+fn azure_key_of_32_bytes(bytes: &[u8], at: usize) -> Option<(Range<usize>, Kind)> {
+    azure_key_of(bytes, at, 44, b"=", "azure-key")
+}
+
+/// A registry password or a search key: 42 letters and digits, the mark, and six more.
+fn azure_password(bytes: &[u8], at: usize) -> Option<(Range<usize>, Kind)> {
+    let start = at.checked_sub(42)?;
+    let end = ALNUM.run(bytes, at + 4, 6);
+    let is_key = end == at + 10
+        && !bytes.get(end).is_some_and(u8::is_ascii_alphanumeric)
+        && bytes[start..at].iter().all(|byte| UNPADDED.has(*byte));
+    is_key.then(|| (start..end, Kind::secret("azure-key")))
 }
 
 fn azure_function_key(bytes: &[u8], at: usize) -> Option<(Range<usize>, Kind)> {
-    let span = around(bytes, at, super::shape::ANY_BASE64, 128);
-    ((52..=60).contains(&span.len())).then(|| (span, Kind::secret("azure-function-key")))
+    let start = around(bytes, at, DASH, 44).start;
+    let end = DASH.run(bytes, at + 4, 8);
+    let padded = end + bytes[end..].iter().take(2).take_while(|byte| **byte == b'=').count();
+    (at - start >= 42 && (5..=7).contains(&(end - at - 4))).then(|| (start..padded, Kind::secret("azure-function-key")))
+}
+
+/// The id in front of `.atlasv1.` and the secret behind it.
+fn terraform(bytes: &[u8], at: usize) -> Option<(Range<usize>, Kind)> {
+    let start = around(bytes, at, ALNUM, 20).start;
+    let secret = at + ".atlasv1.".len();
+    let end = DASH_PAD.run(bytes, secret, 128);
+    (at - start >= 10 && end - secret >= 50).then(|| (start..end, Kind::secret("terraform-token")))
+}
+
+/// `{6}_{29}_mmk`
+fn maxmind(bytes: &[u8], at: usize) -> Option<(Range<usize>, Kind)> {
+    let start = at.checked_sub(36)?;
+    let is_key = bytes[start + 6] == b'_'
+        && ALNUM.run(bytes, start, 6) == start + 6
+        && ALNUM.run(bytes, start + 7, 29) == at
+        && starts_token(bytes, start);
+    is_key.then(|| (start..at + 4, Kind::secret("maxmind-key")))
 }
 
 fn mailchimp(bytes: &[u8], at: usize) -> Option<(Range<usize>, Kind)> {
@@ -86,9 +149,12 @@ fn telegram(bytes: &[u8], at: usize) -> Option<(Range<usize>, Kind)> {
 }
 
 fn new_relic_license(bytes: &[u8], at: usize) -> Option<(Range<usize>, Kind)> {
-    let span = around(bytes, at, LOWER, 64);
+    // Of European accounts, `eu01xx` is the beginning.
+    let left = bytes[..at].iter().rev().take(64).take_while(|byte| ALNUM.has(**byte)).count();
     let end = at + 4;
-    (at - span.start == 36).then(|| (span.start..end, Kind::secret("new-relic-key")))
+    let span = at - left..end;
+    let is_key = left == 36 && (ANY_HEX.run(bytes, span.start, 36) == at || bytes[span.start..].starts_with(b"eu01xx"));
+    is_key.then(|| (span.start..end, Kind::secret("new-relic-key")))
 }
 
 fn password_hash(bytes: &[u8], at: usize) -> Option<(Range<usize>, Kind)> {
@@ -130,9 +196,21 @@ fn decoded(text: &[u8]) -> Option<Vec<u8>> {
     URL_SAFE_NO_PAD.decode(&text[..take]).or_else(|_| URL_SAFE_NO_PAD.decode(&text[..whole])).ok()
 }
 
+/// A token without prefix or mark: the lengths of its parts tell. `segment` is a run of letters, digits, `-` and `_`.
+pub(super) fn shaped(bytes: &[u8], segment: &Range<usize>) -> Option<(Range<usize>, Kind)> {
+    let text = &bytes[segment.clone()];
+    match text.len() {
+        23..=28 => discord(bytes, segment).map(|span| (span, Kind::secret("discord-token"))),
+        50 if rapidapi(text) => Some((segment.clone(), Kind::secret("rapidapi-key"))),
+        50 if mailgun(text) => Some((segment.clone(), Kind::secret("mailgun-key"))),
+        48..=50 if ngrok(text) => Some((segment.clone(), Kind::secret("ngrok-token"))),
+        _ => None,
+    }
+}
+
 /// A Discord token, whose first part, the user's id in base64, ends at `first.end`.
-pub(super) fn discord(bytes: &[u8], first: &Range<usize>) -> Option<Range<usize>> {
-    let is_id = (23..=28).contains(&first.len()) && matches!(bytes[first.start], b'M' | b'N' | b'O');
+fn discord(bytes: &[u8], first: &Range<usize>) -> Option<Range<usize>> {
+    let is_id = matches!(bytes[first.start], b'M' | b'N' | b'O');
     let second = first.end + 1;
     let dot = DASH.run(bytes, second, 8);
     let end = DASH.run(bytes, dot + 1, 48);
@@ -145,9 +223,21 @@ pub(super) fn discord(bytes: &[u8], first: &Range<usize>) -> Option<Range<usize>
 }
 
 /// A RapidAPI key: 50 letters and digits with `msh` and `jsn` in them.
-pub(super) fn rapidapi(run: &[u8]) -> bool {
+fn rapidapi(run: &[u8]) -> bool {
     let is_there = |mark: &[u8], range: Range<usize>| {
         run.get(range).is_some_and(|part| part.windows(3).any(|three| three == mark))
     };
     run.len() == 50 && Mix::of(run).digits > 4 && is_there(b"msh", 8..14) && is_there(b"jsn", 24..40)
+}
+
+/// A Mailgun key: 32 hexadecimal digits, and twice eight more.
+fn mailgun(run: &[u8]) -> bool {
+    let part = |range: Range<usize>| run[range].iter().all(|byte| HEX.has(*byte));
+    run[32] == b'-' && run[41] == b'-' && part(0..32) && part(33..41) && part(42..50) && is_random(run)
+}
+
+/// An ngrok token: the time in base62, which begins with 1 to 3 for decades, and a secret.
+fn ngrok(run: &[u8]) -> bool {
+    let part = |text: &[u8]| is_random(text) && text.iter().all(|byte| ALNUM.has(*byte));
+    matches!(run[0], b'1'..=b'3') && run[27] == b'_' && part(&run[..27]) && part(&run[28..])
 }

@@ -4,7 +4,7 @@ use super::{
     finding::Kind,
     scan::Scan,
     shape::{Class, DASH, DASH_COLON, DOTTED, PATH, TEAMS, is_random},
-    value::{is_placeholder, is_template},
+    value::{has_signs, is_placeholder, is_template},
 };
 
 /// Longest authority of an address that is looked at.
@@ -57,7 +57,9 @@ fn password(scan: &mut Scan<'_>, start: usize, sign: usize) {
         scan.add(start + user.len() + 1..start + user.len() + 1 + password.len(), Kind::secret("url-password"));
     }
     // A token in the place of the user, as forges take it.
-    if user.len() >= 20 && is_random(user.as_bytes()) {
+    let is_key =
+        password.is_some() && user.len() >= 8 && user.bytes().all(|byte| byte.is_ascii_hexdigit()) && has_signs(user);
+    if user.len() >= 20 && is_random(user.as_bytes()) || is_key {
         scan.add(start..start + user.len(), Kind::secret("url-token"));
     }
 }

@@ -4,7 +4,7 @@
 use super::{
     finding::Kind,
     keys::{Strength, Telling},
-    shape::{is_digest, is_random, is_uuid},
+    shape::{Mix, is_digest, is_random, is_uuid},
 };
 
 /// Is the whole text the value of a name that tells this? For values whose ends are known: JSON, quoted literals.
@@ -15,7 +15,11 @@ pub(super) fn is_secret(telling: &Telling, value: &str) -> bool {
     }
     let is_password = telling.kind == Kind::secret("password");
     match telling.strength {
-        Strength::Certain => is_password || !(is_reference(value) || is_short_word(value) && is_vocabulary(value)),
+        Strength::Certain => {
+            is_password
+                || value.len() >= 3
+                    && !(is_reference(value) || is_identifier(value) || is_short_word(value) && is_vocabulary(value))
+        }
         Strength::Likely => {
             let least = if is_password { 3 } else { 6 };
             value.len() >= least && !value.contains(' ') && !is_short_word(value) && !is_reference(value)
@@ -24,9 +28,86 @@ pub(super) fn is_secret(telling: &Telling, value: &str) -> bool {
             is_random(value.as_bytes())
                 && !is_uuid(value.as_bytes())
                 && !is_digest(value.as_bytes())
+                && !is_resource(value.as_bytes())
                 && !is_reference(value)
         }
     }
+}
+
+/// Could the text hardly be anything but a secret, also in a sentence? Cases and digits are mixed, or there are signs.
+pub(super) fn is_strong(value: &str) -> bool {
+    let mix = Mix::of(value.as_bytes());
+    let has_sign = value.bytes().any(|byte| b"!@#$%^&*?~".contains(&byte));
+    let is_mixed = mix.lower > 0 && mix.upper > 0;
+    value.len() >= 8
+        && value.len() <= 256
+        && !value.contains(|c: char| c.is_whitespace() || matches!(c, '/' | '\\' | '(' | '<' | '[' | '{' | '='))
+        && !value.contains("::")
+        && (mix.digits > 0 && is_mixed
+            || has_sign && (mix.digits > 0 && mix.lower + mix.upper > 0 || is_mixed)
+            || mix.digits >= 2 && mix.lower + mix.upper >= 5 && (value.contains('_') || mix.other == 0))
+        && !is_technical(value)
+        && !is_template(value)
+        && !is_uuid(value.as_bytes())
+}
+
+/// Words with digits that name a thing: `sha256`, `OAuth2-based`, `v1.2.3`.
+pub(super) fn is_technical(value: &str) -> bool {
+    const WORDS: &[&str] = &[
+        "sha1",
+        "sha2",
+        "sha3",
+        "sha5",
+        "base64",
+        "base32",
+        "base58",
+        "utf8",
+        "oauth",
+        "http",
+        "ed25519",
+        "curve25519",
+        "x25519",
+        "x509",
+        "rs256",
+        "hs256",
+        "es256",
+        "aes",
+        "rsa",
+        "md5",
+        "ipv4",
+        "ipv6",
+        "bcrypt",
+        "argon2",
+        "pbkdf2",
+        "scrypt",
+        "pkcs",
+        "totp",
+        "uuid",
+        "saml",
+        "oidc",
+        "openid",
+        "jwt",
+        "2fa",
+        "s3",
+        "ec2",
+        "k8s",
+        "hmac",
+        "crc32",
+        "latin1",
+        "iso8859",
+        "unicode",
+        "python",
+        "node",
+        "windows",
+        "version",
+        "chapter",
+        "section",
+    ];
+    let lower = value.to_ascii_lowercase();
+    let is_version = lower.trim_start_matches('v').bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+        && (lower.starts_with('v') || lower.contains('.'));
+    let is_word = |part: &str| WORDS.iter().any(|word| part.starts_with(word) && part.len() <= word.len() + 4);
+    is_version || lower.ends_with("-bit") || lower.split(|c: char| !c.is_ascii_alphanumeric()).any(is_word)
 }
 
 /// Text that people or programs write in the place of a secret.
@@ -257,7 +338,30 @@ pub(super) fn is_reference(value: &str) -> bool {
         "../",
         "std::env",
     ];
-    STARTS.iter().any(|start| value.starts_with(start)) || is_path(value)
+    STARTS.iter().any(|start| value.starts_with(start)) || is_path(value) || is_file(value)
+}
+
+/// `AC0123…`: the id of a resource of Twilio, two capitals and 32 hexadecimal digits.
+fn is_resource(value: &[u8]) -> bool {
+    value.len() == 34 && value[..2].iter().all(u8::is_ascii_uppercase) && value[2..].iter().all(u8::is_ascii_hexdigit)
+}
+
+/// `OPENAI_API_KEY`, `_DSAPrivateKey`: the name of a variable or a type.
+fn is_identifier(value: &str) -> bool {
+    const ENDS: [&str; 8] = ["key", "token", "secret", "password", "pat", "credentials", "keys", "tokens"];
+    let is_name = value.len() <= 48 && value.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+    let lower = value.to_ascii_lowercase();
+    is_name && ENDS.iter().any(|end| lower.ends_with(end)) && (value.contains('_') || lower != value)
+}
+
+/// `uploads/2026/01/file.png`
+fn is_file(value: &str) -> bool {
+    let Some((folders, name)) = value.rsplit_once('/') else { return false };
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    (2..=5).contains(&extension.len())
+        && extension.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && folders.split('/').chain([name]).all(|part| part.len() < 32 && !is_random(part.as_bytes()))
+        && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte))
 }
 
 fn is_path(value: &str) -> bool {
