@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{BufRead, BufReader},
     process::Stdio,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use rusqlite::Connection;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
-    time::timeout,
+    time::{Instant, timeout},
 };
 
 use super::{

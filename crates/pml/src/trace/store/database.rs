@@ -144,11 +144,11 @@ impl Database {
 
     /// Notes beside the database that there are keys in it.
     pub(super) fn note_keys(&self) -> io::Result<()> {
-        if !self.is_noted.load(Ordering::Relaxed) {
-            self.place.note_keys()?;
-            self.is_noted.store(true, Ordering::Relaxed);
+        // Once, also if that fails: whoever asks goes on either way.
+        match self.is_noted.swap(true, Ordering::Relaxed) {
+            true => Ok(()),
+            false => self.place.note_keys(),
         }
-        Ok(())
     }
 
     pub(super) fn has_noted_keys(&self) -> bool {

@@ -294,7 +294,7 @@ pub(crate) async fn traces_are_linked_to_capabilities_whichever_comes_first(stor
     // Another project links to it if it is shared with the organisation.
     assert_eq!(link(&app, &foreign).await, None);
     let shared = Change { visibility: Some(Visibility::Org), ..Change::default() };
-    capabilities.change(made.id, shared).await.unwrap();
+    capabilities.change(made.id, shared, Expected::Anything).await.unwrap();
     assert_eq!(link(&app, &foreign).await, Some(made.id));
     let now_shared = trace(&names[0]);
     send(&app, &now_shared).await;
@@ -325,13 +325,13 @@ pub(crate) async fn a_registry_tells_what_has_changed_and_what_is_gone(store: Ar
     assert_eq!(app.registry().await.unwrap().entries, [], "not for another project");
     // What changes nothing is no change; everything else is.
     put(&*web, new("fs", "read", "return 1")).await;
-    web.change(made.id, Change::default()).await.unwrap();
+    web.change(made.id, Change::default(), Expected::Anything).await.unwrap();
     assert_eq!(web.mark().await.unwrap(), mark);
     let mut tags = vec![made.tag()];
     put(&*web, new("fs", "read", "return 3")).await;
     tags.push(web.registry().await.unwrap().entries[0].tag.clone());
     let org = Change { visibility: Some(Visibility::Org), ..Change::default() };
-    web.change(made.id, org).await.unwrap();
+    web.change(made.id, org, Expected::Anything).await.unwrap();
     tags.push(app.registry().await.unwrap().entries[0].tag.clone());
     web.rename(made.id, "fs", "open", Expected::Anything).await.unwrap();
     tags.push(app.registry().await.unwrap().entries[0].tag.clone());
