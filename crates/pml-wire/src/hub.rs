@@ -83,6 +83,10 @@ pub enum Code {
     TooManyTraces,
     /// The body is compressed in a way that the hub does not know.
     UnsupportedEncoding,
+    /// The body is not JSON.
+    UnsupportedType,
+    /// There is something at this path, but not for this method.
+    MethodNotAllowed,
     /// The body took too long to arrive.
     TooSlow,
     RateLimited,
@@ -104,7 +108,7 @@ pub enum Code {
 }
 
 impl Code {
-    pub const ALL: [Code; 17] = [
+    pub const ALL: [Code; 19] = [
         Code::Unauthorized,
         Code::Forbidden,
         Code::NotFound,
@@ -112,6 +116,8 @@ impl Code {
         Code::TooLarge,
         Code::TooManyTraces,
         Code::UnsupportedEncoding,
+        Code::UnsupportedType,
+        Code::MethodNotAllowed,
         Code::TooSlow,
         Code::RateLimited,
         Code::Unavailable,
@@ -133,6 +139,8 @@ impl Code {
             Code::TooLarge => "TOO_LARGE",
             Code::TooManyTraces => "TOO_MANY_TRACES",
             Code::UnsupportedEncoding => "UNSUPPORTED_ENCODING",
+            Code::UnsupportedType => "UNSUPPORTED_TYPE",
+            Code::MethodNotAllowed => "METHOD_NOT_ALLOWED",
             Code::TooSlow => "TOO_SLOW",
             Code::RateLimited => "RATE_LIMITED",
             Code::Unavailable => "UNAVAILABLE",
@@ -154,7 +162,8 @@ impl Code {
             Code::NotFound => 404,
             Code::InvalidRequest | Code::InvalidTrace | Code::InvalidCapability | Code::ForeignCapability => 400,
             Code::TooLarge | Code::TooManyTraces => 413,
-            Code::UnsupportedEncoding => 415,
+            Code::UnsupportedEncoding | Code::UnsupportedType => 415,
+            Code::MethodNotAllowed => 405,
             Code::TooSlow => 408,
             Code::RateLimited => 429,
             Code::Unavailable => 503,

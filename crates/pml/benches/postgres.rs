@@ -141,7 +141,7 @@ fn traces(sanitizer: &Sanitizer, from: usize, count: usize) -> Vec<SanitizedTrac
 
 /// Stores a batch as a hub does.
 async fn ingest(store: &dyn Store, batch: Vec<SanitizedTrace>) {
-    let outcomes = store.ingest(batch).await.expect("a store");
+    let outcomes = store.ingest(batch, None).await.expect("a store");
     assert!(outcomes.iter().all(|outcome| *outcome == Ingested::Committed(Commit::Stored)));
 }
 

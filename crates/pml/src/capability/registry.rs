@@ -24,8 +24,8 @@ use crate::{
     digest::sha256,
     events::{Body, Bus},
     hub::store::{
-        self, Capabilities, Change, Deleted, Expected, HubStore, Link, Models, NewCapability, Put, RegistryMark,
-        Renamed, Viewer, Visibility, Which,
+        self, Altered, Capabilities, Change, Deleted, Expected, HubStore, Link, Models, NewCapability, Put,
+        RegistryMark, Renamed, Viewer, Visibility, Which,
     },
     trace::store::{Scope, StoreError},
 };
@@ -69,7 +69,7 @@ struct State {
 
 impl Registry {
     pub fn new(store: &dyn HubStore, catalog: Catalog, bus: Bus) -> Arc<Registry> {
-        let viewer = Viewer { scope: Scope::local(), name: OWNER.to_owned() };
+        let viewer = Viewer { scope: Scope::local(), name: OWNER.to_owned(), is_admin: true };
         let (state, reading) = (RwLock::default(), Mutex::default());
         let models = store.models(&viewer.scope);
         Arc::new(Registry { store: store.capabilities(&viewer), models, catalog, bus, state, reading })
@@ -111,8 +111,8 @@ impl Registry {
         let _reading = self.reading.lock().await;
         // Before the list: what changes in between is seen by the next look.
         let mark = self.store.mark().await?;
-        let listing = store::Listing { text: String::new(), limit: MOST, offset: 0 };
-        let stored = self.store.list(listing).await?;
+        let listing = store::Listing { limit: MOST, ..store::Listing::default() };
+        let stored = self.store.list(listing).await?.items;
         let mut all: Vec<_> = stored.iter().filter_map(Capability::of).map(Arc::new).collect();
         all.sort_by(|one, other| one.name.cmp(&other.name));
         {
@@ -244,9 +244,9 @@ impl Registry {
     ) -> Result<bool, StoreError> {
         let parameters = Some(write_schema(&capability.parameters, &capability.notes));
         let change = Change { description, parameters, visibility };
-        let changed = self.store.change(capability.id, change).await?;
+        let changed = self.store.change(capability.id, change, Expected::Anything).await?;
         self.reload().await?;
-        Ok(changed.is_some())
+        Ok(matches!(changed, Altered::Altered(_)))
     }
 
     pub async fn rename(&self, id: CapabilityId, name: &CapabilityName) -> Result<Renamed, StoreError> {
@@ -285,7 +285,7 @@ impl Registry {
 
     /// All versions of a capability, the newest first.
     pub async fn versions(&self, id: CapabilityId) -> Result<Vec<store::CapabilityVersion>, StoreError> {
-        self.store.versions(id).await
+        Ok(self.store.versions(id, 0, None).await?.items)
     }
 
     /// A capability as it is stored, by its id.

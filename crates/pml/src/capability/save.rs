@@ -177,7 +177,7 @@ impl Saver {
         let (stored, is_known) = match self.registry.put(new, Expected::Anything).await? {
             Put::Created(stored) | Put::NewVersion(stored) => (stored, false),
             Put::Known(stored) => (stored, true),
-            Put::Taken | Put::Changed => {
+            Put::Taken | Put::Changed | Put::Forbidden => {
                 return Err(refused(format!("`{name}` is the name of somebody else's capability")));
             }
         };

@@ -5,7 +5,6 @@ use std::{
     io::{self, IsTerminal as _, Write},
     path::{Path, PathBuf},
     process::ExitCode,
-    time::Duration,
 };
 
 use clap::Subcommand;
@@ -32,7 +31,7 @@ const SHOWN: usize = 50;
 /// Traces of a hub that are looked up at once.
 const HUB_PAGE: usize = 200;
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -171,10 +170,10 @@ impl Args {
         }
     }
 
-    fn print(&self, rows: &[Row], left: usize) -> ExitCode {
+    fn print(&self, rows: &[Row], older: Option<String>) -> ExitCode {
         let printed = match self.json {
             true => rows.iter().try_for_each(print::json),
-            false => show(rows, left),
+            false => show(rows, older),
         };
         if printed.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
@@ -196,6 +195,7 @@ async fn list_hub(args: &Args, config: &Config) -> Result<ExitCode, Error> {
     let archive = args.hub.archive(config)?.ok_or_else(|| wrong("--hub names no hub"))?;
     let filter = Filter { tool: args.tool.clone(), since: args.since.map(Timestamp), ..Filter::default() };
     let (mut rows, mut reading, limit) = (Rows::new(args), Reading::Newest, args.limit());
+    let has_more;
     loop {
         let page = archive.list(filter.clone(), reading, HUB_PAGE).await?;
         for summary in &page.traces {
@@ -206,12 +206,16 @@ async fn list_hub(args: &Args, config: &Config) -> Result<ExitCode, Error> {
         }
         match page.next {
             Some(next) if rows.rows.len() < limit => reading = Reading::Before(next),
-            _ => break,
+            next => {
+                has_more = next.is_some();
+                break;
+            }
         }
     }
     rows.rows.reverse();
     let (rows, left) = rows.newest(limit);
-    Ok(args.print(&rows, left))
+    // How many there are in all only the hub knows.
+    Ok(args.print(&rows, (left > 0 || has_more).then(|| "there are older ones, which are not shown".to_owned())))
 }
 
 fn calls(trace: &Trace) -> Vec<Row> {
@@ -252,7 +256,7 @@ fn list(folder: &Path, args: &Args) -> Result<ExitCode, Error> {
     });
     read.map_err(|err| unreadable(folder)(err.into()))?;
     let (rows, left) = rows.newest(limit);
-    Ok(args.print(&rows, left))
+    Ok(args.print(&rows, (left > 0).then(|| format!("{left} older ones are not shown"))))
 }
 
 /// The calls that are wanted, as they are read.
@@ -347,16 +351,43 @@ fn row(event: &str, entry: LogEntry) -> Option<Row> {
     })
 }
 
-fn show(rows: &[Row], left: usize) -> io::Result<()> {
+fn show(rows: &[Row], older: Option<String>) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     if rows.is_empty() {
         return writeln!(io::stderr(), "nothing in the audit log fits");
     }
     for row in rows {
+        writeln!(stdout, "{}", row.text())?;
+    }
+    if let Some(older) = older {
+        writeln!(io::stderr(), "{older}; --limit says how many are")?;
+    }
+    stdout.flush()
+}
+
+/// The calls of an execution, as text. None if there is no log that can be read.
+pub(super) fn calls_of(folder: &Path, execution: &str) -> Vec<String> {
+    let args = Args { execution: Some(execution.to_owned()), ..Args::default() };
+    let mut rows = Rows::new(&args);
+    let Ok(reader) = Reader::open(folder) else { return Vec::new() };
+    let read = reader.lines(|_, _, line| {
+        if let Ok(entry) = serde_json::from_slice(line) {
+            rows.take(entry);
+        }
+    });
+    match read {
+        Ok(()) => rows.rows.iter().map(Row::text).collect(),
+        Err(_) => Vec::new(),
+    }
+}
+
+impl Row {
+    fn text(&self) -> String {
+        let row = self;
         let time = row.time.to_string();
         let time = time.get(..19).unwrap_or(&time).replace('T', " ");
         let duration = row.duration_ms.filter(|_| row.outcome != "denied" && row.outcome != "refused");
-        let duration = duration.map(|millis| print::duration(Duration::from_secs_f64(millis.max(0.0) / 1e3)));
+        let duration = duration.map(print::millis);
         let mut tool = visible(&row.tool).into_owned();
         if let Some(count) = row.count {
             tool = format!("{count} × {tool}");
@@ -375,12 +406,8 @@ fn show(rows: &[Row], left: usize) -> io::Result<()> {
         notes.extend(Some(visible(&row.who).into_owned()).filter(|who| !who.is_empty()));
         notes.extend(execution);
         let (duration, notes) = (duration.unwrap_or_default(), notes.join("  "));
-        writeln!(stdout, "{time}  {:<8} {duration:>10}  {tool:<32}  {notes}", row.outcome)?;
+        format!("{time}  {:<8} {duration:>10}  {tool:<32}  {notes}", row.outcome)
     }
-    if left > 0 {
-        writeln!(io::stderr(), "{left} older ones are not shown; --limit says how many are")?;
-    }
-    stdout.flush()
 }
 
 fn verify(folder: &Path, expect: Option<&Head>, json: bool) -> Result<ExitCode, Error> {

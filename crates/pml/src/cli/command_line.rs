@@ -86,7 +86,7 @@ pub(super) enum Command {
         #[command(subcommand)]
         what: trace::What,
     },
-    /// Save programs as named tools: save, list, show, edit, run, share
+    /// Save programs as named tools: save, list, show, edit, run, sync
     Capability {
         #[command(subcommand)]
         what: capability::What,

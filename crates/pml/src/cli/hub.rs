@@ -57,10 +57,10 @@ enum What {
 enum KeyCommand {
     /// Make a key and print it, once: nobody can find it out again
     Add {
-        /// Who uses it; it is with every trace and in every log
+        /// Who uses it: recorded with every trace that it delivers and every capability that it puts
         name: String,
 
-        /// The organisation whose traces it is for
+        /// The organisation whose traces it is for; `local` is the gateway's own
         #[arg(long, value_name = "NAME")]
         org: String,
 
@@ -161,7 +161,8 @@ async fn serve_hub(address: SocketAddr, database: Option<Address>, config: &Conf
         tracing::warn!("the hub can be reached from other machines without encryption; put a proxy with TLS before it");
     }
     let stop = CancellationToken::new();
-    cancel_on_signal(stop.clone());
+    // Whoever reads that the hub listens may end it at once. If signals cannot be handled, they have their usual effect.
+    let _ = cancel_on_signal(stop.clone()).await;
     let settings =
         HubSettings { requests_per_minute: config.hub.requests_per_minute, rules: config.traces.rules.clone() };
     let hub = Hub::new(store, settings);
@@ -178,7 +179,7 @@ async fn key(what: KeyCommand, database: Option<Address>, config: &Config) -> Re
             check_name(&name).map_err(|err| wrong(err.to_string()))?;
             let now = now_millis();
             let key = Key {
-                scope: Scope::new(&org, &project).map_err(|err| wrong(err.to_string()))?,
+                scope: scope_of_key(&org, &project)?,
                 name: name.clone(),
                 permissions: scope,
                 created_at: Timestamp(now),
@@ -189,7 +190,8 @@ async fn key(what: KeyCommand, database: Option<Address>, config: &Config) -> Re
             let text = keys::add(&*store, key).await.map_err(|err| match err {
                 NoKey::Taken => {
                     let message = format!("{org}.{project} has a key `{name}`, which is not revoked");
-                    wrong(message).with_hint(format!("`pml hub key revoke {name}` revokes it"))
+                    wrong(message)
+                        .with_hint(format!("`pml hub key revoke {name} --org {org} --project {project}` revokes it"))
                 }
                 NoKey::Store(err) => err.into(),
                 err => wrong(err.to_string()),
@@ -213,12 +215,35 @@ async fn key(what: KeyCommand, database: Option<Address>, config: &Config) -> Re
                 Some((org, project)) => Some(Scope::new(&org, &project).map_err(|err| wrong(err.to_string()))?),
                 None => None,
             };
-            match open(database, config).await?.keys().revoke(&name, scope.as_ref(), now_millis()).await? {
+            let keys = open(database, config).await?.keys();
+            let is_meant = |key: &Key| {
+                key.name == name && key.revoked_at.is_none() && scope.as_ref().is_none_or(|scope| key.scope == *scope)
+            };
+            let scopes: Vec<_> = keys.list().await?.into_iter().filter(is_meant).map(|key| key.scope).collect();
+            let [scope] = &scopes[..] else {
+                if scopes.is_empty() {
+                    return Err(wrong(format!("there is no key `{name}` that is not revoked already")));
+                }
+                let all: Vec<_> = scopes.iter().map(ToString::to_string).collect();
+                let message = format!("there are {} keys `{name}`: of {}", scopes.len(), all.join(", "));
+                return Err(wrong(message).with_hint("say which one with --org and --project"));
+            };
+            match keys.revoke(&name, Some(scope), now_millis()).await? {
                 0 => Err(wrong(format!("there is no key `{name}` that is not revoked already"))),
-                count => writeln!(io::stdout(), "{count} revoked").map_err(closed),
+                _ => writeln!(io::stdout(), "revoked the key `{name}` of {scope}").map_err(closed),
             }
         }
     }
+}
+
+/// What a key may be for: not what the gateway of the data folder keeps for itself.
+fn scope_of_key(org: &str, project: &str) -> Result<Scope, Error> {
+    let wrong = |message: String| Error::new(ErrorCode::ConfigInvalid, message);
+    if org == Scope::local().org() {
+        let message = "the organisation `local` is what a gateway keeps for itself; no key opens it".to_owned();
+        return Err(wrong(message).with_hint("give your organisation a name of its own, such as --org acme"));
+    }
+    Scope::new(org, project).map_err(|err| wrong(err.to_string()))
 }
 
 fn state(key: &Key) -> &'static str {

@@ -98,7 +98,7 @@ async fn log_in(args: Args, settings: &mut Settings, config: &Config) -> Result<
     }
     let port = args.port.or(oauth.callback_port);
     let interrupt = CancellationToken::new();
-    cancel_on_signal(interrupt.clone());
+    drop(cancel_on_signal(interrupt.clone()));
     let client = config.network.client()?;
     let late = |_| failed(format!("how to log in was not found out within {BEGIN:?}"));
     let login = if settings.oauth.grant == Grant::ClientCredentials {

@@ -122,6 +122,15 @@ pub(super) fn duration(duration: Duration) -> String {
     }
 }
 
+/// A number of milliseconds, of whoever said it: nothing that is no time makes pml fail.
+pub(super) fn millis(millis: f64) -> String {
+    match Duration::try_from_secs_f64(millis / 1e3) {
+        Ok(time) => duration(time),
+        Err(_) if millis > 0.0 => "endless".to_owned(),
+        Err(_) => duration(Duration::ZERO),
+    }
+}
+
 /// A time as people say it.
 pub(super) fn rough(time: Duration) -> String {
     match time.as_secs() {
@@ -135,6 +144,14 @@ pub(super) fn rough(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_time_is_told_all_the_same() {
+        let table = [(1.5, "1.5 ms"), (2500.0, "2.50 s"), (-1.0, "0.0 ms"), (f64::NAN, "0.0 ms"), (1.7e308, "endless")];
+        for (number, text) in table {
+            assert_eq!(millis(number), text);
+        }
+    }
 
     #[test]
     fn times_are_said_roughly() {

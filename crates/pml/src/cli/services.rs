@@ -43,7 +43,7 @@ pub(super) async fn with_servers<F: Future>(
 ) -> Result<F::Output, Error> {
     with_started(config, Traces::reading(&config.traces, config.data_dir.as_deref()), |services| {
         let interrupt = CancellationToken::new();
-        cancel_on_signal(interrupt.clone());
+        drop(cancel_on_signal(interrupt.clone()));
         async move {
             if let Some(capabilities) = services.capabilities() {
                 capabilities.read().await;
@@ -77,7 +77,7 @@ pub(super) async fn with_pool<F: Future>(
     work: impl FnOnce(Pool, CancellationToken) -> F,
 ) -> F::Output {
     let interrupt = CancellationToken::new();
-    cancel_on_signal(interrupt.clone());
+    drop(cancel_on_signal(interrupt.clone()));
     with_pool_alone(config, mode, |pool| work(pool, interrupt)).await
 }
 

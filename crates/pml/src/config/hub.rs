@@ -64,7 +64,7 @@ impl HubFile {
             None => lookup(KEY_VARIABLE)
                 .ok_or_else(|| format!("`hub.url` is set, but neither `hub.key` nor the variable `{KEY_VARIABLE}`"))?,
         };
-        let url = hub_url(&address).map_err(|why| format!("`hub.url` is `{url}`, {why}"))?;
+        let url = hub_url("`hub.url`", &address)?;
         if key.trim().is_empty() || !key.trim().bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err("`hub.key` is no key; `pml hub key add` prints one".to_owned());
         }
@@ -75,7 +75,18 @@ impl HubFile {
 }
 
 /// The address of a hub. The key is sent there, so to other machines only in secret.
-pub fn hub_url(text: &str) -> Result<Url, String> {
+pub fn hub_url(name: &str, text: &str) -> Result<Url, String> {
+    // Whoever writes a secret into an address need not read it in a log.
+    if text.contains(['@', '?', '#']) {
+        return Err(format!(
+            "{name} holds more than an address: write it without a user, a password, a query and a fragment; \
+             the key is `hub.key` or $PML_HUB_KEY"
+        ));
+    }
+    checked(text).map_err(|why| format!("{name} is `{text}`, {why}"))
+}
+
+fn checked(text: &str) -> Result<Url, String> {
     let url = Url::parse(text.trim()).map_err(|err| format!("which is no address: {err}"))?;
     let is_here = url.host_str().is_some_and(|host| {
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -117,6 +128,8 @@ mod tests {
             ("url = \"https://x\"\nkey = \"${NONE}\"", "`NONE`"),
             ("url = \"http://hub.example\"\nkey = \"k\"", "https://"),
             ("url = \"ftp://x\"\nkey = \"k\"", "https://"),
+            ("url = \"https://ann:s3cret@x\"\nkey = \"k\"", "without a user"),
+            ("url = \"https://x/?key=s3cret\"\nkey = \"k\"", "without a user"),
             ("url = \"hub\"\nkey = \"k\"", "no address"),
             ("url = \"https://x\"\nkey = \"a b\"", "no key"),
             ("batch = 101", "`hub.batch`"),
@@ -124,7 +137,7 @@ mod tests {
         ];
         for (text, part) in table {
             let message = check(text).unwrap_err();
-            assert!(message.contains(part), "{text}: {message}");
+            assert!(message.contains(part) && !message.contains("s3cret"), "{text}: {message}");
         }
         for here in ["http://127.0.0.1:7", "http://localhost:7", "http://[::1]:7"] {
             assert!(check(&format!("url = \"{here}\"\nkey = \"k\"")).is_ok(), "{here}");

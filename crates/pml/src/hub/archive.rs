@@ -33,6 +33,8 @@ struct Besides {
     priority: f64,
     #[serde(default)]
     stored_at: Option<Timestamp>,
+    #[serde(default)]
+    delivered_by: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -56,6 +58,7 @@ impl Archive for HubArchive {
                 capability: besides.capability_uuid,
                 priority: besides.priority,
                 stored_at: besides.stored_at.unwrap_or(Timestamp(0)),
+                delivered_by: besides.delivered_by,
             }))
         })
     }

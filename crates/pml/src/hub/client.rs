@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use chrono::DateTime;
 use pml_wire::{
     CapabilityId, ErrorCode,
     hub::{Failure, IngestReply},
@@ -14,7 +15,7 @@ use reqwest::{
 };
 use serde::de::DeserializeOwned;
 
-use crate::{digest::sha256, error::Error, trace::SanitizedTrace};
+use crate::{clock::now_millis, digest::sha256, error::Error, trace::SanitizedTrace};
 
 /// How long a hub may take to answer.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -196,9 +197,20 @@ impl HubClient {
         #[derive(serde::Deserialize)]
         struct Versions {
             versions: Vec<Version>,
+            /// Where the next page begins.
+            #[serde(default)]
+            next: Option<usize>,
         }
-        let versions: Versions = self.get(&format!("/api/capabilities/{id}/versions"), &[]).await?;
-        Ok(versions.versions.into_iter().map(|version| version.code).collect())
+        let (mut codes, mut offset) = (Vec::new(), 0);
+        loop {
+            let query = [("offset", offset.to_string())];
+            let page: Versions = self.get(&format!("/api/capabilities/{id}/versions"), &query).await?;
+            codes.extend(page.versions.into_iter().map(|version| version.code));
+            match page.next {
+                Some(next) if next > offset => offset = next,
+                _ => return Ok(codes),
+            }
+        }
     }
 
     /// Stores a capability at the hub, or a new version of it.
@@ -316,6 +328,9 @@ impl From<HubError> for Error {
             HubError::Refused { status: 401 | 403, .. } => {
                 (ErrorCode::HubRefused, "set PML_HUB_KEY, or `hub.key`, to a key of this hub: `pml hub key add`")
             }
+            HubError::Refused { status: 408 | 429 | 500..=599, .. } => {
+                (ErrorCode::HubUnavailable, "the hub cannot answer now; try again later")
+            }
             HubError::Refused { .. } => (ErrorCode::HubRefused, "is this the address of a hub?"),
         };
         Error::new(code, err.to_string()).with_hint(hint).caused_by(err)
@@ -350,8 +365,16 @@ async fn read(mut response: Response, most: usize) -> Result<Vec<u8>, String> {
 
 /// When a hub wants to be asked again.
 fn pause(response: &Response) -> Option<Duration> {
-    let seconds = response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds))
+    after(response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim(), now_millis())
+}
+
+/// A number of seconds, or a date (RFC 9110, section 10.2.3).
+fn after(text: &str, now: u64) -> Option<Duration> {
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let moment = DateTime::parse_from_rfc2822(text).ok()?.timestamp_millis();
+    Some(Duration::from_millis(u64::try_from(moment).ok()?.saturating_sub(now)))
 }
 
 /// What an error is really about, without the address, which is known.
@@ -361,4 +384,24 @@ fn cause(err: &reqwest::Error) -> String {
         cause = source;
     }
     if err.is_timeout() { "no answer in time".to_owned() } else { cause.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hub_says_when_in_seconds_or_by_a_date() {
+        let now = 784_111_777_000;
+        #[rustfmt::skip]
+        let table = [
+            ("7",                             Some(7)),
+            ("Sun, 06 Nov 1994 08:49:47 GMT", Some(10)),
+            ("Sun, 06 Nov 1994 08:49:00 GMT", Some(0)),
+            ("soon",                          None),
+        ];
+        for (text, seconds) in table {
+            assert_eq!(after(text, now), seconds.map(Duration::from_secs), "{text}");
+        }
+    }
 }

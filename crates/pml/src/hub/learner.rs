@@ -12,7 +12,10 @@ use std::{
 
 use pml_learn::{Model, Observation, Settings, Step, Tools};
 use pml_search::{Embedder as _, Table, word_hashes};
-use tokio::{sync::Mutex as AsyncMutex, time::Instant};
+use tokio::{
+    sync::Mutex as AsyncMutex,
+    time::{Instant, timeout},
+};
 
 use super::{
     contributions::{Contributions, Together},
@@ -88,7 +91,11 @@ impl Learner {
 
     /// The next document of a scope is made anew: a gateway has contributed to it.
     pub(super) async fn renew(&self, scope: &Scope) {
-        self.of(scope).lock().await.made_at = None;
+        let of_scope = self.of(scope);
+        // If it is being made for long, it is looked at again soon enough.
+        if let Ok(mut of_scope) = timeout(Duration::from_secs(1), of_scope.lock()).await {
+            of_scope.made_at = None;
+        }
     }
 
     fn of(&self, scope: &Scope) -> Arc<AsyncMutex<OfScope>> {

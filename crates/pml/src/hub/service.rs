@@ -1,10 +1,11 @@
 //! The hub as a whole, and how it is served.
 
 use std::{
+    collections::HashMap,
     io,
     num::NonZeroU32,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -21,8 +22,11 @@ use super::{
 };
 use crate::{
     trace::sanitize::{Rules, Sanitizer},
-    web::{self, Bodies, Grace},
+    web::{self, AnswerRoom, Bodies, Grace, HalfClosed},
 };
+
+/// What all answers may take together until they are read.
+const ANSWERS_BYTES: usize = 64 * 1024 * 1024;
 
 /// How a hub is served.
 #[derive(Clone, Debug)]
@@ -40,15 +44,19 @@ pub struct Hub {
     pub(super) sanitizer: Sanitizer,
     pub(super) rates: Rates,
     pub(super) bodies: Arc<Bodies>,
+    /// Room for answers that are made or not read yet.
+    pub(super) answers: AnswerRoom,
     /// Turns to decode and clean traces: as many as there are processors.
     pub(super) turns: Arc<Semaphore>,
-    pub(super) counts: HubCounts,
+    counts: Mutex<HashMap<String, Arc<HubCounts>>>,
     pub(super) learner: Learner,
     /// Is the hub ending? Then it is not ready for more.
     is_stopping: AtomicBool,
+    /// Was it said in the log that the keys are lost?
+    pub(super) has_told_loss: AtomicBool,
 }
 
-/// What has happened since the hub was started.
+/// What has happened to the requests of one organisation since the hub was started.
 #[derive(Debug, Default)]
 pub(super) struct HubCounts {
     pub(super) requests: AtomicU64,
@@ -68,10 +76,12 @@ impl Hub {
             sanitizer: Sanitizer::new(settings.rules),
             rates: Rates::new(settings.requests_per_minute),
             bodies: Arc::default(),
+            answers: AnswerRoom::new(ANSWERS_BYTES),
             turns: Arc::new(Semaphore::new(processors)),
-            counts: HubCounts::default(),
+            counts: Mutex::default(),
             learner: Learner::default(),
             is_stopping: AtomicBool::new(false),
+            has_told_loss: AtomicBool::new(false),
         })
     }
 
@@ -88,17 +98,27 @@ impl Hub {
         grace: Duration,
     ) -> io::Result<()> {
         let router = api::routes_of_hub(self);
+        let grace = Grace { half_closed: HalfClosed::IsAnswered, last_answers: grace, gone: CancellationToken::new() };
         let ending = async {
             stop.cancelled().await;
             self.is_stopping.store(true, Ordering::Relaxed);
             std::future::pending::<()>().await;
         };
-        let serving = web::serve(listener, router, stop, Grace { last_answers: grace, gone: CancellationToken::new() });
+        let serving = web::serve(listener, router, stop, grace);
         tokio::select! {
             () = serving => {}
             () = ending => {}
         }
         Ok(())
+    }
+
+    /// The counts of an organisation; `""`, which none is called, is whoever has no valid key.
+    pub(super) fn counts(&self, org: &str) -> Arc<HubCounts> {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        match counts.get(org) {
+            Some(counts) => Arc::clone(counts),
+            None => Arc::clone(counts.entry(org.to_owned()).or_default()),
+        }
     }
 
     pub(super) fn is_stopping(&self) -> bool {

@@ -15,7 +15,10 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::visitors::{MAX_CONNECTIONS, Visitor, Visitors};
+use super::{
+    visitors::{MAX_CONNECTIONS, Visitor, Visitors},
+    writing::Writing,
+};
 
 /// Longest head of a request: its first line and its headers.
 pub(crate) const HEAD_BYTES: usize = 64 * 1024;
@@ -29,11 +32,24 @@ const END: Duration = Duration::from_secs(2);
 /// How serving ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Grace {
+    pub(crate) half_closed: HalfClosed,
     /// How long requests that go on may still take.
     pub(crate) last_answers: Duration,
     /// Cancelled after that: nothing is done any more.
     pub(crate) gone: CancellationToken,
 }
+
+/// What becomes of a request whose client closes its end before it is answered: it may have gone, or only have said everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HalfClosed {
+    /// It ends: what it started may run for long, and nobody waits for that.
+    Ends,
+    /// It is answered if that takes a moment only.
+    IsAnswered,
+}
+
+/// What a request may still take when its client has closed its end.
+const HALF_CLOSED: Duration = Duration::from_secs(5);
 
 /// Serves HTTP until `stop` is cancelled and every connection has ended.
 pub(crate) async fn serve(listener: TcpListener, router: Router, stop: &CancellationToken, grace: Grace) {
@@ -51,9 +67,9 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stop: &Cancella
                     tracing::warn!("a connection is closed: there are {MAX_CONNECTIONS} others");
                     continue;
                 };
-                let (router, stop) = (router.clone(), stop.clone());
+                let (router, stop, half_closed) = (router.clone(), stop.clone(), grace.half_closed);
                 connections.spawn(async move {
-                    let served = connection(stream, peer, router, Arc::clone(&visitor), &stop);
+                    let served = connection(stream, peer, router, Arc::clone(&visitor), (&stop, half_closed));
                     tokio::select! {
                         () = served => {}
                         () = visitor.end.cancelled() => {}
@@ -80,7 +96,7 @@ async fn connection(
     peer: SocketAddr,
     router: Router,
     visitor: Arc<Visitor>,
-    stop: &CancellationToken,
+    (stop, half_closed): (&CancellationToken, HalfClosed),
 ) {
     let _ = stream.set_nodelay(true);
     let Ok((stream, watched)) = watched(stream) else { return };
@@ -92,11 +108,15 @@ async fn connection(
             .header_read_timeout(HEAD)
             .max_headers(MAX_HEADERS)
             .max_buf_size(HEAD_BYTES)
-            .serve_connection(TokioIo::new(stream), service)
+            .half_close(half_closed == HalfClosed::IsAnswered)
+            .serve_connection(TokioIo::new(Writing::new(stream)), service)
     );
     let ended = tokio::select! {
         ended = &mut served => ended,
-        () = hung_up(&watched) => return,
+        () = hung_up(&watched) => match half_closed {
+            HalfClosed::Ends => return,
+            HalfClosed::IsAnswered => timeout(HALF_CLOSED, served).await.unwrap_or(Ok(())),
+        },
         () = stop.cancelled() => {
             served.as_mut().graceful_shutdown();
             served.await

@@ -11,15 +11,18 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use axum::{
     body::{Body, Bytes, HttpBody},
     response::Response,
 };
+use hyper::body::Frame;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+use super::answers::Kept;
 
 /// Connections at the same time.
 pub(crate) const MAX_CONNECTIONS: usize = 1024;
@@ -79,16 +82,24 @@ impl Drop for Busy {
 }
 
 impl Busy {
-    /// The request lasts until its answer has been given.
-    pub(crate) fn until_answered(self, response: Response) -> Response {
-        response.map(|body| Body::new(Answering { body, _busy: self }))
+    /// The request lasts until its answer has been given, and so does what the response [keeps](Kept).
+    pub(crate) fn until_answered(self, mut response: Response) -> Response {
+        let kept = response.extensions_mut().remove::<Kept>();
+        response.map(|body| Body::new(Answering { body, rest: Bytes::new(), _busy: self, _kept: kept }))
     }
 }
+
+/// Bytes of an answer that are handed over at once. Whoever sends them buffers no more than that, so the rest stays here, with
+/// what it keeps, until the client has read.
+const HANDED_OVER: usize = 32 * 1024;
 
 /// The body of an answer, and what it keeps busy.
 struct Answering {
     body: Body,
+    /// What was made of it and not handed over.
+    rest: Bytes,
     _busy: Busy,
+    _kept: Option<Kept>,
 }
 
 impl HttpBody for Answering {
@@ -98,16 +109,32 @@ impl HttpBody for Answering {
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<hyper::body::Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.rest.is_empty() {
+            match ready!(Pin::new(&mut self.body).poll_frame(context)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => self.rest = data,
+                    Err(frame) => return Poll::Ready(Some(Ok(frame))),
+                },
+                end => return Poll::Ready(end),
+            }
+        }
+        let part = self.rest.len().min(HANDED_OVER);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(part)))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> hyper::body::SizeHint {
-        self.body.size_hint()
+        let (of_body, rest) = (self.body.size_hint(), self.rest.len() as u64);
+        let mut hint = hyper::body::SizeHint::new();
+        if let Some(most) = of_body.upper() {
+            hint.set_upper(most + rest);
+        }
+        hint.set_lower(of_body.lower() + rest);
+        hint
     }
 }
 

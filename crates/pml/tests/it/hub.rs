@@ -35,10 +35,16 @@ impl Hub {
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        timeout(PATIENCE, lines.read_line(&mut line)).await.unwrap().unwrap();
-        let address = line.trim().strip_prefix("listening on http://").and_then(|address| address.parse().ok());
-        let address = address.unwrap_or_else(|| panic!("{line}"));
+        let mut said = String::new();
+        // It may have something to say about its database first.
+        let address = loop {
+            let start = said.len();
+            assert_ne!(timeout(PATIENCE, lines.read_line(&mut said)).await.unwrap().unwrap(), 0, "{said}");
+            let address = said[start..].trim().strip_prefix("listening on http://");
+            if let Some(address) = address.and_then(|address| address.parse().ok()) {
+                break address;
+            }
+        };
         // Somebody has to read it, or pml would wait.
         tokio::spawn(async move { tokio::io::copy(&mut lines, &mut tokio::io::sink()).await });
         Hub { child, address }

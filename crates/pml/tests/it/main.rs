@@ -28,6 +28,7 @@ mod hub;
 mod hub_api;
 mod hub_capabilities;
 mod hub_delivery;
+mod hub_hostile;
 mod json_text;
 mod killed;
 mod language;

@@ -51,7 +51,7 @@ fn now() -> u64 {
 fn trace(ago: u64, intent: &str) -> Value {
     let began = now() - ago;
     json!({
-        "traceId": ExecutionId::mint(), "entry": "execute_code", "intent": intent, "caller": "agent",
+        "traceId": ExecutionId::mint(), "entry": "execute_code", "intent": intent, "caller": "stdio",
         "client": {"name": "claude-code", "version": "2.1"}, "success": false, "errorCode": "EXCEPTION",
         "errorMessage": "Error: no such address", "durationMs": 400.0, "timestamp": began,
         "code": "const [a, b] = await Promise.all([\n  mcp.github.list_issues({}), mcp.github.list_pulls({})])\nreturn 1",
@@ -115,7 +115,7 @@ fn an_execution_is_shown_as_a_waterfall() {
     for expected in [
         "state    failed after 400.0 ms",
         "what     a program, by execute_code",
-        "client   claude-code 2.1, as agent",
+        "client   claude-code 2.1, as stdio",
         "intent   second",
         "error    [EXCEPTION] Error: no such address",
         "t1  |###########                             |  100.0 ms  L2    github:list_issues",
@@ -222,4 +222,71 @@ fn a_damaged_store_is_told_and_replaced() {
     std::os::unix::fs::symlink("/etc/hostname", folder(&home).join("traces.db")).unwrap();
     let output = home.pml(&["doctor", "traces"]);
     assert!(!output.status.success() && stdout(&output).contains("is a symbolic link"), "{output:?}");
+}
+
+#[test]
+fn ids_in_a_list_lead_to_one_trace_each_also_of_one_millisecond() {
+    let home = Home::empty();
+    let mut traces: Vec<_> = (0..6).map(|number| trace(1000, &format!("number {number}"))).collect();
+    traces[5]["caller"] = json!("nightly");
+    put(&home, &traces);
+    let text = succeeded(&home.pml(&["trace", "list"]));
+    let shown: Vec<_> = text.lines().skip(1).map(|line| line.split_whitespace().next().unwrap()).collect();
+    assert_eq!(shown.len(), 6);
+    for short in shown {
+        let found = parsed(&home.pml(&["trace", "show", short, "--json"]));
+        assert!(id(&found).starts_with(short), "{short}");
+    }
+    assert!(text.lines().any(|line| line.contains("nightly") && line.contains("number 5")), "{text}");
+    assert_eq!(text.matches("claude-code").count(), 5, "the name of a token counts before that of the client: {text}");
+    let several = home.pml(&["trace", "show", &id(&traces[0])[..8]]);
+    assert!(stderr(&several).contains("several traces"), "{}", stderr(&several));
+}
+
+#[test]
+fn what_an_interrupted_execution_had_called_is_shown_from_the_audit_log() {
+    let home = Home::empty();
+    let mut interrupted = trace(1000, "was killed");
+    interrupted["taskResults"] = json!([]);
+    interrupted["metadata"]["interrupted"] = json!(true);
+    put(&home, std::slice::from_ref(&interrupted));
+    let line = |call: u32, event: &str, tool: &str, id: &str| {
+        json!({"ts": now(), "event": event, "execution_id": id, "call": call, "tool": tool, "success": event == "call.ended"})
+            .to_string()
+    };
+    let (own, other) = (id(&interrupted), ExecutionId::mint().to_string());
+    let lines = [
+        line(1, "call.started", "mail:send", &own),
+        line(1, "call.ended", "mail:send", &own),
+        line(2, "call.started", "bank:pay", &own),
+        line(1, "call.started", "other:tool", &other),
+    ];
+    let log = home.path().join(".local/share/pml/audit.jsonl");
+    fs::write(&log, lines.join("\n") + "\n").unwrap();
+    fs::set_permissions(&log, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let text = succeeded(&home.pml(&["trace", "show", &own]));
+    assert!(text.contains("from the audit log"), "{text}");
+    let at = |part: &str| text.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}: {text}"));
+    assert!(at("mail:send").contains(" ok ") && at("bank:pay").contains("no end"), "{text}");
+    assert!(!text.contains("other:tool"), "{text}");
+}
+
+#[test]
+fn messages_say_what_is_so() {
+    let home = Home::empty();
+    let nothing = home.pml(&["trace", "show", "last"]);
+    assert!(stderr(&nothing).contains("there are no traces yet"), "{}", stderr(&nothing));
+    put(&home, &[trace(1000, "one")]);
+    let mut command = home.command(env!("CARGO_BIN_EXE_pml")).into_std();
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let done = command.args(["trace", "export"]).stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+    let done = done.wait_with_output().unwrap();
+    assert!(!done.status.success() && stderr(&done).contains("cannot be written"), "{done:?}");
+    // A database of a newer pml is not damaged, and nobody is told to remove it.
+    let db = rusqlite::Connection::open(folder(&home).join("traces.db")).unwrap();
+    db.execute_batch("PRAGMA user_version = 1000").unwrap();
+    drop(db);
+    let doctor = home.pml(&["doctor", "traces"]);
+    let text = stdout(&doctor);
+    assert!(text.contains("newer pml") && !text.contains("remove") && !text.contains("damaged"), "{text}");
 }

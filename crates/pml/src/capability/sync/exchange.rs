@@ -279,7 +279,7 @@ impl Exchange<'_> {
                 Ok(())
             }
             (Step::RemoveHere, Some(here), _) if here.notes.origin.is_some() => {
-                let deleted = self.registry.delete(here.id, Expected::Tag(here.tag.clone())).await?;
+                let deleted = self.registry.delete(here.id, Expected::tag(&here.tag)).await?;
                 if deleted == Deleted::Deleted {
                     self.registry.unlink(here.id).await?;
                     self.synced.removed_here.push(name);
@@ -369,11 +369,11 @@ impl Exchange<'_> {
                 return Ok(());
             }
         };
-        let mut expected = here.map_or(Expected::Nothing, |here| Expected::Tag(here.tag.clone()));
+        let mut expected = here.map_or(Expected::Nothing, |here| Expected::tag(&here.tag));
         if let Some(here) = here.filter(|here| here.name.to_string() != name) {
             let new_name = CapabilityName { namespace: new.namespace.clone(), action: new.action.clone() };
             match self.registry.rename(here.id, &new_name).await? {
-                Renamed::Renamed(renamed) => expected = Expected::Tag(renamed.tag()),
+                Renamed::Renamed(renamed) => expected = Expected::tag(renamed.tag()),
                 Renamed::Taken => {
                     self.conflict(
                         &here.name,
@@ -394,7 +394,7 @@ impl Exchange<'_> {
             }
             // Somebody has changed it here meanwhile: the next sync looks at it.
             Put::Changed => {}
-            Put::Taken => self.conflict(name, "another capability here has that name"),
+            Put::Taken | Put::Forbidden => self.conflict(name, "another capability here has that name"),
         }
         Ok(())
     }

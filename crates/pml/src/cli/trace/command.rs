@@ -14,6 +14,7 @@ use super::{super::USAGE, super::fail, delete, export, list, moment, show, stats
 use crate::{
     config::{self, Config},
     error::Error,
+    files::Problem,
     hub::{archive::HubArchive, client::HubClient},
     trace::store::{self, Archive, Filter, Found, Options, Reading, SqliteStore, Store, postgres::PostgresStore},
 };
@@ -78,12 +79,12 @@ impl HubArgs {
     pub(in crate::cli) fn archive(&self, config: &Config) -> Result<Option<HubArchive>, Error> {
         let Some(text) = &self.hub else { return Ok(None) };
         let wrong = |message: String| Error::new(ErrorCode::ConfigInvalid, message);
-        let url = config::hub_url(text).map_err(|why| wrong(format!("--hub is `{text}`, {why}")))?;
+        let url = config::hub_url("--hub", text).map_err(wrong)?;
         // A key that was given for one hub is not shown to another.
         let configured = config.hub.sync.as_ref().filter(|hub| hub.url.origin() == url.origin());
         let key = config::hub_key().or_else(|| configured.map(|hub| hub.key.clone())).ok_or_else(|| {
             let hint = "set PML_HUB_KEY, or `hub.url` and `hub.key` in pml.toml";
-            wrong(format!("there is no key for the hub `{text}`")).with_hint(hint)
+            wrong(format!("there is no key for the hub `{url}`")).with_hint(hint)
         })?;
         let client = HubClient::new(config.network.strict_client()?, url, &key);
         let client = client.ok_or_else(|| wrong("the key of the hub is no text of a header".to_owned()))?;
@@ -122,8 +123,14 @@ impl From<store::StoreError> for Stop {
 }
 
 impl From<io::Error> for Stop {
-    fn from(_: io::Error) -> Stop {
-        Stop::Closed
+    fn from(err: io::Error) -> Stop {
+        match err.kind() {
+            io::ErrorKind::BrokenPipe => Stop::Closed,
+            _ => {
+                let message = format!("the output cannot be written: {err}");
+                Stop::Failed(Error::new(ErrorCode::TraceStoreFailed, message).caused_by(err))
+            }
+        }
     }
 }
 
@@ -156,6 +163,12 @@ pub(super) async fn open_archive(
 ) -> Result<Option<Arc<dyn Archive>>, Stop> {
     if let Some(archive) = hub.archive(config).map_err(Stop::Usage)? {
         return Ok(Some(Arc::new(archive)));
+    }
+    if config.traces.database.is_none()
+        && let Some((path, problem)) = store::problem(data_dir)
+        && !matches!(problem, Problem::Readable(_) | Problem::Writable(_))
+    {
+        return Err(Stop::Failed(problem.of(&path)));
     }
     Ok(open(config, data_dir).await.map(|store| store as Arc<dyn Archive>))
 }
@@ -193,12 +206,12 @@ pub(super) async fn find(store: Option<&dyn Archive>, text: &str) -> Result<Exec
         let hint = "`pml trace list` shows the ids; older traces may have been deleted";
         Stop::Failed(Error::new(ErrorCode::TraceNotFound, message).with_hint(hint))
     };
-    let Some(store) = store else { return Err(unknown()) };
     if text == "last" {
-        let newest = store.list(Filter::default(), Reading::Newest, 1).await?;
         let none = || Stop::Failed(Error::new(ErrorCode::TraceNotFound, "there are no traces yet"));
+        let newest = store.ok_or_else(none)?.list(Filter::default(), Reading::Newest, 1).await?;
         return newest.traces.first().map(|trace| trace.id).ok_or_else(none);
     }
+    let Some(store) = store else { return Err(unknown()) };
     match store.find(text).await? {
         Found::One(id) => Ok(id),
         Found::Nothing => Err(unknown()),

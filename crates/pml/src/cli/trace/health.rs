@@ -46,13 +46,24 @@ pub(in crate::cli) async fn check(as_json: bool, config: &Config) -> (Value, boo
                 lines.extend(aside.map(|path| {
                     format!("  warning: a damaged store is kept as {path}; remove it if you do not need it")
                 }));
-                if let Ok(Some(damage)) | Err(damage) = store.damage().await.map_err(|err| err.to_string()) {
-                    is_well = false;
-                    lines.push(format!("  FAILED   the store is damaged: {damage}"));
-                    lines.push(
-                        "           hint: `pml trace export` saves what can be read; then remove the file".to_owned(),
-                    );
-                    row["damage"] = json!(damage);
+                match store.damage().await {
+                    Ok(None) => {}
+                    Ok(Some(damage)) => {
+                        is_well = false;
+                        lines.push(format!("  FAILED   the store is damaged: {damage}"));
+                        lines.push(
+                            "           hint: `pml trace export` saves what can be read; then remove the file"
+                                .to_owned(),
+                        );
+                        row["damage"] = json!(damage);
+                    }
+                    // What cannot be read by this pml may be whole: no reason to remove anything.
+                    Err(err) => {
+                        if health.state.is_well() {
+                            lines.push(format!("  FAILED   the store cannot be checked: {err}"));
+                        }
+                        is_well = false;
+                    }
                 }
                 row["state"] = json!(health.state.as_str());
                 row["set_aside"] = json!(health.set_aside);

@@ -8,7 +8,7 @@ use std::{
 };
 
 use pml_wire::{
-    ExecutionId,
+    ErrorCode, ExecutionId,
     trace::{Entry, Timestamp},
 };
 use serde_json::{Value, json};
@@ -31,8 +31,15 @@ use crate::{
 const POLL: Duration = Duration::from_millis(300);
 /// Traces that are read at once.
 const PAGE: usize = 500;
-/// So much of an id tells executions apart unless they began in the same millisecond.
-const SHORT_ID: usize = 18;
+/// So much of an id tells apart executions of one pml, also those that began in the same millisecond; those of different ones
+/// nearly always.
+const SHORT_ID: usize = 28;
+/// A whole id.
+const WHOLE_ID: usize = 36;
+/// How long whoever follows waits for a hub that does not answer, before it asks again.
+const AWAY: Duration = Duration::from_secs(1);
+/// Callers that are no names: of whoever is let in by a pipe, without a token, or with the one token that has no name.
+const NAMELESS: [&str; 5] = ["", "stdio", "anyone", "http", "run"];
 
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
@@ -61,6 +68,10 @@ pub(super) async fn run(args: &Args, config: &Config, data_dir: &Path) -> Result
     if let Some(store) = &store {
         let (mut traces, mut reading) = (Vec::new(), Reading::Newest);
         let mut has_more = args.limit == 0;
+        if args.limit == 0 && args.follow {
+            // Whatever is there is old.
+            end = store.list(filter.clone(), reading, 1).await?.end;
+        }
         while traces.len() < args.limit {
             let page = store.list(filter.clone(), reading, PAGE.min(args.limit - traces.len())).await?;
             if reading == Reading::Newest {
@@ -85,8 +96,8 @@ pub(super) async fn run(args: &Args, config: &Config, data_dir: &Path) -> Result
             }
             (true, true) => traces.iter().rev().try_for_each(|trace| print::json(&to_json(trace)))?,
             // What comes is printed below.
-            (false, true) => table(&running, traces.iter().rev())?,
-            (false, false) => table(&running, traces.iter())?,
+            (false, true) => table(&running, &traces.iter().rev().collect::<Vec<_>>())?,
+            (false, false) => table(&running, &traces.iter().collect::<Vec<_>>())?,
         }
         if traces.is_empty() && running.is_empty() && !args.follow {
             let _ = writeln!(io::stderr(), "no trace is like that");
@@ -103,6 +114,7 @@ pub(super) async fn run(args: &Args, config: &Config, data_dir: &Path) -> Result
     if !args.follow {
         return Ok(());
     }
+    let mut is_away = false;
     loop {
         match &store {
             Some(store) => store.news().await,
@@ -116,38 +128,72 @@ pub(super) async fn run(args: &Args, config: &Config, data_dir: &Path) -> Result
             Ok(page) => page,
             // A server comes back.
             Err(StoreError::Unavailable(State::Failing(_))) => continue,
+            Err(StoreError::Remote(err)) if err.code == ErrorCode::HubUnavailable => {
+                if !std::mem::replace(&mut is_away, true) {
+                    let _ = writeln!(io::stderr(), "{}; it is asked again", visible(&err.message));
+                }
+                tokio::time::sleep(AWAY).await;
+                continue;
+            }
             Err(err) => return Err(err.into()),
         };
+        is_away = false;
         end = page.end;
         page.traces.retain(|trace| !shown.remove(&trace.id));
         match args.json {
             true => page.traces.iter().try_for_each(|trace| print::json(&to_json(trace)))?,
-            false => rows(&mut io::stdout().lock(), page.traces.iter())?,
+            false => rows(&mut io::stdout().lock(), &page.traces.iter().collect::<Vec<_>>(), SHORT_ID)?,
         }
     }
 }
 
-fn table<'a>(running: &[TraceHead], traces: impl ExactSizeIterator<Item = &'a Summary>) -> io::Result<()> {
+fn table(running: &[TraceHead], traces: &[&Summary]) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    if running.is_empty() && traces.len() == 0 {
+    if running.is_empty() && traces.is_empty() {
         return Ok(());
     }
+    let ids = running.iter().map(|head| head.trace_id).chain(traces.iter().map(|trace| trace.id));
+    let width = id_width(ids);
     let began = format!("BEGAN ({})", moment::offset(Timestamp(crate::clock::now_millis())));
     let client = "CLIENT";
-    writeln!(stdout, "{:<SHORT_ID$}  {began:<19}  {:>8}  {:<11}  {client:<14}  CALLS  WHAT", "ID", "TOOK", "STATE")?;
+    writeln!(stdout, "{:<width$}  {began:<19}  {:>8}  {:<11}  {client:<14}  CALLS  WHAT", "ID", "TOOK", "STATE")?;
     for head in running {
-        let client = head.client.as_ref().map_or(head.caller.as_str(), |client| client.name.as_str());
+        let client = who(&head.caller, head.client.as_ref().map(|client| client.name.as_str()));
         let what = head.intent.as_deref().unwrap_or_default();
-        row(&mut stdout, head.trace_id, head.timestamp, "", "running", client, "", what)?;
+        row(&mut stdout, (head.trace_id, width), head.timestamp, "", "running", client, "", what)?;
     }
-    rows(&mut stdout, traces)
+    rows(&mut stdout, traces, width)
 }
 
-fn rows<'a>(out: &mut impl Write, traces: impl Iterator<Item = &'a Summary>) -> io::Result<()> {
+/// How much of the ids is shown: enough to tell them apart.
+fn id_width(ids: impl Iterator<Item = ExecutionId>) -> usize {
+    let mut seen = HashSet::new();
+    let mut ids = ids.map(|id| id.to_string());
+    if ids.all(|id| seen.insert(id[..SHORT_ID].to_owned())) { SHORT_ID } else { WHOLE_ID }
+}
+
+/// Who an execution was for: the name of a token if it has one, else what the client calls itself.
+fn who<'a>(caller: &'a str, client: Option<&'a str>) -> &'a str {
+    match client {
+        Some(client) if NAMELESS.contains(&caller) || caller.starts_with("http:") => client,
+        _ => caller,
+    }
+}
+
+fn rows(out: &mut impl Write, traces: &[&Summary], width: usize) -> io::Result<()> {
     for trace in traces {
-        let took = if trace.is_interrupted { String::new() } else { print::duration(millis(trace.duration_ms)) };
-        let client = trace.client.as_deref().unwrap_or(&trace.caller);
-        row(out, trace.id, trace.timestamp, &took, state(trace), client, &trace.tasks.to_string(), &what(trace))?;
+        let took = if trace.is_interrupted { String::new() } else { print::millis(trace.duration_ms) };
+        let client = who(&trace.caller, trace.client.as_deref());
+        row(
+            out,
+            (trace.id, width),
+            trace.timestamp,
+            &took,
+            state(trace),
+            client,
+            &trace.tasks.to_string(),
+            &what(trace),
+        )?;
     }
     out.flush()
 }
@@ -155,7 +201,7 @@ fn rows<'a>(out: &mut impl Write, traces: impl Iterator<Item = &'a Summary>) -> 
 #[expect(clippy::too_many_arguments, reason = "the columns of a table")]
 fn row(
     out: &mut impl Write,
-    id: ExecutionId,
+    (id, width): (ExecutionId, usize),
     began: Timestamp,
     took: &str,
     state: &str,
@@ -166,10 +212,8 @@ fn row(
     let id = id.to_string();
     let (began, client) = (moment::local(began), one_line(client, 14));
     let what = one_line(what, 200);
-    let line = format!(
-        "{:<SHORT_ID$}  {began:<19}  {took:>8}  {state:<11}  {client:<14}  {calls:>5}  {what}",
-        &id[..SHORT_ID]
-    );
+    let line =
+        format!("{:<width$}  {began:<19}  {took:>8}  {state:<11}  {client:<14}  {calls:>5}  {what}", &id[..width]);
     writeln!(out, "{}", line.trim_end())
 }
 
@@ -214,10 +258,6 @@ pub(super) fn one_line(text: &str, most: usize) -> String {
         Some(_) => line.chars().take(most - 1).chain(['…']).collect(),
         None => line,
     }
-}
-
-pub(super) fn millis(duration_ms: f64) -> Duration {
-    Duration::try_from_secs_f64(duration_ms / 1e3).unwrap_or_default()
 }
 
 fn to_json(trace: &Summary) -> Value {

@@ -5,18 +5,23 @@ use std::{
     path::Path,
 };
 
-use pml_wire::trace::{Entry, ForecastOutcome, Trace};
+use pml_wire::{
+    ErrorCode,
+    trace::{Entry, ForecastOutcome, Trace},
+};
 use serde_json::value::RawValue;
 
 use super::{
-    super::print,
+    super::{audit, print},
     command::{HubArgs, Stop, find, open_archive},
-    list::{millis, one_line},
+    list::one_line,
     moment, waterfall,
 };
 use crate::{
     config::Config,
+    error::Error,
     shown::{visible, visible_json},
+    trace::store::Record,
 };
 
 /// Most characters of a value, and most lines of output, that are shown.
@@ -44,24 +49,38 @@ pub(in crate::cli) struct Args {
 pub(super) async fn run(args: &Args, config: &Config, data_dir: &Path) -> Result<(), Stop> {
     let store = open_archive(&args.hub, config, data_dir).await?;
     let id = find(store.as_deref(), &args.id).await?;
-    let trace = match &store {
-        Some(store) => store.by_id(id).await?,
+    let record = match &store {
+        Some(store) => store.record(id).await?,
         None => None,
     };
-    // Deleted between the two questions, otherwise.
-    let Some(trace) = trace else { return Err(Stop::Closed) };
-    match args.json {
-        true => print::json(trace.trace())?,
-        false => text(&mut io::stdout().lock(), trace.trace(), args.code)?,
+    let Some(Record { trace, delivered_by, .. }) = record else {
+        let message = format!("the trace `{id}` was deleted meanwhile");
+        return Err(Stop::Failed(Error::new(ErrorCode::TraceNotFound, message)));
+    };
+    if args.json {
+        return Ok(print::json(trace.trace())?);
     }
-    Ok(())
+    let mut stdout = io::stdout().lock();
+    text(&mut stdout, trace.trace(), delivered_by.as_deref(), args.code)?;
+    // What an execution had called when its process ended is in the audit log of its machine.
+    let is_interrupted = trace.trace().metadata.interrupted && trace.trace().task_results.is_empty();
+    if is_interrupted && !args.hub.is_named() {
+        let calls = audit::calls_of(data_dir, &id.to_string());
+        if !calls.is_empty() {
+            writeln!(stdout, "\ncalls, from the audit log (`no end`: the call had not ended):")?;
+        }
+        for call in calls {
+            writeln!(stdout, "  {call}")?;
+        }
+    }
+    Ok(stdout.flush()?)
 }
 
-fn text(out: &mut impl Write, trace: &Trace, has_code: bool) -> io::Result<()> {
+fn text(out: &mut impl Write, trace: &Trace, delivered_by: Option<&str>, has_code: bool) -> io::Result<()> {
     let verdict = match (trace.metadata.interrupted, trace.success) {
         (true, _) => "interrupted".to_owned(),
-        (false, true) => format!("ok after {}", print::duration(millis(trace.duration_ms))),
-        (false, false) => format!("failed after {}", print::duration(millis(trace.duration_ms))),
+        (false, true) => format!("ok after {}", print::millis(trace.duration_ms)),
+        (false, false) => format!("failed after {}", print::millis(trace.duration_ms)),
     };
     writeln!(out, "trace    {}", trace.trace_id)?;
     writeln!(out, "began    {} ({})", moment::local(trace.timestamp), moment::offset(trace.timestamp))?;
@@ -82,6 +101,7 @@ fn text(out: &mut impl Write, trace: &Trace, has_code: bool) -> io::Result<()> {
     let caller = Some(format!("as {}", trace.caller)).filter(|_| !trace.caller.is_empty());
     let who: Vec<_> = client.into_iter().chain(caller).collect();
     line(out, "client", Some(who.join(", ")).filter(|who| !who.is_empty()))?;
+    line(out, "hub", delivered_by.map(|name| format!("delivered by {name}")))?;
     line(out, "intent", trace.intent.clone())?;
     line(out, "parent", trace.parent_trace_id.map(|parent| parent.to_string()))?;
     line(out, "args", value(trace.args.as_deref()))?;

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{
     super::print,
     command::{Selection, Stop, open, say_none},
-    list::{millis, one_line},
+    list::one_line,
     moment,
 };
 use crate::{
@@ -127,7 +127,7 @@ fn numbers(out: &mut impl Write, stats: &Stats) -> io::Result<()> {
         )?;
         for tool in &stats.tools {
             let name = one_line(&tool.tool, 50);
-            let [p50, p95] = [tool.p50_ms, tool.p95_ms].map(|took| print::duration(millis(took)));
+            let [p50, p95] = [tool.p50_ms, tool.p95_ms].map(print::millis);
             let (calls, failed, results) = (tool.calls, tool.failed, size(tool.result_bytes));
             writeln!(out, "{name:<width$}  {calls:>7}  {failed:>7}  {p50:>9}  {p95:>9}  {results:>9}")?;
         }

@@ -64,7 +64,8 @@ pub(super) async fn run(args: &Args, config: &Config, data_dir: &Path) -> Result
             failed(ErrorCode::HubUnavailable, format!("the hub does not take traces now: {why}"), kept)
         }
         Some(SyncTrouble::Stopped(why)) => {
-            failed(ErrorCode::HubRefused, format!("the hub does not let this pml in: {why}"), kept)
+            let hint = "set `hub.key` to a key that is valid there; until then everything is kept";
+            failed(ErrorCode::HubRefused, format!("the hub does not let this pml in: {why}"), hint)
         }
         Some(SyncTrouble::Store(why)) => failed(ErrorCode::TraceStoreFailed, why, kept),
     }

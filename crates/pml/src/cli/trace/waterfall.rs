@@ -5,10 +5,7 @@
 
 use pml_wire::trace::{TaskResult, Trace};
 
-use super::{
-    super::print,
-    list::{millis, one_line},
-};
+use super::{super::print, list::one_line};
 
 /// Cells of a bar.
 const CELLS: usize = 40;
@@ -24,8 +21,8 @@ pub(super) fn lines(trace: &Trace) -> Vec<String> {
     let spans: Vec<_> = tasks.iter().map(|task| Span::of(trace, task)).collect();
     let total = spans.iter().map(|span| span.end).fold(finite(trace.duration_ms), f64::max).max(0.001);
     let id_width = tasks.iter().take(MOST).map(|task| task.task_id.chars().count()).max().unwrap_or(0).min(6);
-    let took: Vec<_> = tasks.iter().map(|task| print::duration(millis(task.duration_ms))).collect();
-    let end = print::duration(millis(total));
+    let took: Vec<_> = tasks.iter().map(|task| print::millis(task.duration_ms)).collect();
+    let end = print::millis(total);
     let mut lines = vec![format!("{:id_width$}  0 ms{end:>width$}", "", width = CELLS - 2)];
     for ((task, span), took) in tasks.iter().zip(&spans).zip(&took).take(MOST) {
         let id = one_line(&task.task_id, 6);
@@ -34,7 +31,7 @@ pub(super) fn lines(trace: &Trace) -> Vec<String> {
         let mut text = format!("{id:<id_width$}  |{}|  {took:>8}  {line:<5} {tool}", span.bar(total, task.success));
         let waited = span.start - span.accepted;
         if waited >= 1.0 {
-            text.push_str(&format!("  waited {}", print::duration(millis(waited))));
+            text.push_str(&format!("  waited {}", print::millis(waited)));
         }
         if task.speculative {
             text.push_str("  answered ahead");

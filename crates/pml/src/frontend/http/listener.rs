@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     hub::Hub,
-    web::{Grace, Streams, serve},
+    web::{Grace, HalfClosed, Streams, serve},
 };
 
 /// When everything ends: how long requests that go on may still take. A run that has just ended has an answer that is on its
@@ -50,7 +50,7 @@ impl Frontend {
             Some(hub) => router.merge(hub.routes()),
             None => router,
         };
-        serve(listener, router, stop, Grace { last_answers: LAST_ANSWERS, gone }).await;
+        serve(listener, router, stop, Grace { half_closed: HalfClosed::Ends, last_answers: LAST_ANSWERS, gone }).await;
         Ok(())
     }
 }

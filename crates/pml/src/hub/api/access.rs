@@ -5,12 +5,12 @@ use std::{
     hash::Hash,
     net::IpAddr,
     num::NonZeroU32,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
 };
 
 use axum::http::{HeaderMap, header};
 use pml_wire::hub::Code;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{
     super::{
@@ -20,10 +20,17 @@ use super::{
     },
     problem::Problem,
 };
-use crate::{clock::now_millis, rate::Bucket, trace::store::Scope};
+use crate::{
+    clock::now_millis,
+    rate::Bucket,
+    trace::store::Scope,
+    web::{AnswerHold, AnswerRoom},
+};
 
 /// Requests without a valid key that one address may make in a minute.
 const FAILURES: NonZeroU32 = NonZeroU32::new(60).expect("not zero");
+/// What the answers to one key may take together until they are read.
+const KEY_ANSWERS_BYTES: usize = 16 * 1024 * 1024;
 /// Keys, and addresses, that are remembered.
 const MAX_REMEMBERED: usize = 10_000;
 
@@ -40,7 +47,9 @@ pub(in super::super) struct Rates {
 struct Share {
     requests: Bucket,
     /// One query that reads many traces at a time, so that no key has all places of such queries or a queue before them.
-    scan: Semaphore,
+    scan: Arc<Semaphore>,
+    /// Room for answers, so that no key has all of the hub's.
+    answers: AnswerRoom,
 }
 
 impl Rates {
@@ -49,7 +58,11 @@ impl Rates {
     }
 
     fn of_key(&self, key: &Key) -> Arc<Share> {
-        let share = || Share { requests: Bucket::new(self.per_minute), scan: Semaphore::new(1) };
+        let share = || Share {
+            requests: Bucket::new(self.per_minute),
+            scan: Arc::new(Semaphore::new(1)),
+            answers: AnswerRoom::new(KEY_ANSWERS_BYTES),
+        };
         remembered(&self.keys, (key.scope.clone(), key.name.clone()), share)
     }
 
@@ -75,12 +88,18 @@ pub(super) struct Caller {
 
 impl Caller {
     /// Waits until no other query that reads many traces is made with the same key.
-    pub(super) async fn turn_to_scan(&self) -> Option<SemaphorePermit<'_>> {
-        self.share.scan.acquire().await.ok()
+    pub(super) async fn turn_to_scan(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.share.scan).acquire_owned().await.ok()
+    }
+
+    /// Room for an answer among all of this key.
+    pub(super) async fn answer_room(&self, bytes: usize) -> Option<AnswerHold> {
+        self.share.answers.take(bytes).await
     }
 
     pub(super) fn viewer(&self) -> Viewer {
-        Viewer { scope: self.key.scope.clone(), name: self.key.name.clone() }
+        let Key { scope, name, permissions, .. } = &self.key;
+        Viewer { scope: scope.clone(), name: name.clone(), is_admin: permissions.permit(Permission::Admin) }
     }
 }
 
@@ -113,6 +132,16 @@ impl Hub {
         Ok(Caller { key, share })
     }
 
+    /// Why nobody is let in by a hub whose keys are gone. Not that the key is not valid: it may be again, and gateways stop for
+    /// good when they are told that it is not.
+    pub(super) fn lost_keys(&self) -> Problem {
+        if !self.has_told_loss.swap(true, Ordering::Relaxed) {
+            let hint = "restore the database from a backup, or make new keys with `pml hub key add`";
+            tracing::error!(hint, "this hub has lost its keys, and lets nobody in");
+        }
+        Problem::unavailable("this hub has lost its keys; whoever runs it has to restore its database or make new ones")
+    }
+
     /// The key that a request carries, if it is valid. Looked up each time, so that a key that is revoked ends at once, in every
     /// process of the hub.
     async fn key(&self, headers: &HeaderMap) -> Result<Result<Key, &'static str>, Problem> {
@@ -124,7 +153,11 @@ impl Hub {
         if !given.starts_with(PREFIX) {
             return Ok(Err("this is no key of a hub"));
         }
-        let found = self.store.keys().by_hash(keys::hash(given)).await?;
+        let keys = self.store.keys();
+        let found = self.soon(keys.by_hash(keys::hash(given))).await?;
+        if found.is_none() && self.soon(keys.are_lost()).await? {
+            return Err(self.lost_keys());
+        }
         Ok(match found.as_ref().map(|key| key.state(now_millis())) {
             None => Err("this key is not known here"),
             Some(KeyState::Revoked) => Err("this key was revoked"),

@@ -1,7 +1,7 @@
 //! Capabilities: put, found, changed, renamed and deleted, and the registry that gateways follow.
 //!
-//! Any key with `ingest` puts new versions of the capabilities of its project. Renaming and deleting is for the key that has put
-//! the capability first, and for `admin`.
+//! Any key with `ingest` puts new versions of the capabilities of its project. Renaming, deleting and deciding who sees a capability
+//! is for the key that has put it first, and for `admin`. A key that may not read is told what it has said itself, and no more.
 
 use std::sync::Arc;
 
@@ -18,12 +18,13 @@ use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
     super::store::{
-        Capabilities, Capability, CapabilityVersion, Change, Deleted, Expected, Listing, NewCapability, Permission,
-        Put, RegistryEntry, Renamed, Visibility, Which,
+        Altered, Capabilities, Capability, CapabilityVersion, Change, Deleted, Expected, Listing, NewCapability,
+        Permission, Put, RegistryEntry, Renamed, Visibility, Which,
     },
-    call::Call,
+    call::{Call, ONE_BYTES, PAGE_BYTES},
     problem,
     problem::Problem,
+    traces::in_time,
 };
 use crate::{digest::sha256, trace::store::check_name};
 
@@ -87,37 +88,60 @@ fn changed() -> Problem {
     Problem::new(Code::Changed, "the capability is not what this request expects")
 }
 
-/// What `If-Match` and `If-None-Match` expect. Of several tags none is expected, so nothing is changed.
+/// What `If-Match` and `If-None-Match` expect.
 fn expected(call: &Call) -> Expected {
-    let text = |name: HeaderName| call.headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
-    match (text(header::IF_MATCH), text(header::IF_NONE_MATCH)) {
-        (Some(tag), _) => Expected::Tag(tag.trim_matches('"').to_owned()),
-        (None, Some("*")) => Expected::Nothing,
-        (None, _) => Expected::Anything,
+    let texts = |name: HeaderName| -> Vec<&str> {
+        let values = call.headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        values.flat_map(|value| value.split(',')).map(str::trim).collect()
+    };
+    match (&texts(header::IF_MATCH)[..], &texts(header::IF_NONE_MATCH)[..]) {
+        (["*"], _) => Expected::Existing,
+        ([], ["*"]) => Expected::Nothing,
+        ([], _) => Expected::Anything,
+        // A weak tag is none of a capability.
+        (tags, _) => Expected::Tags(tags.iter().map(|tag| tag.trim_matches('"').to_owned()).collect()),
     }
 }
 
-/// May the caller rename and delete a capability?
-fn may_remove(call: &Call, owner: &str) -> bool {
-    call.caller.key.permissions.permit(Permission::Admin) || call.caller.key.name == owner
+fn forbidden() -> Problem {
+    let message = "only the key that has put the capability, or one that permits admin, may do this";
+    Problem::new(Code::Forbidden, message)
 }
 
 fn check_may_remove(call: &Call, capability: &Capability) -> Result<(), Problem> {
-    match may_remove(call, &capability.owner) {
+    match call.caller.viewer().may_remove(&capability.owner) {
         true => Ok(()),
-        false => {
-            let owner = &capability.owner;
-            let message =
-                format!("only the key `{owner}`, which has put the capability, or one that permits admin may do this");
-            Err(Problem::new(Code::Forbidden, message))
-        }
+        false => Err(forbidden()),
     }
+}
+
+/// What the caller is told of a capability that it has put or changed.
+fn told(call: &Call, capability: &Capability, has_put: bool) -> Value {
+    if call.caller.key.permissions.permit(Permission::Read) {
+        return whole(capability);
+    }
+    let Capability { id, name, version, .. } = capability;
+    let mut told = json!({
+        "id": id,
+        "org": name.scope.org(),
+        "project": name.scope.project(),
+        "namespace": name.namespace,
+        "action": name.action,
+        "version": version.number,
+        "tag": capability.tag(),
+    });
+    if has_put {
+        // The hash is of what it has sent.
+        told["fqdn"] = json!(name.to_string());
+        told["hash"] = json!(version.hash);
+    }
+    told
 }
 
 /// Everything that a gateway needs to find out what it lacks, or 304 if nothing has changed since it asked.
 pub(super) async fn registry(call: Call) -> Result<Response, Problem> {
     let store = store(&call);
-    let mark = store.mark().await?;
+    let mark = call.hub.soon(store.mark()).await?;
     let key = &call.caller.key;
     let seen_by = format!("{} {} {} {}", mark.revision, key.scope, key.name, key.permissions);
     let etag = format!("\"{}\"", &sha256(format!("{} {seen_by}", mark.database))[..32]);
@@ -130,7 +154,7 @@ pub(super) async fn registry(call: Call) -> Result<Response, Problem> {
         }
         false => {
             // Read after the mark: a change in between is in the listing, and the next request sees the new mark.
-            let listing = store.registry().await?;
+            let listing = call.hub.soon(store.registry()).await?;
             let reply = RegistryReply {
                 hub: if mark.database == 0 { String::new() } else { format!("{:x}", mark.database) },
                 capabilities: listing.entries.iter().map(|entry| registry_entry(&call, entry)).collect(),
@@ -159,7 +183,7 @@ fn registry_entry(call: &Call, entry: &RegistryEntry) -> RegistryCapability {
         tag: tag.clone(),
         version: *version,
         may_change: is_own && call.caller.key.permissions.permit(Permission::Ingest),
-        may_remove: is_own && may_remove(call, owner),
+        may_remove: is_own && call.caller.viewer().may_remove(owner),
     }
 }
 
@@ -174,13 +198,15 @@ pub(super) async fn put(call: Call) -> Result<Response, Problem> {
     }
     let parameters = parameters.map(schema).transpose()?;
     let new = NewCapability { namespace, action, code, parameters, description, visibility };
-    match store(&call).put(new, expected(&call)).await? {
-        Put::Created(capability) => Ok(problem::json(StatusCode::CREATED, &whole(&capability))),
-        Put::NewVersion(capability) => Ok(problem::json(StatusCode::CREATED, &whole(&capability))),
-        Put::Known(capability) => Ok(problem::json(StatusCode::OK, &whole(&capability))),
-        Put::Taken => Err(taken()),
-        Put::Changed => Err(changed()),
-    }
+    let place = call.room(ONE_BYTES).await?;
+    let (status, capability) = match call.hub.soon(store(&call).put(new, expected(&call))).await? {
+        Put::Created(capability) | Put::NewVersion(capability) => (StatusCode::CREATED, capability),
+        Put::Known(capability) => (StatusCode::OK, capability),
+        Put::Taken => return Err(taken()),
+        Put::Changed => return Err(changed()),
+        Put::Forbidden => return Err(forbidden()),
+    };
+    Ok(place.hold(problem::json(status, &told(&call, &capability, true))))
 }
 
 pub(super) async fn list(call: Call) -> Result<Response, Problem> {
@@ -188,10 +214,13 @@ pub(super) async fn list(call: Call) -> Result<Response, Problem> {
         text: call.query("text")?.unwrap_or_default(),
         limit: call.number("limit", PAGE, MAX_PAGE)?,
         offset: call.number("offset", 0, MAX_OFFSET)?,
+        max_bytes: Some(PAGE_BYTES),
     };
-    let found = store(&call).list(listing).await?;
-    let found: Vec<_> = found.iter().map(whole).collect();
-    Ok(problem::json(StatusCode::OK, &json!({"capabilities": found})))
+    let (offset, store) = (listing.offset, store(&call));
+    let (found, place) = in_time(&call, store.list(listing)).await?;
+    let next = found.has_more.then_some(offset + found.items.len());
+    let found: Vec<_> = found.items.iter().map(whole).collect();
+    Ok(place.hold(problem::json(StatusCode::OK, &json!({"capabilities": found, "next": next}))))
 }
 
 /// What a part of a path stands for: an id, or a name of 4 or 5 parts.
@@ -202,20 +231,24 @@ fn which(call: &Call) -> Result<Which, Problem> {
     }
 }
 
-async fn found(store: &dyn Capabilities, which: Which) -> Result<Capability, Problem> {
-    store.get(which).await?.ok_or_else(unknown)
+async fn found(call: &Call, store: &dyn Capabilities) -> Result<Capability, Problem> {
+    call.hub.soon(store.get(which(call)?)).await?.ok_or_else(unknown)
 }
 
 pub(super) async fn get(call: Call) -> Result<Response, Problem> {
-    let (store, which) = (store(&call), which(&call)?);
-    Ok(problem::json(StatusCode::OK, &whole(&found(&*store, which).await?)))
+    let place = call.room(ONE_BYTES).await?;
+    let found = found(&call, &*store(&call)).await?;
+    Ok(place.hold(problem::json(StatusCode::OK, &whole(&found))))
 }
 
 pub(super) async fn versions(call: Call) -> Result<Response, Problem> {
-    let (store, which) = (store(&call), which(&call)?);
-    let id = found(&*store, which).await?.id;
-    let versions: Vec<_> = store.versions(id).await?.iter().map(version).collect();
-    Ok(problem::json(StatusCode::OK, &json!({"id": id, "versions": versions})))
+    let offset = call.number("offset", 0, MAX_OFFSET)?;
+    let store = store(&call);
+    let id = found(&call, &*store).await?.id;
+    let (found, place) = in_time(&call, store.versions(id, offset, Some(PAGE_BYTES))).await?;
+    let next = found.has_more.then_some(offset + found.items.len());
+    let versions: Vec<_> = found.items.iter().map(version).collect();
+    Ok(place.hold(problem::json(StatusCode::OK, &json!({"id": id, "versions": versions, "next": next}))))
 }
 
 pub(super) async fn change(call: Call) -> Result<Response, Problem> {
@@ -223,20 +256,24 @@ pub(super) async fn change(call: Call) -> Result<Response, Problem> {
     let ChangeBody { description, parameters, visibility } = body;
     at_most("description", description.as_ref().map_or(0, String::len), MAX_DESCRIPTION_BYTES)?;
     let change = Change { description, parameters: parameters.map(schema).transpose()?, visibility };
-    let (store, which) = (store(&call), which(&call)?);
-    let id = found(&*store, which).await?.id;
-    let changed = store.change(id, change).await?.ok_or_else(unknown)?;
-    Ok(problem::json(StatusCode::OK, &whole(&changed)))
+    let (store, place) = (store(&call), call.room(ONE_BYTES).await?);
+    let id = found(&call, &*store).await?.id;
+    match call.hub.soon(store.change(id, change, expected(&call))).await? {
+        Altered::Altered(capability) => Ok(place.hold(problem::json(StatusCode::OK, &told(&call, &capability, false)))),
+        Altered::Unknown => Err(unknown()),
+        Altered::Changed => Err(changed()),
+        Altered::Forbidden => Err(forbidden()),
+    }
 }
 
 pub(super) async fn rename(call: Call) -> Result<Response, Problem> {
     let (call, NameBody { namespace, action }) = call.json::<NameBody>().await?;
     check_names(&namespace, &action)?;
-    let (store, which) = (store(&call), which(&call)?);
-    let there = found(&*store, which).await?;
+    let (store, place) = (store(&call), call.room(ONE_BYTES).await?);
+    let there = found(&call, &*store).await?;
     check_may_remove(&call, &there)?;
-    match store.rename(there.id, &namespace, &action, expected(&call)).await? {
-        Renamed::Renamed(capability) => Ok(problem::json(StatusCode::OK, &whole(&capability))),
+    match call.hub.soon(store.rename(there.id, &namespace, &action, expected(&call))).await? {
+        Renamed::Renamed(capability) => Ok(place.hold(problem::json(StatusCode::OK, &told(&call, &capability, false)))),
         Renamed::Taken => Err(taken()),
         Renamed::Unknown => Err(unknown()),
         Renamed::Changed => Err(changed()),
@@ -244,10 +281,10 @@ pub(super) async fn rename(call: Call) -> Result<Response, Problem> {
 }
 
 pub(super) async fn delete(call: Call) -> Result<Response, Problem> {
-    let (store, which) = (store(&call), which(&call)?);
-    let there = found(&*store, which).await?;
+    let store = store(&call);
+    let there = found(&call, &*store).await?;
     check_may_remove(&call, &there)?;
-    match store.delete(there.id, expected(&call)).await? {
+    match call.hub.soon(store.delete(there.id, expected(&call))).await? {
         Deleted::Deleted => Ok(problem::json(StatusCode::OK, &json!({"deleted": 1}))),
         Deleted::Unknown => Err(unknown()),
         Deleted::Changed => Err(changed()),

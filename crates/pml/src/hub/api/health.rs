@@ -6,7 +6,7 @@ use axum::{http::StatusCode, response::Response};
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::{super::service::Hub, call::Call, problem};
+use super::{super::service::Hub, call::Call, problem, problem::Problem};
 use crate::web::typed;
 
 /// How long the store may take to answer.
@@ -21,9 +21,13 @@ pub(super) async fn ready(hub: Arc<Hub>) -> Response {
     let why = match hub.is_stopping() {
         true => Some("the hub is ending".to_owned()),
         false => match timeout(PATIENCE, hub.store.ready()).await {
-            Ok(Ok(())) => None,
-            Ok(Err(err)) => Some(err.to_string()),
-            Err(_) => Some("the store does not answer".to_owned()),
+            Ok(Ok(())) => match hub.soon(hub.store.keys().are_lost()).await {
+                Ok(false) => None,
+                Ok(true) => Some(hub.lost_keys().message),
+                Err(problem) => Some(problem.message),
+            },
+            Ok(Err(err)) => Some(Problem::from(err).message),
+            Err(_) => Some(hub.late().message),
         },
     };
     match why {
@@ -32,8 +36,9 @@ pub(super) async fn ready(hub: Arc<Hub>) -> Response {
     }
 }
 
-pub(super) async fn metrics(call: Call) -> Result<Response, problem::Problem> {
-    let (counts, health) = (&call.hub.counts, call.hub.store.health());
+/// What was done for the organisation of the key: others are not its business.
+pub(super) async fn metrics(call: Call) -> Result<Response, Problem> {
+    let (counts, health) = (call.hub.counts(call.caller.key.scope.org()), call.hub.store.health());
     let load = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
     let mut text = String::new();
     let mut add = |name: &str, kind: &str, help: &str, value: u64| {

@@ -17,10 +17,10 @@ use pml_wire::{
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    super::service::Hub,
+    super::{service::Hub, store::Key},
     call::{Call, blocking},
     encoding::Encoding,
     problem,
@@ -36,36 +36,54 @@ use crate::{
 
 /// How long a request waits for its commit. What is committed later is a duplicate when it is sent again.
 const COMMIT: Duration = Duration::from_secs(20);
+/// How long it waits for a store that cannot write, and how often that is looked at.
+const STUCK: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_millis(250);
+/// Longest duration of an execution or a call: a year.
+const MAX_DURATION_MS: f64 = 366.0 * 24.0 * 60.0 * 60.0 * 1000.0;
 /// How far ahead of this clock a trace may claim to be from.
 const MAX_AHEAD_MS: u64 = 24 * 60 * 60 * 1000;
 
 pub(super) async fn post(call: Call) -> Result<Response, Problem> {
     let encoding = Encoding::of(&call.headers)?;
     let (call, received) = call.read().await?;
-    let (hub, scope) = (call.hub, call.caller.key.scope);
-    if !hub.store.health().state.is_well() {
+    let (hub, Key { scope, name, .. }) = (call.hub, call.caller.key);
+    if !hub.store.state().is_well() {
         // Fails now, rather than after a wait for what may take long.
-        hub.store.ready().await?;
+        hub.soon(hub.store.ready()).await?;
     }
     let store = hub.store.of(&scope);
     let turn = Arc::clone(&hub.turns).acquire_owned().await;
-    let (worker, taker) = (Arc::clone(&hub), Arc::clone(&store));
+    let (worker, taker, of) = (Arc::clone(&hub), Arc::clone(&store), scope.clone());
     let (batch, committing) = blocking(move || {
-        let batch = worker.prepare(encoding, received.bytes, &scope)?;
+        let batch = worker.prepare(encoding, received.bytes, &of)?;
         let Prepared { batch, traces } = batch;
-        let committing = taker.ingest(traces);
+        let committing = taker.ingest(traces, Some(&name));
         drop(turn);
         Ok::<(Batch, Answer<'static, Vec<Ingested>>), Problem>((batch, committing))
     })
     .await??;
-    let outcomes = match timeout(COMMIT, committing).await {
-        Ok(outcomes) => outcomes?,
-        Err(_) => return Err(Problem::unavailable("the store takes too long")),
+    let outcomes = tokio::select! {
+        committed = timeout(COMMIT, committing) => committed.map_err(|_| hub.late())??,
+        () = stuck(&hub) => return Err(hub.late()),
     };
-    let reply = hub.conclude(batch, outcomes, store).await?;
+    let reply = hub.conclude(batch, outcomes, store, scope.org()).await?;
     // Held until here, so that whoever sends much waits for the disk.
     drop(received.room);
     Ok(problem::json(StatusCode::OK, &reply))
+}
+
+/// Comes back when the store has been unable to write for some time.
+async fn stuck(hub: &Hub) {
+    let mut since = Instant::now();
+    loop {
+        sleep(LOOK).await;
+        match hub.store.state().is_well() {
+            true => since = Instant::now(),
+            false if since.elapsed() >= STUCK => return,
+            false => {}
+        }
+    }
 }
 
 /// Traces that can be stored, and the batch that they are of.
@@ -115,6 +133,7 @@ impl Hub {
         mut batch: Batch,
         outcomes: Vec<Ingested>,
         store: Arc<dyn Store>,
+        org: &str,
     ) -> Result<IngestReply, Problem> {
         let mut reply = IngestReply { received: batch.received as u64, ..IngestReply::default() };
         let mut conflicts = Vec::new();
@@ -123,7 +142,7 @@ impl Hub {
                 Ingested::Committed(Commit::Stored) => reply.stored += 1,
                 Ingested::Committed(Commit::Duplicate) => reply.duplicates += 1,
                 Ingested::Committed(Commit::Conflict) => {
-                    if let Some(stored) = store.by_id(*id).await? {
+                    if let Some(stored) = self.soon(store.by_id(*id)).await? {
                         conflicts.push((*index, *id, stored));
                     }
                     continue;
@@ -157,7 +176,7 @@ impl Hub {
         }
         batch.errors.sort_by_key(|error| error.index);
         reply.errors = batch.errors;
-        let counts = &self.counts;
+        let counts = self.counts(org);
         counts.received.fetch_add(reply.received, Ordering::Relaxed);
         counts.stored.fetch_add(reply.stored, Ordering::Relaxed);
         counts.duplicates.fetch_add(reply.duplicates, Ordering::Relaxed);
@@ -199,6 +218,10 @@ fn check(text: &RawValue, scope: &Scope) -> Checked {
     if trace.timestamp.0 > now_millis().saturating_add(MAX_AHEAD_MS) {
         return Err((Code::InvalidTrace, format!("its time, {}, has not come yet", trace.timestamp)));
     }
+    let tasks = trace.task_results.iter().map(|task| task.duration_ms);
+    if let Some(duration) = tasks.chain([trace.duration_ms]).find(|ms| !(0.0..=MAX_DURATION_MS).contains(ms)) {
+        return Err((Code::InvalidTrace, format!("a duration of {duration:e} ms is none")));
+    }
     if let Some(name) = trace.capability_id.as_deref().filter(|name| name.parse::<CapabilityId>().is_err()) {
         let name: Fqdn = name.parse().map_err(|err| (Code::InvalidCapability, format!("`capabilityId`: {err}")))?;
         if name.scope.org() != scope.org() && name.scope != Scope::local() {
@@ -228,14 +251,18 @@ fn cyclic(traces: &[Checked]) -> Vec<usize> {
     indices.filter(|(_, trace)| trace.as_ref().is_ok_and(is_cyclic)).map(|(index, _)| index).collect()
 }
 
-/// The id of a trace that cannot be read as a whole.
+/// So much of what is said to be an id is said again.
+const MAX_ID_CHARS: usize = 64;
+
+/// What the sender calls a trace that cannot be read as a whole.
 fn id_of(text: &RawValue) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Named {
-        trace_id: ExecutionId,
+        trace_id: String,
     }
-    serde_json::from_str::<Named>(text.get()).ok().map(|named| named.trace_id.to_string())
+    let id = serde_json::from_str::<Named>(text.get()).ok()?.trace_id;
+    Some(id.chars().take(MAX_ID_CHARS).collect())
 }
 
 fn error(index: usize, trace_id: Option<String>, code: Code, message: String) -> IngestError {

@@ -1,12 +1,15 @@
 //! What the hub has learned, for the gateways of a project.
 
+use std::time::Duration;
+
 use axum::{
-    body::Body,
+    body::{Body, Bytes},
     http::{HeaderValue, StatusCode, header},
     response::Response,
 };
 use pml_wire::hub::{Code, Contribution};
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::{
     super::contributions::Contributions,
@@ -15,6 +18,8 @@ use super::{
 };
 use crate::{clock::now_millis, trace::Shapes};
 
+/// How long it may take to learn what is new.
+const LONGEST: Duration = Duration::from_secs(20);
 /// Longest name of a gateway, and longest list of weights.
 const MAX_GATEWAY_BYTES: usize = 64;
 const MAX_WEIGHTS: usize = 64;
@@ -23,14 +28,18 @@ const MAX_WEIGHTS: usize = 64;
 pub(super) async fn get(call: Call) -> Result<Response, Problem> {
     let scope = &call.caller.key.scope;
     let (store, models) = (call.hub.store.of(scope), call.hub.store.models(scope));
-    let document = call.hub.learner.document(scope, store, models).await?;
+    let document = match timeout(LONGEST, call.hub.learner.document(scope, store, models)).await {
+        Ok(document) => document?,
+        Err(_) => return Err(call.hub.late()),
+    };
     let document = document.ok_or_else(|| Problem::new(Code::NotFound, "nothing was learned yet"))?;
     let etag = format!("\"{}\"", document.etag);
     let known = call.headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
     let is_known = known.is_some_and(|known| known.split(',').any(|tag| tag.trim() == etag));
     let mut response = Response::new(match is_known {
         true => Body::empty(),
-        false => Body::from(document.bytes.to_vec()),
+        // Shared by all who are sent it.
+        false => Body::from(Bytes::from_owner(document.bytes)),
     });
     if is_known {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -57,7 +66,7 @@ pub(super) async fn contribute(call: Call) -> Result<Response, Problem> {
     }
     let key = &call.caller.key;
     let models = call.hub.store.models(&key.scope);
-    Contributions::store(&*models, &key.name, contribution, now_millis()).await?;
+    call.hub.soon(Contributions::store(&*models, &key.name, contribution, now_millis())).await?;
     call.hub.learner.renew(&key.scope).await;
     Ok(problem::json(StatusCode::OK, &json!({ "stored": true })))
 }
@@ -65,7 +74,8 @@ pub(super) async fn contribute(call: Call) -> Result<Response, Problem> {
 /// Forgets what gateways have contributed. Those that are still there contribute again.
 pub(super) async fn forget(call: Call) -> Result<Response, Problem> {
     let scope = &call.caller.key.scope;
-    Contributions::forget(&*call.hub.store.models(scope)).await?;
+    let models = call.hub.store.models(scope);
+    call.hub.soon(Contributions::forget(&*models)).await?;
     call.hub.learner.renew(scope).await;
     Ok(problem::json(StatusCode::OK, &json!({ "forgotten": true })))
 }

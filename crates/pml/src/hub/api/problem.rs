@@ -67,7 +67,15 @@ impl Problem {
 impl From<StoreError> for Problem {
     fn from(err: StoreError) -> Problem {
         match &err {
-            StoreError::Unavailable(_) | StoreError::Busy => Problem::unavailable(err.to_string()),
+            StoreError::Busy => Problem::unavailable(err.to_string()),
+            StoreError::Unavailable(state) => {
+                tracing::debug!(error = %err, "a request finds no store");
+                Problem::unavailable(state.summary())
+            }
+            StoreError::Refused(_) => {
+                tracing::warn!(error = %err, "a request is refused by the store");
+                Problem::new(Code::Conflict, "the hub cannot store this beside what it has")
+            }
             StoreError::Failed { .. } | StoreError::Damaged { .. } | StoreError::Remote(_) => {
                 // What the database says is for whoever runs the hub.
                 tracing::warn!(error = %err, "a request failed");

@@ -5,7 +5,8 @@ use std::{collections::HashMap, net::SocketAddr, sync::Arc, sync::atomic::Orderi
 use axum::{
     Extension, Router,
     extract::{ConnectInfo, Query, RawPathParams, Request},
-    http::{Method, StatusCode},
+    http::{Method, header},
+    middleware::{self, Next},
     response::Response,
     routing::{MethodFilter, get, on},
 };
@@ -19,7 +20,7 @@ use super::{
     problem::Problem,
     traces,
 };
-use crate::web::{Visitor, plain};
+use crate::web::Visitor;
 
 /// What is served at one path for one method.
 pub(super) struct Route {
@@ -50,6 +51,9 @@ const FILTER: &[(&str, &str)] = &[
     ("capability", "only executions of the capability with this id"),
 ];
 
+/// Those of [`FILTER`] that are about pages.
+const PAGING: usize = 3;
+
 /// Everything below `/api` but the document itself.
 #[rustfmt::skip]
 pub(super) fn table() -> Vec<Route> {
@@ -62,7 +66,7 @@ pub(super) fn table() -> Vec<Route> {
             Some("IngestRequest"), "IngestReply", |call| Box::pin(ingest::post(call))),
         route(Method::GET, "/api/traces", Read, "Lists traces, the newest first.", FILTER,
             None, "TraceList", |call| Box::pin(traces::list(call))),
-        route(Method::GET, "/api/traces/sample", Read, "Draws traces by their priority.",
+        route(Method::GET, "/api/traces/sample", Read, "Draws traces by their priority; of those that are 8 MB together, `left` says how many more were drawn.",
             &[("n", "how many; 32, at most 256"), ("alpha", "the power of the priority; 0.6"), ("seed", "draws the same again")],
             None, "Sample", |call| Box::pin(traces::sample(call))),
         route(Method::GET, "/api/traces/find", Read, "Finds traces by the beginning of their ids.",
@@ -71,16 +75,17 @@ pub(super) fn table() -> Vec<Route> {
             None, "Trace", |call| Box::pin(traces::get(call))),
         route(Method::DELETE, "/api/traces/{id}", Admin, "Deletes a trace.", &[],
             None, "Deleted", |call| Box::pin(traces::delete(call))),
-        route(Method::GET, "/api/stats", Read, "Counts traces and tools.", FILTER,
+        route(Method::GET, "/api/stats", Read, "Counts traces and tools.", &FILTER[PAGING..],
             None, "StatsReply", |call| Box::pin(traces::stats(call))),
         route(Method::POST, "/api/capabilities", Ingest, "Stores a capability, or a new version of it.", &[],
             Some("NewCapability"), "Capability", |call| Box::pin(capabilities::put(call))),
         route(Method::GET, "/api/capabilities", Read, "Finds capabilities by words.",
-            &[("text", "words that all occur"), ("limit", "most capabilities; 50, at most 500"), ("offset", "how many to leave out")],
+            &[("text", "words that all occur"), ("limit", "most capabilities; 50, at most 500"), ("offset", "how many to leave out; `next` of the page before")],
             None, "CapabilityList", |call| Box::pin(capabilities::list(call))),
         route(Method::GET, "/api/capabilities/{which}", Read, "One capability, by id or by a name of 4 or 5 parts.", &[],
             None, "Capability", |call| Box::pin(capabilities::get(call))),
-        route(Method::GET, "/api/capabilities/{which}/versions", Read, "All versions of a capability, the newest first.", &[],
+        route(Method::GET, "/api/capabilities/{which}/versions", Read, "Versions of a capability, the newest first.",
+            &[("offset", "`next` of the page before")],
             None, "VersionList", |call| Box::pin(capabilities::versions(call))),
         route(Method::PATCH, "/api/capabilities/{which}", Ingest, "Changes what is said about a capability.", &[],
             Some("CapabilityChange"), "Capability", |call| Box::pin(capabilities::change(call))),
@@ -121,7 +126,7 @@ pub(in super::super) fn routes(hub: &Arc<Hub>) -> Router {
         let method = MethodFilter::try_from(method).unwrap_or(MethodFilter::GET);
         router = router.route(path, on(method, serve));
     }
-    router
+    router.method_not_allowed_fallback(not_allowed)
 }
 
 /// The routes of a hub that is nothing else.
@@ -130,7 +135,24 @@ pub(in super::super) fn routes_of_hub(hub: &Arc<Hub>) -> Router {
     routes(hub)
         .route("/healthz", get(health::live))
         .route("/readyz", get(move || health::ready(ready)))
-        .fallback(async || plain(StatusCode::NOT_FOUND, "there is /api/openapi.json, /healthz and /readyz"))
+        .method_not_allowed_fallback(not_allowed)
+        .fallback(async || {
+            Problem::new(Code::NotFound, "there is /api/openapi.json, /healthz and /readyz").into_response()
+        })
+        .layer(middleware::from_fn(with_one_host))
+}
+
+async fn not_allowed() -> Response {
+    Problem::new(Code::MethodNotAllowed, "there is nothing here for this method; /api/openapi.json says what there is")
+        .into_response()
+}
+
+/// A request says once whom it is for (RFC 9112, section 3.2): otherwise a proxy may understand it differently.
+async fn with_one_host(request: Request, next: Next) -> Response {
+    match request.headers().get_all(header::HOST).iter().count() {
+        1 => next.run(request).await,
+        _ => Problem::invalid("a request has one `Host` header").into_response(),
+    }
 }
 
 /// A request before anybody knows whose it is.
@@ -144,21 +166,24 @@ struct Entered {
 impl Entered {
     async fn serve(self, hub: Arc<Hub>, request: Request, permission: Permission, handler: Handler) -> Response {
         let Entered { path, query, peer, visitor } = self;
-        hub.counts.requests.fetch_add(1, Ordering::Relaxed);
         let (head, body) = request.into_parts();
+        let mut counts = hub.counts("");
         let served = match hub.admit(&head.headers, peer.ip(), permission).await {
             Ok(caller) => {
+                counts = hub.counts(caller.key.scope.org());
+                counts.requests.fetch_add(1, Ordering::Relaxed);
                 visitor.let_in();
                 let busy = visitor.begin();
-                let call = Call { hub: Arc::clone(&hub), caller, path, query, headers: head.headers, body };
+                let call =
+                    Call { hub: Arc::clone(&hub), caller, path, query, headers: head.headers, body: body.into() };
                 handler(call).await.map(|response| busy.until_answered(response))
             }
             Err(problem) => Err(problem),
         };
         served.unwrap_or_else(|problem| {
             let count = match problem.code {
-                Code::Unavailable | Code::Internal => &hub.counts.failed,
-                _ => &hub.counts.refused,
+                Code::Unavailable | Code::Internal => &counts.failed,
+                _ => &counts.refused,
             };
             count.fetch_add(1, Ordering::Relaxed);
             problem.into_response()

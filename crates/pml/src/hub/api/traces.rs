@@ -11,7 +11,11 @@ use pml_wire::{
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::{access::Caller, call::Call, problem, problem::Problem};
+use super::{
+    call::{AnswerPlace, Call, ONE_BYTES, PAGE_BYTES},
+    problem,
+    problem::Problem,
+};
 use crate::{
     trace::store::{Answer, Cursor, Deletion, Filter, Found, Reading, Record, Store, Summary},
     web::typed,
@@ -32,15 +36,16 @@ fn store(call: &Call) -> std::sync::Arc<dyn Store> {
     call.hub.store.of(&call.caller.key.scope)
 }
 
-/// Waits for a query that may read every trace of a scope, and for others of the same key before it. What takes longer is given
-/// up, and ends.
-async fn in_time<T>(caller: &Caller, query: Answer<'_, T>) -> Result<T, Problem> {
+/// Waits for a query that may read every trace of a scope, and for others of the same key before it, until their answers are sent.
+/// What takes longer is given up, and ends.
+pub(super) async fn in_time<T>(call: &Call, query: Answer<'_, T>) -> Result<(T, AnswerPlace), Problem> {
     let in_turn = async {
-        let _turn = caller.turn_to_scan().await;
-        query.await
+        let turn = call.caller.turn_to_scan().await;
+        let place = call.room(PAGE_BYTES).await?.with_turn(turn);
+        Ok((query.await?, place))
     };
     match timeout(LONGEST, in_turn).await {
-        Ok(answer) => Ok(answer?),
+        Ok(answer) => answer,
         Err(_) => Err(Problem::unavailable("the query takes too long; ask for less, such as with `since`")),
     }
 }
@@ -51,8 +56,9 @@ fn unknown(what: &str) -> Problem {
 
 pub(super) async fn get(call: Call) -> Result<Response, Problem> {
     let id: ExecutionId = call.part("id")?;
-    let record = store(&call).record(id).await?.ok_or_else(|| unknown(&id.to_string()))?;
-    Ok(typed(StatusCode::OK, "application/json", with_record(&record)?))
+    let place = call.room(ONE_BYTES).await?;
+    let record = call.hub.soon(store(&call).record(id)).await?.ok_or_else(|| unknown(&id.to_string()))?;
+    Ok(place.hold(typed(StatusCode::OK, "application/json", with_record(&record)?)))
 }
 
 /// A trace as JSON, with what the hub knows about it besides.
@@ -63,6 +69,7 @@ fn with_record(record: &Record) -> Result<String, Problem> {
         "capabilityUuid": record.capability,
         "priority": record.priority,
         "storedAt": record.stored_at,
+        "deliveredBy": record.delivered_by,
     });
     // A trace has fields, so its last brace is where more of them go.
     text.truncate(text.len().saturating_sub(1));
@@ -73,7 +80,7 @@ fn with_record(record: &Record) -> Result<String, Problem> {
 
 pub(super) async fn delete(call: Call) -> Result<Response, Problem> {
     let id: ExecutionId = call.part("id")?;
-    match store(&call).delete(Deletion::One(id)).await? {
+    match call.hub.soon(store(&call).delete(Deletion::One(id))).await? {
         0 => Err(unknown(&id.to_string())),
         deleted => Ok(problem::json(StatusCode::OK, &json!({"deleted": deleted}))),
     }
@@ -87,13 +94,13 @@ pub(super) async fn list(call: Call) -> Result<Response, Problem> {
         (None, Some(cursor)) => Reading::StoredAfter(cursor),
         (None, None) => Reading::Newest,
     };
-    let page = in_time(&call.caller, store(&call).list(filter(&call)?, reading, limit)).await?;
+    let (page, place) = in_time(&call, store(&call).list(filter(&call)?, reading, limit)).await?;
     let list = TraceList {
         traces: page.traces.into_iter().map(summary).collect(),
         next: page.next.map(|cursor| cursor.to_string()),
         end: page.end.to_string(),
     };
-    Ok(problem::json(StatusCode::OK, &list))
+    Ok(place.hold(problem::json(StatusCode::OK, &list)))
 }
 
 fn filter(call: &Call) -> Result<Filter, Problem> {
@@ -129,7 +136,7 @@ fn summary(summary: Summary) -> TraceSummary {
 
 pub(super) async fn find(call: Call) -> Result<Response, Problem> {
     let prefix: String = call.query("prefix")?.unwrap_or_default();
-    let ids: Vec<String> = match store(&call).find(&prefix).await? {
+    let ids: Vec<String> = match call.hub.soon(store(&call).find(&prefix)).await? {
         Found::Nothing => Vec::new(),
         Found::One(id) => vec![id.to_string()],
         Found::Several(ids) => ids.iter().map(ToString::to_string).collect(),
@@ -147,18 +154,19 @@ pub(super) async fn sample(call: Call) -> Result<Response, Problem> {
         Some(seed) => seed,
         None => getrandom::u64().unwrap_or_default(),
     };
-    let drawn = in_time(&call.caller, store(&call).sample(count, alpha, seed)).await?;
+    let (drawn, place) = in_time(&call, store(&call).sample(count, alpha, seed, PAGE_BYTES)).await?;
     let traces: Vec<_> = drawn
+        .traces
         .iter()
         .map(
             |drawn| json!({"priority": drawn.priority, "probability": drawn.probability, "trace": drawn.trace.trace()}),
         )
         .collect();
-    Ok(problem::json(StatusCode::OK, &json!({"traces": traces})))
+    Ok(place.hold(problem::json(StatusCode::OK, &json!({"traces": traces, "left": drawn.left}))))
 }
 
 pub(super) async fn stats(call: Call) -> Result<Response, Problem> {
-    let stats = in_time(&call.caller, store(&call).stats(filter(&call)?)).await?;
+    let (stats, place) = in_time(&call, store(&call).stats(filter(&call)?)).await?;
     let tool = |tool: crate::trace::store::ToolStats| ToolReply {
         tool: tool.tool,
         calls: tool.calls,
@@ -178,5 +186,5 @@ pub(super) async fn stats(call: Call) -> Result<Response, Problem> {
         answer_bytes: stats.answer_bytes,
         tools: stats.tools.into_iter().map(tool).collect(),
     };
-    Ok(problem::json(StatusCode::OK, &reply))
+    Ok(place.hold(problem::json(StatusCode::OK, &reply)))
 }

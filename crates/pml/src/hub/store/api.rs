@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc};
 use pml_wire::CapabilityId;
 
 use super::{
-    AddedKey, Capability, CapabilityVersion, Change, Deleted, Expected, Key, Link, Listing, Model, NewCapability,
-    NewKey, Put, PutModel, RegistryListing, RegistryMark, Renamed, Viewer, Which,
+    AddedKey, Altered, Capability, CapabilityVersion, Change, Deleted, Expected, Key, Link, Listing, Model,
+    NewCapability, NewKey, Part, Put, PutModel, RegistryListing, RegistryMark, Renamed, Viewer, Which,
 };
 use crate::trace::store::{Answer, Scope, Stores};
 
@@ -36,12 +36,19 @@ pub trait Keys: fmt::Debug + Send + Sync {
 
     /// Revokes the keys of this name, in one scope or, without one, in every scope. How many.
     fn revoke(&self, name: &str, scope: Option<&Scope>, now: u64) -> Answer<'_, u64>;
+
+    /// Were there keys once, and is there none now, not even a revoked one? Then their database is gone. A server looks after its
+    /// own files.
+    fn are_lost(&self) -> Answer<'_, bool> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
 }
 
 /// Capabilities: programs with a name.
 ///
 /// A [`Viewer`] sees those of its project, but for private ones of others, and those of other projects of its organisation
-/// that are shared with the organisation. It changes only those of its own project that it sees.
+/// that are shared with the organisation. It changes only those of its own project that it sees, and who sees them only if they
+/// are its own or it is an admin: so it always sees what it has changed.
 ///
 /// A trace that names a capability is linked to it when the trace is stored, or when the capability is
 /// [put](Capabilities::put) or [renamed](Capabilities::rename) after that, whichever comes later.
@@ -53,15 +60,20 @@ pub trait Capabilities: fmt::Debug + Send + Sync {
     /// A capability by its id, or a version of one by its name.
     fn get(&self, which: Which) -> Answer<'_, Option<Capability>>;
 
-    /// All versions, the newest first.
-    fn versions(&self, id: CapabilityId) -> Answer<'_, Vec<CapabilityVersion>>;
+    /// Versions, the newest first, but for the first `offset`; no more than have `max_bytes` together, but for one.
+    fn versions(
+        &self,
+        id: CapabilityId,
+        offset: usize,
+        max_bytes: Option<usize>,
+    ) -> Answer<'_, Part<CapabilityVersion>>;
 
     /// Capabilities in which every word of a text occurs, those first that have all of them in their names, and then those
     /// that were changed last.
-    fn list(&self, listing: Listing) -> Answer<'_, Vec<Capability>>;
+    fn list(&self, listing: Listing) -> Answer<'_, Part<Capability>>;
 
-    /// Changes what is not the code; `None` if there is no such capability.
-    fn change(&self, id: CapabilityId, change: Change) -> Answer<'_, Option<Capability>>;
+    /// Changes what is not the code.
+    fn change(&self, id: CapabilityId, change: Change, expected: Expected) -> Answer<'_, Altered>;
 
     /// Gives a capability another name. The old one still leads to it, as long as no other capability is called so.
     fn rename(&self, id: CapabilityId, namespace: &str, action: &str, expected: Expected) -> Answer<'_, Renamed>;

@@ -12,6 +12,25 @@ pub struct Viewer {
     pub scope: Scope,
     /// The name of its key. What is private belongs to a name, so it outlives a key that is replaced.
     pub name: String,
+    /// Does its key permit `admin`? Then it sees the private capabilities of its project, and may hide and remove all of them.
+    pub is_admin: bool,
+}
+
+impl Viewer {
+    /// May it rename, hide and remove the capabilities of this owner?
+    pub fn may_remove(&self, owner: &str) -> bool {
+        self.is_admin || self.name == owner
+    }
+
+    /// May it give a capability this visibility? What nobody else can see any more is as good as removed for them.
+    pub(super) fn may_show(&self, capability: &Capability, visibility: Option<Visibility>) -> bool {
+        visibility.is_none_or(|visibility| visibility == capability.visibility) || self.may_remove(&capability.owner)
+    }
+
+    /// The owner whose private capabilities it sees; `None` if it sees those of everybody.
+    pub(super) fn owner(&self) -> Option<&str> {
+        (!self.is_admin).then_some(self.name.as_str())
+    }
 }
 
 /// Who may see a capability.
@@ -99,6 +118,41 @@ pub struct Listing {
     pub limit: usize,
     /// How many to leave out.
     pub offset: usize,
+    /// Most bytes of what is listed, but for the first.
+    pub max_bytes: Option<usize>,
+}
+
+/// A part of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part<T> {
+    pub items: Vec<T>,
+    /// Is there more of it?
+    pub has_more: bool,
+}
+
+impl<T> Default for Part<T> {
+    fn default() -> Part<T> {
+        Part { items: Vec::new(), has_more: false }
+    }
+}
+
+impl<T> Part<T> {
+    /// Takes one more, or says that there is more. Is there room for another?
+    pub(super) fn add(&mut self, item: T, bytes: &mut usize, size: usize, max_bytes: Option<usize>) -> bool {
+        *bytes = bytes.saturating_add(size);
+        self.has_more = max_bytes.is_some_and(|most| *bytes > most) && !self.items.is_empty();
+        if !self.has_more {
+            self.items.push(item);
+        }
+        !self.has_more
+    }
+}
+
+impl CapabilityVersion {
+    /// Bytes of what is said about it, nearly.
+    pub(super) fn size(&self) -> usize {
+        self.code.len() + self.parameters.as_ref().map_or(0, String::len) + self.description.len() + 512
+    }
 }
 
 /// What to change; what is `None` stays.
@@ -116,8 +170,17 @@ pub enum Expected {
     Anything,
     /// No capability has the name.
     Nothing,
+    /// There is one, whatever it is like.
+    Existing,
+    /// Its [tag](Capability::tag) is one of these.
+    Tags(Vec<String>),
+}
+
+impl Expected {
     /// Its [tag](Capability::tag) is this.
-    Tag(String),
+    pub fn tag(tag: impl Into<String>) -> Expected {
+        Expected::Tags(vec![tag.into()])
+    }
 }
 
 /// What became of a capability that was put.
@@ -132,6 +195,19 @@ pub enum Put {
     Taken,
     /// It is not as [`Expected`]. Nothing was changed.
     Changed,
+    /// It is somebody else's, and this would change who sees it. Nothing was changed.
+    Forbidden,
+}
+
+/// What became of a capability that was to be changed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Altered {
+    Altered(Box<Capability>),
+    Unknown,
+    /// It is not as [`Expected`]. Nothing was changed.
+    Changed,
+    /// It is somebody else's, and this would change who sees it. Nothing was changed.
+    Forbidden,
 }
 
 /// What became of a capability that was renamed.
@@ -219,7 +295,8 @@ impl Capability {
         match expected {
             Expected::Anything => true,
             Expected::Nothing => false,
-            Expected::Tag(tag) => self.tag() == *tag,
+            Expected::Existing => true,
+            Expected::Tags(tags) => tags.contains(&self.tag()),
         }
     }
 }

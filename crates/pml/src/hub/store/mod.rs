@@ -13,8 +13,8 @@ use self::capability::{MAX_REMEMBERED, tag};
 pub use self::{
     api::{Capabilities, HubStore, Keys, Models},
     capability::{
-        Capability, CapabilityStats, CapabilityVersion, Change, Deleted, Expected, Link, Listing, NewCapability, Put,
-        RegistryEntry, RegistryListing, RegistryMark, Renamed, Viewer, Visibility, Which,
+        Altered, Capability, CapabilityStats, CapabilityVersion, Change, Deleted, Expected, Link, Listing,
+        NewCapability, Part, Put, RegistryEntry, RegistryListing, RegistryMark, Renamed, Viewer, Visibility, Which,
     },
     key::{AddedKey, Key, KeyState, NewKey, Permission, Permissions},
     model::{Model, PutModel},

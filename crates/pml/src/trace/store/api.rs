@@ -69,11 +69,12 @@ pub trait Store: Archive {
 
     /// Stores traces that came from elsewhere, and answers for each, in their order, when all of them are committed: on the
     /// disk if the store [survives power cuts](super::Options::survives_power_cuts). They are not [unsent](Store::unsent).
+    /// `delivered_by` is the name of the key that they came with: an interrupted trace is completed only by the same.
     ///
     /// Encodes the traces before it returns the future, so it is called on a thread that may be busy for a while. Dropping
     /// the future takes nothing back.
-    fn ingest(&self, traces: Vec<SanitizedTrace>) -> Answer<'static, Vec<Ingested>> {
-        Box::pin(self.way_in().ingest(traces.into_iter().map(SanitizedTrace::into_inner).collect()))
+    fn ingest(&self, traces: Vec<SanitizedTrace>, delivered_by: Option<&str>) -> Answer<'static, Vec<Ingested>> {
+        Box::pin(self.way_in().ingest(traces.into_iter().map(SanitizedTrace::into_inner).collect(), delivered_by))
     }
 
     /// Deletes traces, and says how many.
@@ -127,8 +128,8 @@ pub trait Store: Archive {
     }
 
     /// Draws up to `count` different traces, each with a chance in proportion to its priority to the power of `exponent`.
-    /// The same `seed` draws the same of the same traces.
-    fn sample(&self, count: usize, exponent: f64, seed: u64) -> Answer<'_, Vec<Sampled>>;
+    /// The same `seed` draws the same of the same traces. No more are returned than have `max_bytes` together, but for the first.
+    fn sample(&self, count: usize, exponent: f64, seed: u64, max_bytes: usize) -> Answer<'_, Sample>;
 
     /// Reads the whole database, and says what is wrong with it, if anything is. A server looks after its own files.
     fn damage(&self) -> Answer<'_, Option<String>> {
@@ -144,6 +145,9 @@ pub trait Stores: fmt::Debug + Send + Sync {
     fn of(&self, scope: &Scope) -> Arc<dyn Store>;
 
     fn health(&self) -> Health;
+
+    /// The state alone, which costs nothing.
+    fn state(&self) -> State;
 }
 
 /// A stored trace.
@@ -155,6 +159,8 @@ pub struct Record {
     pub priority: f64,
     /// When it was stored, by the clock of the machine that did it.
     pub stored_at: Timestamp,
+    /// The name of the key that it was delivered with, if it came from elsewhere.
+    pub delivered_by: Option<String>,
 }
 
 /// What became of a trace that came from elsewhere.
@@ -305,6 +311,14 @@ pub struct Outgoing {
     pub attempts: u32,
 }
 
+/// Traces that were drawn.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    pub traces: Vec<Sampled>,
+    /// How many more were drawn, but would have been too much.
+    pub left: u64,
+}
+
 /// A trace that was drawn.
 #[derive(Clone, Debug)]
 pub struct Sampled {
@@ -369,6 +383,9 @@ pub enum StoreError {
     /// Too much waits to be stored.
     #[error("too many traces wait to be stored")]
     Busy,
+    /// The store is well, but never takes this.
+    #[error("the trace store does not take this: {0}")]
+    Refused(String),
     #[error("the stored traces cannot be {doing}: {source}")]
     Failed { doing: &'static str, source: Box<dyn error::Error + Send + Sync> },
     /// A hub did not answer.
@@ -411,7 +428,7 @@ impl From<StoreError> for Error {
                 Some(hint) => error.with_hint(hint),
                 None => error,
             },
-            StoreError::Busy | StoreError::Remote(_) => error,
+            StoreError::Busy | StoreError::Remote(_) | StoreError::Refused(_) => error,
             StoreError::Failed { .. } | StoreError::Damaged { .. } => error.with_hint("`pml doctor traces` says more"),
         };
         error.caused_by(err)

@@ -50,11 +50,13 @@ fn is_shared(db: &Connection, id: CapabilityId) -> rusqlite::Result<bool> {
     Ok(db.prepare_cached(sql)?.query_row([id.as_bytes()], |row| row.get(0)).optional()?.unwrap_or(false))
 }
 
-/// The version that a name stands for within a tenant: with a hash that one, without it the last.
+/// The version that a name stands for within a tenant: with a hash that one, also if the name has more of it than is needed; without
+/// it the last.
 pub(crate) fn lookup(db: &Connection, tenant: i64, name: &Fqdn) -> rusqlite::Result<Option<VersionId>> {
     let sql = "SELECT name.capability, version FROM capability_name AS name
                JOIN capability_version AS version ON version.capability = name.capability
-               WHERE tenant = ?1 AND namespace = ?2 AND action = ?3 AND (?4 IS NULL OR hash = ?4)
+               WHERE tenant = ?1 AND namespace = ?2 AND action = ?3 AND (?4 IS NULL OR hash = ?4
+                 OR length(?4) > length(hash) AND substr(lower(hex(sha256)), 1, length(?4)) = ?4)
                ORDER BY current DESC, since DESC, version DESC LIMIT 1";
     db.prepare_cached(sql)?
         .query_row(params![tenant, name.namespace, name.action, name.hash], |row| {

@@ -7,7 +7,10 @@ use std::{
     fs::File,
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -63,6 +66,8 @@ pub(super) struct Database {
     place: Place,
     pub(super) intake: Intake,
     readers: Arc<Readers>,
+    /// Was it noted that there are keys in it?
+    is_noted: AtomicBool,
 }
 
 impl Database {
@@ -74,7 +79,7 @@ impl Database {
         let journal = (name == TRACES).then(|| place.clone());
         let intake = Intake::start(&options.clone(), journal, |_| SqliteEngine::new(to, options));
         let readers = Arc::new(Readers::new(place.clone()));
-        Database { place, intake, readers }
+        Database { place, intake, readers, is_noted: AtomicBool::new(false) }
     }
 
     /// Looks a few rows of one scope up. If there is nothing of it, nothing is found.
@@ -135,6 +140,19 @@ impl Database {
     /// The turn to send what is unsent, if no other process has it.
     pub(super) fn take_turn(&self) -> io::Result<Option<File>> {
         self.place.take_turn()
+    }
+
+    /// Notes beside the database that there are keys in it.
+    pub(super) fn note_keys(&self) -> io::Result<()> {
+        // Once, also if that fails: whoever asks goes on either way.
+        match self.is_noted.swap(true, Ordering::Relaxed) {
+            true => Ok(()),
+            false => self.place.note_keys(),
+        }
+    }
+
+    pub(super) fn has_noted_keys(&self) -> bool {
+        self.place.has_noted_keys()
     }
 
     pub(super) fn health(&self) -> Health {

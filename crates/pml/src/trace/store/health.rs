@@ -53,6 +53,20 @@ impl State {
         }
     }
 
+    /// What others may be told, who do not run this process: nothing of what the database says.
+    pub fn summary(&self) -> &'static str {
+        match self {
+            State::Opening => "the store is being opened",
+            State::Ready => "the store is ready",
+            State::Locked => "another process has locked the store",
+            State::Full => "the disk of the store is full",
+            State::ReadOnly(_) => "the store cannot be written",
+            State::Failing(_) => "the store does not answer",
+            State::Newer(_) => "the store is of a newer pml",
+            State::Closed => "the store is closed",
+        }
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {

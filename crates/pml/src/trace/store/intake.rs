@@ -57,8 +57,9 @@ impl<'a> WayIn<'a> {
     pub(super) fn ingest(
         self,
         traces: Vec<Trace>,
+        delivered_by: Option<&str>,
     ) -> impl Future<Output = Result<Vec<Ingested>, StoreError>> + Send + use<> {
-        self.intake.ingest(self.scope, traces)
+        self.intake.ingest(self.scope, traces, delivered_by)
     }
 
     pub(super) fn change(self, change: Change) -> Answer<'a, u64> {
@@ -164,6 +165,7 @@ impl Intake {
         &self,
         scope: &Scope,
         traces: Vec<Trace>,
+        delivered_by: Option<&str>,
     ) -> impl Future<Output = Result<Vec<Ingested>, StoreError>> + Send + use<> {
         let (mut rows, mut waiting) = (Vec::new(), Vec::new());
         let mut encoder = Encoder::new();
@@ -175,6 +177,7 @@ impl Intake {
             waiting.push(match row {
                 Ok(Some(row)) => {
                     let (ack, commit) = oneshot::channel();
+                    let row = Row { delivered_by: delivered_by.map(str::to_owned), ..row };
                     rows.push((Box::new(row), ack));
                     Ok(commit)
                 }
@@ -217,7 +220,10 @@ impl Intake {
         let (reply, answer) = oneshot::channel();
         let job = Job { scope: scope.clone(), change, done: 0, reply: Some(reply) };
         let is_taken = self.hand_over(Command::Change(job));
-        let gone = || StoreError::Unavailable(self.shared.state());
+        let gone = || match self.shared.state() {
+            State::Ready => StoreError::Busy,
+            state => StoreError::Unavailable(state),
+        };
         match is_taken {
             true => answer.await.map_err(|_| gone())?,
             false => Err(gone()),

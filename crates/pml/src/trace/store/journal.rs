@@ -249,8 +249,10 @@ impl DeadJournal {
     }
 }
 
+type Scoped<T> = (Scope, T);
+
 /// The entries of a journal. A line that was cut off was never waited for to its end, and so nobody heard of what it says.
-fn read(file: &File) -> (Vec<(Scope, TraceHead)>, Vec<(Scope, Trace)>) {
+fn read(file: &File) -> (Vec<Scoped<TraceHead>>, Vec<Scoped<Trace>>) {
     let mut bytes = Vec::new();
     if let Err(err) = file.take(MAX_BYTES).read_to_end(&mut bytes) {
         tracing::warn!(error = %err, "the journal of a pml that has ended cannot be read");

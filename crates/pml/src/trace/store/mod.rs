@@ -43,7 +43,7 @@ mod writer;
 
 pub use self::api::{
     Answer, Archive, Commit, Cursor, Deletion, Filter, Found, Ingested, Outbox, Outgoing, Page, Reading, Record,
-    Sampled, Stats, Store, StoreError, Stores, Summary, ToolStats, Turn,
+    Sample, Sampled, Stats, Store, StoreError, Stores, Summary, ToolStats, Turn,
 };
 pub use self::database::Options;
 pub use self::fqdn::{Fqdn, FqdnError, MIN_HASH};

@@ -2,7 +2,8 @@
 //!
 //! `traces/` in the data folder, for its owner alone. Beside a database `NAME.db` lie SQLite's own `-wal` and `-shm`, the
 //! lock `NAME.lock` that is held while a database is made or set aside, one `NAME.owner-ID` for each process that runs
-//! executions, and one `NAME.journal-ID` for each, with what the database does not have yet (`journal.rs`).
+//! executions, and one `NAME.journal-ID` for each, with what the database does not have yet (`journal.rs`). `NAME.had-keys` is
+//! there if the database ever had keys of a hub.
 
 use std::{
     fs::{self, File, Permissions, TryLockError},
@@ -134,6 +135,22 @@ impl Place {
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(err)) => Err(err),
         }
+    }
+
+    /// Notes that there are keys of a hub in the database. The file stays when the database is set aside or lost.
+    pub(super) fn note_keys(&self) -> io::Result<()> {
+        match files::create(&self.keys_path()) {
+            Err(err) if err.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            created => created.map(drop),
+        }
+    }
+
+    pub(super) fn has_noted_keys(&self) -> bool {
+        self.keys_path().exists()
+    }
+
+    fn keys_path(&self) -> PathBuf {
+        self.folder.join(format!("{}.had-keys", self.name))
     }
 
     /// Gives a damaged database another name, with what belongs to it. Does nothing if `damaged` is no longer there.

@@ -18,7 +18,7 @@ const SUMMARY_TOOLS: i64 = 4;
 pub(super) const SEVERAL: i64 = 5;
 
 const BODY: &str =
-    "trace.id, body.size, body.zstd, code.size, code.zstd, trace.capability_id, priority, stored_at, attempts
+    "trace.id, body.size, body.zstd, code.size, code.zstd, trace.capability_id, priority, stored_at, attempts, delivered_by
     FROM trace LEFT JOIN body USING (seq) LEFT JOIN code ON code.id = trace.code";
 
 /// The rows of one scope.
@@ -68,6 +68,7 @@ pub(super) struct Whole {
     pub(super) capability: Option<CapabilityId>,
     pub(super) priority: f64,
     pub(super) stored_at: Timestamp,
+    pub(super) delivered_by: Option<String>,
     /// How often sending it has failed.
     pub(super) attempts: u32,
 }
@@ -80,6 +81,7 @@ impl Whole {
             capability: self.capability,
             priority: self.priority,
             stored_at: self.stored_at,
+            delivered_by: self.delivered_by,
         }
     }
 
@@ -98,6 +100,7 @@ pub(super) struct Stored {
     pub(super) priority: f64,
     pub(super) stored_at: Timestamp,
     pub(super) attempts: u32,
+    pub(super) delivered_by: Option<String>,
 }
 
 impl Stored {
@@ -113,15 +116,24 @@ impl Stored {
             priority: row.get::<_, Option<f64>>(6)?.unwrap_or_default(),
             stored_at: moment(row.get(7)?),
             attempts: row.get(8)?,
+            delivered_by: row.get(9)?,
         })
     }
 
-    pub(super) fn whole(self) -> Result<Whole, StoreError> {
-        let Stored { capability, priority, stored_at, attempts, .. } = self;
-        Ok(Whole { trace: self.trace()?, capability, priority, stored_at, attempts })
+    /// Bytes of the trace as JSON, nearly.
+    pub(super) fn size(&self) -> usize {
+        let size =
+            |part: &Option<(i64, Vec<u8>)>| part.as_ref().map_or(0, |(size, _)| usize::try_from(*size).unwrap_or(0));
+        size(&self.body) + size(&self.code)
     }
 
-    fn trace(self) -> Result<Trace, StoreError> {
+    pub(super) fn whole(mut self) -> Result<Whole, StoreError> {
+        let delivered_by = self.delivered_by.take();
+        let Stored { capability, priority, stored_at, attempts, .. } = self;
+        Ok(Whole { trace: self.trace()?, capability, priority, stored_at, delivered_by, attempts })
+    }
+
+    pub(super) fn trace(self) -> Result<Trace, StoreError> {
         let id = self.id;
         let damaged = |why: String| StoreError::Damaged { id, why };
         let (size, zstd) = self.body.ok_or_else(|| damaged("it has no body".to_owned()))?;
@@ -408,11 +420,10 @@ pub(super) fn priorities(view: View<'_>, mut visit: impl FnMut(i64, f64)) -> rus
     Ok(())
 }
 
-pub(super) fn by_number(view: View<'_>, seq: i64) -> Result<Option<Trace>, StoreError> {
+pub(super) fn by_number(view: View<'_>, seq: i64) -> Result<Option<Stored>, StoreError> {
     let sql = format!("SELECT {BODY} WHERE tenant = ?1 AND trace.seq = ?2");
     let mut statement = view.db.prepare_cached(&sql).map_err(StoreError::reading)?;
-    let found = statement.query_row((view.tenant, seq), Stored::read).optional().map_err(StoreError::reading)?;
-    found.map(Stored::trace).transpose()
+    statement.query_row((view.tenant, seq), Stored::read).optional().map_err(StoreError::reading)
 }
 
 /// What is wrong with the database, if anything is.

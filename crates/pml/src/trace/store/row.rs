@@ -55,6 +55,8 @@ pub(super) struct Row {
     pub(super) answer_bytes: i64,
     pub(super) tasks: Vec<TaskRow>,
     pub(super) body: Compressed,
+    /// The name of the key that it came with, if it is from elsewhere.
+    pub(super) delivered_by: Option<String>,
 }
 
 #[derive(Debug)]
@@ -166,6 +168,7 @@ impl Row {
             answer_bytes,
             tasks: tasks.collect(),
             body,
+            delivered_by: None,
         }))
     }
 
@@ -190,8 +193,9 @@ impl Row {
         let code = self.code.as_ref().map(|code| code.insert(db)).transpose()?;
         db.prepare_cached(
             "INSERT INTO trace (tenant, id, parent, ts, stored_at, success, interrupted, error_code, duration_ms, entry,
-             caller, client, capability, intent, code, code_hash, tasks, task_bytes, answer_bytes, size, outbox, capability_id)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)",
+             caller, client, capability, intent, code, code_hash, tasks, task_bytes, answer_bytes, size, outbox, capability_id,
+             delivered_by)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)",
         )?
         .execute(params![
             tenant,
@@ -220,6 +224,7 @@ impl Row {
             },
             self.capability.as_deref().map(|name| capability::resolve(db, tenant, name)).transpose()?.flatten()
                 .map(|id| *id.as_bytes()),
+            self.delivered_by,
         ])?;
         let seq = db.last_insert_rowid();
         db.prepare_cached("INSERT INTO body (seq, size, zstd) VALUES (?1, ?2, ?3)")?.execute(params![
@@ -258,23 +263,29 @@ impl Row {
         })
     }
 
+    /// May this trace take the place of an interrupted one? A key cannot rewrite what another has delivered. Of what was stored
+    /// before keys were, nobody knows.
+    pub(super) fn may_complete(&self, delivered_by: Option<&str>) -> bool {
+        delivered_by.is_none() || delivered_by == self.delivered_by.as_deref()
+    }
+
     /// What becomes of this trace if there is one of its id; `None` if there is none now.
     fn settle(&self, db: &Connection, tenant: i64) -> rusqlite::Result<Option<Commit>> {
         let mut statement = db.prepare_cached(
-            "SELECT trace.seq, interrupted, body.size, body.zstd, code.sha256
+            "SELECT trace.seq, interrupted, body.size, body.zstd, code.sha256, delivered_by
              FROM trace LEFT JOIN body USING (seq) LEFT JOIN code ON code.id = trace.code
              WHERE tenant = ?1 AND trace.id = ?2",
         )?;
-        type Before = (i64, bool, Option<i64>, Option<Vec<u8>>, Option<[u8; 32]>);
+        type Before = (i64, bool, Option<i64>, Option<Vec<u8>>, Option<[u8; 32]>, Option<String>);
         let read = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Before> {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
         };
-        let Some((seq, interrupted, size, zstd, code)) =
+        let Some((seq, interrupted, size, zstd, code, delivered_by)) =
             statement.query_row(params![tenant, self.id.as_bytes()], read).optional()?
         else {
             return Ok(None);
         };
-        if interrupted && !self.interrupted {
+        if interrupted && !self.interrupted && self.may_complete(delivered_by.as_deref()) {
             // Its process was taken for dead.
             delete(db, &[seq])?;
             return Ok(None);

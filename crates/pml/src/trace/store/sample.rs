@@ -2,12 +2,11 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use pml_wire::trace::Trace;
-
 use super::{
-    StoreError,
+    Sample, Sampled, StoreError,
     query::{self, View},
 };
+use crate::trace::SanitizedTrace;
 
 /// A number that sorts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,7 +35,8 @@ pub(super) fn draw(
     count: usize,
     exponent: f64,
     seed: u64,
-) -> Result<Vec<(Trace, f64, f64)>, StoreError> {
+    max_bytes: usize,
+) -> Result<Sample, StoreError> {
     let mut kept: BinaryHeap<Reverse<(Key, i64)>> = BinaryHeap::new();
     let mut weights = 0.0;
     let mut random = SplitMix(seed);
@@ -63,15 +63,20 @@ pub(super) fn draw(
         drawn.insert(seq, (priority, weight));
     })
     .map_err(StoreError::reading)?;
-    let mut samples = Vec::new();
+    let (mut sample, mut bytes) = (Sample::default(), 0);
     for Reverse((_, seq)) in kept.into_sorted_vec() {
         let (priority, weight) = drawn.get(&seq).copied().unwrap_or_default();
         // Deleted meanwhile, otherwise.
-        if let Some(trace) = query::by_number(view, seq)? {
-            samples.push((trace, priority, weight / weights));
+        let Some(stored) = query::by_number(view, seq)? else { continue };
+        bytes += stored.size();
+        if sample.left > 0 || bytes > max_bytes && !sample.traces.is_empty() {
+            sample.left += 1;
+            continue;
         }
+        let trace = SanitizedTrace::new(stored.trace()?);
+        sample.traces.push(Sampled { trace, priority, probability: weight / weights });
     }
-    Ok(samples)
+    Ok(sample)
 }
 
 /// Enough randomness to draw samples, and the same on every machine.

@@ -3,10 +3,10 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 /// The version that this pml reads and writes, in `user_version`.
-pub(super) const VERSION: i64 = 3;
+pub(super) const VERSION: i64 = 4;
 
 /// What leads from each version to the next. A version that was released is never changed.
-const MIGRATIONS: [&str; VERSION as usize] = [V1, V2, V3];
+const MIGRATIONS: [&str; VERSION as usize] = [V1, V2, V3, V4];
 
 /// Why a database is not used.
 #[derive(Debug)]
@@ -289,4 +289,9 @@ CREATE TABLE capability_link (
     local_version INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX capability_link_hub ON capability_link (tenant, hub);
+";
+
+/// `delivered_by` is the name of the key that a trace came with; NULL of those of this pml, and of those that were stored before.
+const V4: &str = "
+ALTER TABLE trace ADD COLUMN delivered_by TEXT;
 ";

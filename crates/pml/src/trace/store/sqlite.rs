@@ -6,14 +6,14 @@ use pml_wire::ExecutionId;
 use rusqlite::Connection;
 
 use super::{
-    Answer, Archive, Filter, Found, Health, Options, Outbox, Outgoing, Page, Reading, Record, Sampled, Scope, Stats,
-    Store, StoreError, Stores, Turn, WayIn,
+    Answer, Archive, Filter, Found, Health, Options, Outbox, Outgoing, Page, Reading, Record, Sample, Scope, State,
+    Stats, Store, StoreError, Stores, Turn, WayIn,
     database::Database,
     place::TRACES,
     query::{self, View, Whole},
     sample,
 };
-use crate::trace::{SanitizedTrace, TraceHead};
+use crate::trace::TraceHead;
 
 /// The database `traces/traces.db` of a data folder, with the traces of every scope. Several processes may share it.
 #[derive(Clone, Debug)]
@@ -39,6 +39,16 @@ impl SqliteStores {
     /// Waits until the database is open, or cannot be opened.
     pub async fn opened(&self) {
         self.0.intake.opened().await;
+    }
+
+    /// Notes beside the database that there are keys in it.
+    pub(crate) fn note_keys(&self) -> std::io::Result<()> {
+        self.0.note_keys()
+    }
+
+    /// Was that ever noted, of this database or of one that was in its place?
+    pub(crate) fn has_noted_keys(&self) -> bool {
+        self.0.has_noted_keys()
     }
 
     /// Looks a few rows up, of any scope.
@@ -83,6 +93,10 @@ impl Stores for SqliteStores {
 
     fn health(&self) -> Health {
         self.0.health()
+    }
+
+    fn state(&self) -> State {
+        self.0.intake.state()
     }
 }
 
@@ -149,16 +163,9 @@ impl Store for SqliteStore {
         Box::pin(async move { turn })
     }
 
-    fn sample(&self, count: usize, exponent: f64, seed: u64) -> Answer<'_, Vec<Sampled>> {
-        Box::pin(async move {
-            let draw = move |view: View<'_>| sample::draw(view, count, exponent, seed);
-            let drawn = self.database.read(&self.scope, draw).await?;
-            let sampled = |(trace, priority, probability)| {
-                let trace = SanitizedTrace::new(trace);
-                Sampled { trace, priority, probability }
-            };
-            Ok(drawn.into_iter().map(sampled).collect())
-        })
+    fn sample(&self, count: usize, exponent: f64, seed: u64, max_bytes: usize) -> Answer<'_, Sample> {
+        let draw = move |view: View<'_>| sample::draw(view, count, exponent, seed, max_bytes);
+        Box::pin(self.database.read(&self.scope, draw))
     }
 
     fn damage(&self) -> Answer<'_, Option<String>> {

@@ -153,7 +153,10 @@ impl Engine for SqliteEngine {
             let _ = change::empty_log(&db.connection);
         }
         self.checkpointer.log_grew_to(change::log_bytes(&self.place.path()));
-        sliced.map_err(|err| (Trouble::of(&err), StoreError::writing(err)))
+        sliced.map_err(|err| match Trouble::of(&err) {
+            Trouble::Refused(why) => (Trouble::Refused(why.clone()), StoreError::Refused(why)),
+            trouble => (trouble, StoreError::writing(err)),
+        })
     }
 
     fn recover(&mut self) -> Result<u64, Trouble> {

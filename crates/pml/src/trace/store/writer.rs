@@ -289,6 +289,9 @@ impl Writer {
         if job.reply.is_none() && self.shared.is_stopping.load(Ordering::Relaxed) {
             return; // nobody waits for it, and the next process does it
         }
+        if job.done == 0 && job.reply.as_ref().is_some_and(oneshot::Sender::is_closed) {
+            return; // whoever wanted it was told that it is not done
+        }
         let begun = Instant::now();
         loop {
             let sliced = self.engine.slice(&job.scope, &mut job.change);
@@ -309,6 +312,12 @@ impl Writer {
                 Err((Trouble::Busy, _)) if begun.elapsed() < CHANGE_PATIENCE && !self.is_hopeless() => {
                     self.note(Err(Trouble::Busy));
                     continue;
+                }
+                // The database is well: this concerns nobody but whoever wants the change.
+                Err((Trouble::Refused(why), error)) => {
+                    tracing::warn!(error = why, "a change is refused by the trace store");
+                    self.note(Ok(()));
+                    error
                 }
                 Err((trouble, error)) => {
                     self.cope(trouble);

@@ -6,8 +6,8 @@ use tokio_postgres::Row;
 
 use super::{
     super::{
-        Capabilities, Capability, CapabilityStats, CapabilityVersion, Change, Deleted, Expected, Link, Listing,
-        NewCapability, Put, RegistryListing, RegistryMark, Renamed, Viewer, Visibility, Which,
+        Altered, Capabilities, Capability, CapabilityStats, CapabilityVersion, Change, Deleted, Expected, Link,
+        Listing, NewCapability, Part, Put, RegistryListing, RegistryMark, Renamed, Viewer, Visibility, Which,
     },
     keys::{millis, moment},
     registry,
@@ -36,7 +36,7 @@ pub(super) struct PostgresCapabilities {
 }
 
 /// The capabilities that may be seen, with their names; `$1` is the tenant of whoever looks, `$2` its organisation and `$3` its
-/// name.
+/// name, NULL for an admin.
 macro_rules! seen {
     ($rest:literal) => {
         concat!(
@@ -46,7 +46,7 @@ macro_rules! seen {
              JOIN capability_name AS name ON name.capability = capability.id AND name.current
              JOIN LATERAL (SELECT folded_description FROM capability_version AS version WHERE version.capability = capability.id
                            ORDER BY version.version DESC LIMIT 1) AS latest ON true
-             WHERE ((capability.tenant = $1 AND (visibility <> 'private' OR owner = $3))
+             WHERE ((capability.tenant = $1 AND (visibility <> 'private' OR $3::text IS NULL OR owner = $3))
                     OR (tenant.org = $2 AND visibility = 'org')) ",
             $rest
         )
@@ -133,28 +133,50 @@ impl Capabilities for PostgresCapabilities {
         })
     }
 
-    fn versions(&self, id: CapabilityId) -> Answer<'_, Vec<CapabilityVersion>> {
-        read!(self, [], |seen| match seen.by_id(id, None).await? {
-            Some(_) => {
-                let rows = seen.session.query(versions!("ORDER BY version DESC"), &[&uuid(id)]).await?;
-                Ok(rows.iter().map(version).collect())
+    fn versions(
+        &self,
+        id: CapabilityId,
+        offset: usize,
+        max_bytes: Option<usize>,
+    ) -> Answer<'_, Part<CapabilityVersion>> {
+        read!(self, [], |seen| {
+            let (mut part, mut bytes) = (Part::default(), 0);
+            if seen.by_id(id, None).await?.is_none() {
+                return Ok(part);
             }
-            None => Ok(Vec::new()),
+            let sql = versions!("ORDER BY version DESC LIMIT 1 OFFSET $2");
+            // One at a time, so that what would be too much is not read.
+            let mut at = i64::try_from(offset).unwrap_or(i64::MAX);
+            while let Some(row) = seen.session.query_opt(sql, &[&uuid(id), &at]).await? {
+                let found = version(&row);
+                let size = found.size();
+                if !part.add(found, &mut bytes, size, max_bytes) {
+                    break;
+                }
+                at += 1;
+            }
+            Ok(part)
         })
     }
 
-    fn list(&self, listing: Listing) -> Answer<'_, Vec<Capability>> {
+    fn list(&self, listing: Listing) -> Answer<'_, Part<Capability>> {
         read!(self, [listing], |seen| seen.list(&listing).await)
     }
 
-    fn change(&self, id: CapabilityId, change: Change) -> Answer<'_, Option<Capability>> {
+    fn change(&self, id: CapabilityId, change: Change, expected: Expected) -> Answer<'_, Altered> {
         Box::pin(async move {
-            let changed = change!(self, [change], |seen| {
-                let Some(own) = seen.own(id).await? else { return Ok(None) };
+            let changed = change!(self, [change, expected], |seen| {
+                let Some(own) = seen.own(id).await? else { return Ok(Altered::Unknown) };
+                if !own.is_as(&expected) {
+                    return Ok(Altered::Changed);
+                }
+                if !seen.viewer.may_show(&own, change.visibility) {
+                    return Ok(Altered::Forbidden);
+                }
                 if own.would_change(&change) {
                     seen.alter(id, own.version.number, &change).await?;
                 }
-                seen.by_id(id, None).await
+                Ok(seen.by_id(id, None).await?.map_or(Altered::Unknown, |own| Altered::Altered(Box::new(own))))
             });
             let changed = changed.await?;
             // Traces of other projects may have waited for it to be shared.
@@ -228,7 +250,7 @@ impl Seen<'_> {
     async fn by_id(&self, id: CapabilityId, number: Option<u32>) -> Result<Option<Capability>, Trouble> {
         let sql = seen!("AND capability.id = $4");
         let org = self.viewer.scope.org();
-        match self.session.query_opt(sql, &[&self.tenant, &org, &self.viewer.name, &uuid(id)]).await? {
+        match self.session.query_opt(sql, &[&self.tenant, &org, &self.viewer.owner(), &uuid(id)]).await? {
             Some(row) => self.capability(&row, number).await,
             None => Ok(None),
         }
@@ -251,7 +273,7 @@ impl Seen<'_> {
         Ok(self.by_id(id, None).await?.filter(|found| found.name.scope == self.viewer.scope))
     }
 
-    async fn list(&self, listing: &Listing) -> Result<Vec<Capability>, Trouble> {
+    async fn list(&self, listing: &Listing) -> Result<Part<Capability>, Trouble> {
         let text = plain(&listing.text).to_lowercase();
         let words: Vec<_> = text.split_whitespace().take(MAX_WORDS).collect();
         let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
@@ -263,13 +285,22 @@ impl Seen<'_> {
              LIMIT $5 OFFSET $6"
         );
         let org = self.viewer.scope.org();
-        let (limit, offset) = (number(listing.limit), number(listing.offset));
-        let rows = self.session.query(sql, &[&self.tenant, &org, &self.viewer.name, &words, &limit, &offset]).await?;
-        let mut found = Vec::with_capacity(rows.len());
+        let (limit, offset) = (number(listing.limit.saturating_add(1)), number(listing.offset));
+        let rows =
+            self.session.query(sql, &[&self.tenant, &org, &self.viewer.owner(), &words, &limit, &offset]).await?;
+        let (mut part, mut bytes) = (Part::default(), 0);
         for row in &rows {
-            found.extend(self.capability(row, None).await?);
+            if part.items.len() == listing.limit {
+                part.has_more = true;
+                break;
+            }
+            let Some(found) = self.capability(row, None).await? else { continue };
+            let size = found.version.size();
+            if !part.add(found, &mut bytes, size, listing.max_bytes) {
+                break;
+            }
         }
-        Ok(found)
+        Ok(part)
     }
 
     async fn capability(&self, row: &Row, number: Option<u32>) -> Result<Option<Capability>, Trouble> {
@@ -332,6 +363,9 @@ impl Seen<'_> {
                 if !own.is_as(expected) {
                     return Ok(Put::Changed);
                 }
+                if !viewer.may_show(&own, new.visibility) {
+                    return Ok(Put::Forbidden);
+                }
                 let sql = "SELECT version FROM capability_version WHERE capability = $1 AND sha256 = $2";
                 let known = session.query_opt(sql, &[&uuid(id), &&sha256[..]]).await?;
                 if let Some(number) = known.and_then(|row| u32::try_from(row.get::<_, i64>(0)).ok()) {
@@ -353,7 +387,7 @@ impl Seen<'_> {
                 }
                 (id, Put::NewVersion)
             }
-            None if matches!(expected, Expected::Tag(_)) => return Ok(Put::Changed),
+            None if matches!(expected, Expected::Existing | Expected::Tags(_)) => return Ok(Put::Changed),
             None => {
                 let id = CapabilityId::mint();
                 let sql = "INSERT INTO capability (id, tenant, visibility, owner, created_at, updated_at)
@@ -389,7 +423,7 @@ impl Seen<'_> {
         made: fn(Box<Capability>) -> Put,
     ) -> Result<Put, Trouble> {
         let found = self.by_id(id, number).await?.map(|capability| made(Box::new(capability)));
-        found.ok_or_else(|| Trouble::Other("a capability that was stored is not there".to_owned()))
+        found.ok_or_else(|| Trouble::Refused("a capability that was stored cannot be read".to_owned()))
     }
 
     async fn alter(&self, id: CapabilityId, number: u32, change: &Change) -> Result<(), Trouble> {

@@ -9,7 +9,7 @@ use super::{
     models::PostgresModels,
 };
 use crate::trace::store::{
-    Answer, Health, Options, Scope, Store, Stores, Trouble,
+    Answer, Health, Options, Scope, State, Store, Stores, Trouble,
     postgres::{Address, PostgresStores, Session},
 };
 
@@ -41,6 +41,10 @@ impl Stores for PostgresHub {
 
     fn health(&self) -> Health {
         self.0.health()
+    }
+
+    fn state(&self) -> State {
+        self.0.state()
     }
 }
 

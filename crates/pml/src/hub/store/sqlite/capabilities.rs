@@ -6,8 +6,8 @@ use sha2::{Digest, Sha256};
 
 use super::{
     super::{
-        Capabilities, Capability, CapabilityStats, CapabilityVersion, Change, Deleted, Expected, Link, Listing,
-        NewCapability, Put, RegistryListing, RegistryMark, Renamed, Viewer, Visibility, Which,
+        Altered, Capabilities, Capability, CapabilityStats, CapabilityVersion, Change, Deleted, Expected, Link,
+        Listing, NewCapability, Part, Put, RegistryListing, RegistryMark, Renamed, Viewer, Visibility, Which,
     },
     keys::moment,
     registry,
@@ -28,11 +28,11 @@ pub(super) struct SqliteCapabilities {
     pub(super) viewer: Viewer,
 }
 
-/// The capabilities that may be seen, with their names; `:org`, `:tenant` and `:viewer` are whoever looks.
+/// The capabilities that may be seen, with their names; `:org`, `:tenant` and `:viewer` are whoever looks, the last NULL for an admin.
 pub(super) const SEEN: &str = "capability
     JOIN tenant ON tenant.id = capability.tenant
     JOIN capability_name AS name ON name.capability = capability.id AND name.current
-    WHERE (capability.tenant = :tenant AND (visibility <> 'private' OR owner = :viewer)
+    WHERE (capability.tenant = :tenant AND (visibility <> 'private' OR :viewer IS NULL OR owner = :viewer)
            OR tenant.org = :org AND visibility = 'org')";
 
 impl SqliteCapabilities {
@@ -86,32 +86,51 @@ impl Capabilities for SqliteCapabilities {
         })
     }
 
-    fn versions(&self, id: CapabilityId) -> Answer<'_, Vec<CapabilityVersion>> {
-        self.read(move |seen| match seen.by_id(id, None)? {
-            Some(_) => seen
-                .view
-                .db
-                .prepare_cached(&format!(
-                    "SELECT {VERSION} FROM capability_version WHERE capability = ?1 ORDER BY version DESC"
-                ))?
-                .query_map([id.as_bytes()], |row| version(row, 0))?
-                .collect(),
-            None => Ok(Vec::new()),
+    fn versions(
+        &self,
+        id: CapabilityId,
+        offset: usize,
+        max_bytes: Option<usize>,
+    ) -> Answer<'_, Part<CapabilityVersion>> {
+        self.read(move |seen| {
+            let (mut part, mut bytes) = (Part::default(), 0);
+            if seen.by_id(id, None)?.is_none() {
+                return Ok(part);
+            }
+            let sql = format!(
+                "SELECT {VERSION} FROM capability_version WHERE capability = ?1 ORDER BY version DESC LIMIT -1 OFFSET ?2"
+            );
+            let mut statement = seen.view.db.prepare_cached(&sql)?;
+            let offset = i64::try_from(offset).unwrap_or(i64::MAX);
+            for found in statement.query_map(params![id.as_bytes(), offset], |row| version(row, 0))? {
+                let found = found?;
+                let size = found.size();
+                if !part.add(found, &mut bytes, size, max_bytes) {
+                    break;
+                }
+            }
+            Ok(part)
         })
     }
 
-    fn list(&self, listing: Listing) -> Answer<'_, Vec<Capability>> {
+    fn list(&self, listing: Listing) -> Answer<'_, Part<Capability>> {
         self.read(move |seen| seen.list(&listing))
     }
 
-    fn change(&self, id: CapabilityId, change: Change) -> Answer<'_, Option<Capability>> {
+    fn change(&self, id: CapabilityId, change: Change, expected: Expected) -> Answer<'_, Altered> {
         Box::pin(async move {
             let change = move |seen: Seen<'_>| {
-                let Some(own) = seen.own(id)? else { return Ok(None) };
+                let Some(own) = seen.own(id)? else { return Ok(Altered::Unknown) };
+                if !own.is_as(&expected) {
+                    return Ok(Altered::Changed);
+                }
+                if !seen.viewer.may_show(&own, change.visibility) {
+                    return Ok(Altered::Forbidden);
+                }
                 if own.would_change(&change) {
                     seen.alter(id, own.version.number, &change)?;
                 }
-                seen.by_id(id, None)
+                Ok(seen.by_id(id, None)?.map_or(Altered::Unknown, |own| Altered::Altered(Box::new(own))))
             };
             let changed = self.run(change).await?;
             // Traces of other projects may have waited for it to be shared.
@@ -185,7 +204,7 @@ impl Seen<'_> {
     fn by_id(&self, id: CapabilityId, number: Option<u32>) -> rusqlite::Result<Option<Capability>> {
         let sql = format!("SELECT {CAPABILITY} FROM {SEEN} AND capability.id = :id");
         let params = rusqlite::named_params! {
-            ":tenant": self.view.tenant, ":org": self.viewer.scope.org(), ":viewer": self.viewer.name, ":id": id.as_bytes(),
+            ":tenant": self.view.tenant, ":org": self.viewer.scope.org(), ":viewer": self.viewer.owner(), ":id": id.as_bytes(),
         };
         let found =
             self.view.db.prepare_cached(&sql)?.query_row(params, |row| self.capability(row, number)).optional()?;
@@ -212,7 +231,7 @@ impl Seen<'_> {
         Ok(self.by_id(id, None)?.filter(|found| found.name.scope == self.viewer.scope))
     }
 
-    fn list(&self, listing: &Listing) -> rusqlite::Result<Vec<Capability>> {
+    fn list(&self, listing: &Listing) -> rusqlite::Result<Part<Capability>> {
         let words: Vec<_> = listing.text.split_whitespace().take(MAX_WORDS).collect();
         let words = serde_json::to_string(&words).unwrap_or_else(|_| "[]".to_owned());
         // The newest version is what counts.
@@ -230,12 +249,23 @@ impl Seen<'_> {
         );
         let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let params = rusqlite::named_params! {
-            ":tenant": self.view.tenant, ":org": self.viewer.scope.org(), ":viewer": self.viewer.name,
-            ":words": words, ":limit": number(listing.limit), ":offset": number(listing.offset),
+            ":tenant": self.view.tenant, ":org": self.viewer.scope.org(), ":viewer": self.viewer.owner(),
+            ":words": words, ":limit": number(listing.limit.saturating_add(1)), ":offset": number(listing.offset),
         };
         let mut statement = self.view.db.prepare_cached(&sql)?;
-        let found = statement.query_map(params, |row| self.capability(row, None))?;
-        Ok(found.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().flatten().collect())
+        let (mut part, mut bytes) = (Part::default(), 0);
+        for found in statement.query_map(params, |row| self.capability(row, None))? {
+            let Some(found) = found? else { continue };
+            if part.items.len() == listing.limit {
+                part.has_more = true;
+                break;
+            }
+            let size = found.version.size();
+            if !part.add(found, &mut bytes, size, listing.max_bytes) {
+                break;
+            }
+        }
+        Ok(part)
     }
 
     fn capability(&self, row: &Row<'_>, number: Option<u32>) -> rusqlite::Result<Option<Capability>> {
@@ -295,6 +325,9 @@ impl Seen<'_> {
                 if !own.is_as(expected) {
                     return Ok(Put::Changed);
                 }
+                if !self.viewer.may_show(&own, new.visibility) {
+                    return Ok(Put::Forbidden);
+                }
                 let sql = "SELECT version FROM capability_version WHERE capability = ?1 AND sha256 = ?2";
                 let known = db.query_row(sql, params![id.as_bytes(), sha256], |row| row.get::<_, u32>(0)).optional()?;
                 if let Some(number) = known {
@@ -316,7 +349,7 @@ impl Seen<'_> {
                 }
                 (id, Put::NewVersion)
             }
-            None if matches!(expected, Expected::Tag(_)) => return Ok(Put::Changed),
+            None if matches!(expected, Expected::Existing | Expected::Tags(_)) => return Ok(Put::Changed),
             None => {
                 let id = CapabilityId::mint();
                 let sql = "INSERT INTO capability (id, tenant, visibility, owner, created_at, updated_at)

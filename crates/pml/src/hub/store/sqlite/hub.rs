@@ -8,7 +8,7 @@ use super::{
     keys::SqliteKeys,
     models::SqliteModels,
 };
-use crate::trace::store::{Answer, Health, Options, Scope, SqliteStores, Store, Stores};
+use crate::trace::store::{Answer, Health, Options, Scope, SqliteStores, State, Store, Stores};
 
 /// The data of a hub in the folder `traces/` of a data folder.
 #[derive(Clone, Debug)]
@@ -38,6 +38,10 @@ impl Stores for SqliteHub {
 
     fn health(&self) -> Health {
         self.0.health()
+    }
+
+    fn state(&self) -> State {
+        self.0.state()
     }
 }
 

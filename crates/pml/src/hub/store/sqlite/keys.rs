@@ -9,6 +9,15 @@ use crate::trace::store::{Answer, Scope, SqliteStores, View};
 #[derive(Debug)]
 pub(super) struct SqliteKeys(pub(super) SqliteStores);
 
+impl SqliteKeys {
+    /// Notes beside the database that it has keys, so that a database that is lost is not taken for one that never had any.
+    fn note(&self) {
+        if let Err(err) = self.0.note_keys() {
+            tracing::warn!(error = %err, "that this hub has keys cannot be noted beside its database");
+        }
+    }
+}
+
 const KEY: &str = "SELECT org, project, name, scopes, created_at, expires_at, revoked_at
     FROM api_key JOIN tenant ON tenant.id = api_key.tenant";
 
@@ -30,15 +39,25 @@ impl Keys for SqliteKeys {
                 ])?;
                 Ok(if added == 1 { AddedKey::Added } else { AddedKey::Taken })
             };
-            self.0.run(&scope, add).await
+            let added = self.0.run(&scope, add).await?;
+            self.note();
+            Ok(added)
         })
     }
 
     fn by_hash(&self, sha256: [u8; 32]) -> Answer<'_, Option<Key>> {
-        Box::pin(self.0.look_up_all(move |db| {
-            let found = db.prepare_cached(&format!("{KEY} WHERE sha256 = ?1"))?.query_row([sha256], key).optional()?;
-            Ok(found.flatten())
-        }))
+        Box::pin(async move {
+            let found = self.0.look_up_all(move |db| {
+                let found =
+                    db.prepare_cached(&format!("{KEY} WHERE sha256 = ?1"))?.query_row([sha256], key).optional()?;
+                Ok(found.flatten())
+            });
+            let found = found.await?;
+            if found.is_some() {
+                self.note();
+            }
+            Ok(found)
+        })
     }
 
     fn list(&self) -> Answer<'_, Vec<Key>> {
@@ -47,6 +66,15 @@ impl Keys for SqliteKeys {
             let keys = db.prepare(&sql)?.query_map([], key)?.collect::<rusqlite::Result<Vec<_>>>()?;
             Ok(keys.into_iter().flatten().collect())
         }))
+    }
+
+    fn are_lost(&self) -> Answer<'_, bool> {
+        Box::pin(async {
+            let has_any = |db: &rusqlite::Connection| {
+                db.prepare_cached("SELECT EXISTS (SELECT 1 FROM api_key)")?.query_row([], |row| row.get::<_, bool>(0))
+            };
+            Ok(self.0.has_noted_keys() && !self.0.look_up_all(has_any).await?)
+        })
     }
 
     fn revoke(&self, name: &str, scope: Option<&Scope>, now: u64) -> Answer<'_, u64> {

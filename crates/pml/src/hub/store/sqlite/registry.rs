@@ -51,7 +51,7 @@ pub(super) fn listing(seen: Seen<'_>) -> rusqlite::Result<RegistryListing> {
     );
     let limit = MAX_REMEMBERED as i64;
     let params = named_params! {
-        ":tenant": seen.view.tenant, ":org": org, ":viewer": seen.viewer.name, ":limit": limit,
+        ":tenant": seen.view.tenant, ":org": org, ":viewer": seen.viewer.owner(), ":limit": limit,
     };
     let mut statement = db.prepare_cached(&sql)?;
     let entries = statement.query_map(params, |row| {

@@ -47,7 +47,7 @@ fn scope(text: &str) -> Scope {
 }
 
 fn viewer(of: &str, name: &str) -> Viewer {
-    Viewer { scope: scope(of), name: name.to_owned() }
+    Viewer { scope: scope(of), name: name.to_owned(), is_admin: false }
 }
 
 fn new(namespace: &str, action: &str, code: &str) -> NewCapability {
@@ -68,7 +68,7 @@ fn named(text: &str) -> Which {
 async fn put(capabilities: &dyn Capabilities, new: NewCapability) -> Capability {
     match capabilities.put(new, Expected::Anything).await.unwrap() {
         Put::Created(capability) | Put::NewVersion(capability) | Put::Known(capability) => *capability,
-        other @ (Put::Taken | Put::Changed) => panic!("{other:?}"),
+        other @ (Put::Taken | Put::Changed | Put::Forbidden) => panic!("{other:?}"),
     }
 }
 
@@ -118,7 +118,8 @@ pub(crate) async fn a_capability_keeps_its_id_through_versions_and_names(store: 
     assert_eq!((second.id, second.version.number), (first.id, 2));
     let again = capabilities.put(new("fs", "read", "return 2"), Expected::Anything).await.unwrap();
     assert!(matches!(again, Put::Known(known) if known.version.number == 2 && known.revision == second.revision));
-    let numbers: Vec<_> = capabilities.versions(first.id).await.unwrap().iter().map(|version| version.number).collect();
+    let numbers: Vec<_> =
+        capabilities.versions(first.id, 0, None).await.unwrap().items.iter().map(|version| version.number).collect();
     assert_eq!(numbers, [2, 1]);
     let get = async |which: Which| capabilities.get(which).await.unwrap();
     assert_eq!(get(named("acme.web.fs.read")).await.unwrap().version.number, 2);
@@ -132,7 +133,8 @@ pub(crate) async fn a_capability_keeps_its_id_through_versions_and_names(store: 
     assert_eq!((back.version.number, back.version.code.as_str()), (3, "return 1"));
     assert_eq!(get(Which::Id(first.id)).await.unwrap().version, back.version);
     assert_eq!(get(named(&format!("acme.web.fs.read.{hash}"))).await.unwrap().version.number, 3);
-    let numbers: Vec<_> = capabilities.versions(first.id).await.unwrap().iter().map(|version| version.number).collect();
+    let numbers: Vec<_> =
+        capabilities.versions(first.id, 0, None).await.unwrap().items.iter().map(|version| version.number).collect();
     assert_eq!(numbers, [3, 2]);
 
     let rename = async |id, namespace: &str, action: &str| {
@@ -154,18 +156,32 @@ pub(crate) async fn a_capability_keeps_its_id_through_versions_and_names(store: 
     assert!(matches!(rename(first.id, "fs", "read").await, Renamed::Renamed(_)));
     assert_eq!(get(named("acme.web.files.open")).await.unwrap().id, first.id);
     let change = Change { description: Some("opens".to_owned()), visibility: Some(Visibility::Org), parameters: None };
-    let changed = capabilities.change(first.id, change).await.unwrap().unwrap();
+    let Altered::Altered(changed) = capabilities.change(first.id, change, Expected::Anything).await.unwrap() else {
+        panic!()
+    };
     assert_eq!((changed.version.description.as_str(), changed.visibility), ("opens", Visibility::Org));
 
     put(capabilities, new("other", "opens", "return 4")).await;
     let list = async |text: &str| {
-        let listing = Listing { text: text.to_owned(), limit: 10, offset: 0 };
-        let found = capabilities.list(listing).await.unwrap();
+        let listing = Listing { text: text.to_owned(), limit: 10, ..Listing::default() };
+        let found = capabilities.list(listing).await.unwrap().items;
         found.into_iter().map(|one| one.name.action).collect::<Vec<_>>()
     };
     assert_eq!(list("OPENS").await, ["opens", "read"], "in the name before the description");
     assert_eq!(list("opens other").await, ["opens"]);
     assert_eq!(list("").await.len(), 2);
+    // What would be too much is on the next part, and there is always one.
+    let part = async |offset, max_bytes| {
+        let listing = Listing { text: String::new(), limit: 10, offset, max_bytes };
+        let part = capabilities.list(listing).await.unwrap();
+        (part.items.len(), part.has_more)
+    };
+    assert_eq!((part(0, Some(1)).await, part(1, Some(1)).await), ((1, true), (1, false)));
+    assert_eq!((part(0, None).await, part(2, None).await), ((2, false), (0, false)));
+    let versions = capabilities.versions(first.id, 0, Some(1)).await.unwrap();
+    assert_eq!((versions.items.len(), versions.has_more), (1, true));
+    let rest = capabilities.versions(first.id, 1, None).await.unwrap();
+    assert_eq!((rest.items.len(), rest.has_more), (1, false));
     assert_eq!(list("100% nothing_").await, [] as [&str; 0]);
 }
 
@@ -185,6 +201,9 @@ pub(crate) async fn hashes_are_as_long_as_they_must_be(store: Arc<dyn HubStore>)
     for made in [&first, &second] {
         let found = capabilities.get(Which::Name(made.name.clone())).await.unwrap().unwrap();
         assert_eq!(found.version.code, made.version.code);
+        let longer = Fqdn { hash: Some(sha256(&made.version.code)[..12].to_owned()), ..made.name.clone() };
+        let found = capabilities.get(Which::Name(longer)).await.unwrap().unwrap();
+        assert_eq!(found.version.code, made.version.code, "more of the hash than is needed");
     }
     // Of another capability the same beginning is no collision.
     assert_eq!(put(capabilities, new("a", "c", &two)).await.version.hash.len(), 4);
@@ -203,24 +222,31 @@ pub(crate) async fn only_those_see_a_capability_who_may(store: Arc<dyn HubStore>
         (Visibility::Org, [true, true, false]),
     ] {
         let change = Change { visibility: Some(visibility), ..Change::default() };
-        assert!(owner.change(id, change).await.unwrap().is_some());
+        assert!(matches!(owner.change(id, change, Expected::Anything).await.unwrap(), Altered::Altered(_)));
         for (other, is_seen) in others.iter().zip(expected) {
             assert_eq!(other.get(Which::Id(id)).await.unwrap().is_some(), is_seen, "{visibility:?}");
             assert_eq!(other.get(named("acme.web.mine.secret")).await.unwrap().is_some(), is_seen);
-            assert_eq!(other.versions(id).await.unwrap().len(), usize::from(is_seen));
+            assert_eq!(other.versions(id, 0, None).await.unwrap().items.len(), usize::from(is_seen));
             let listing = Listing { limit: 10, ..Listing::default() };
-            assert_eq!(other.list(listing).await.unwrap().len(), usize::from(is_seen));
+            assert_eq!(other.list(listing).await.unwrap().items.len(), usize::from(is_seen));
         }
         // Those of other projects change nothing, whatever they see.
         for other in &others[1..] {
             let change = Change { description: Some("mine now".to_owned()), ..Change::default() };
-            assert_eq!(other.change(id, change).await.unwrap(), None);
+            assert_eq!(other.change(id, change, Expected::Anything).await.unwrap(), Altered::Unknown);
             assert_eq!(other.rename(id, "a", "b", Expected::Anything).await.unwrap(), Renamed::Unknown);
             assert_eq!(other.delete(id, Expected::Anything).await.unwrap(), Deleted::Unknown);
         }
     }
     let private = Change { visibility: Some(Visibility::Private), ..Change::default() };
-    owner.change(id, private).await.unwrap();
+    // Of its own project, too, who sees it is decided by whoever has put it, or by an admin, who sees everything.
+    let hidden = secret.clone();
+    assert_eq!(others[0].change(id, private.clone(), Expected::Anything).await.unwrap(), Altered::Forbidden);
+    assert_eq!(others[0].put(hidden, Expected::Anything).await.unwrap(), Put::Forbidden);
+    let admin = store.capabilities(&Viewer { is_admin: true, ..viewer("acme.web", "root") });
+    let Altered::Altered(changed) = admin.change(id, private, Expected::Existing).await.unwrap() else { panic!() };
+    assert_eq!(changed.visibility, Visibility::Private);
+    assert!(admin.get(Which::Id(id)).await.unwrap().is_some() && others[0].get(Which::Id(id)).await.unwrap().is_none());
     assert_eq!(others[0].put(secret.clone(), Expected::Anything).await.unwrap(), Put::Taken);
     assert_eq!(others[0].delete(id, Expected::Anything).await.unwrap(), Deleted::Unknown);
     // The same name in another project is another capability.
@@ -240,7 +266,7 @@ pub(crate) async fn traces_are_linked_to_capabilities_whichever_comes_first(stor
     };
     let sanitizer = Sanitizer::default();
     let send = async |to: &Scope, trace: &pml_wire::trace::Trace| {
-        store.of(to).ingest(vec![sanitizer.trace(trace.clone())]).await.unwrap();
+        store.of(to).ingest(vec![sanitizer.trace(trace.clone())], None).await.unwrap();
     };
     let link = async |of: &Scope, trace: &pml_wire::trace::Trace| {
         store.of(of).record(trace.trace_id).await.unwrap().unwrap().capability
@@ -268,7 +294,7 @@ pub(crate) async fn traces_are_linked_to_capabilities_whichever_comes_first(stor
     // Another project links to it if it is shared with the organisation.
     assert_eq!(link(&app, &foreign).await, None);
     let shared = Change { visibility: Some(Visibility::Org), ..Change::default() };
-    capabilities.change(made.id, shared).await.unwrap();
+    capabilities.change(made.id, shared, Expected::Anything).await.unwrap();
     assert_eq!(link(&app, &foreign).await, Some(made.id));
     let now_shared = trace(&names[0]);
     send(&app, &now_shared).await;
@@ -299,13 +325,13 @@ pub(crate) async fn a_registry_tells_what_has_changed_and_what_is_gone(store: Ar
     assert_eq!(app.registry().await.unwrap().entries, [], "not for another project");
     // What changes nothing is no change; everything else is.
     put(&*web, new("fs", "read", "return 1")).await;
-    web.change(made.id, Change::default()).await.unwrap();
+    web.change(made.id, Change::default(), Expected::Anything).await.unwrap();
     assert_eq!(web.mark().await.unwrap(), mark);
     let mut tags = vec![made.tag()];
     put(&*web, new("fs", "read", "return 3")).await;
     tags.push(web.registry().await.unwrap().entries[0].tag.clone());
     let org = Change { visibility: Some(Visibility::Org), ..Change::default() };
-    web.change(made.id, org).await.unwrap();
+    web.change(made.id, org, Expected::Anything).await.unwrap();
     tags.push(app.registry().await.unwrap().entries[0].tag.clone());
     web.rename(made.id, "fs", "open", Expected::Anything).await.unwrap();
     tags.push(app.registry().await.unwrap().entries[0].tag.clone());
@@ -323,9 +349,10 @@ pub(crate) async fn a_registry_tells_what_has_changed_and_what_is_gone(store: Ar
 
 pub(crate) async fn a_change_is_made_only_to_what_its_author_has_seen(store: Arc<dyn HubStore>) {
     let capabilities = &*store.capabilities(&viewer("acme.web", "ann"));
-    let tag = |capability: &Capability| Expected::Tag(capability.tag());
-    let absent = capabilities.put(new("a", "b", "return 0"), Expected::Tag("1-1".to_owned())).await.unwrap();
-    assert_eq!(absent, Put::Changed);
+    let tag = |capability: &Capability| Expected::tag(capability.tag());
+    for absent in [Expected::tag("1-1"), Expected::Existing] {
+        assert_eq!(capabilities.put(new("a", "b", "return 0"), absent).await.unwrap(), Put::Changed);
+    }
     let Put::Created(first) = capabilities.put(new("a", "b", "return 1"), Expected::Nothing).await.unwrap() else {
         panic!()
     };
@@ -336,7 +363,9 @@ pub(crate) async fn a_change_is_made_only_to_what_its_author_has_seen(store: Arc
     assert_eq!(capabilities.put(new("a", "b", "return 3"), tag(&first)).await.unwrap(), Put::Changed);
     assert_eq!(capabilities.rename(first.id, "a", "c", tag(&first)).await.unwrap(), Renamed::Changed);
     assert_eq!(capabilities.delete(first.id, tag(&first)).await.unwrap(), Deleted::Changed);
-    assert_eq!(capabilities.versions(first.id).await.unwrap().len(), 2, "nothing was changed");
+    let change = Change { description: Some("stale".to_owned()), ..Change::default() };
+    assert_eq!(capabilities.change(first.id, change, tag(&first)).await.unwrap(), Altered::Changed);
+    assert_eq!(capabilities.versions(first.id, 0, None).await.unwrap().items.len(), 2, "nothing was changed");
     let Renamed::Renamed(third) = capabilities.rename(first.id, "a", "c", tag(&second)).await.unwrap() else {
         panic!()
     };

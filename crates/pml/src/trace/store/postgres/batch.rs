@@ -66,7 +66,7 @@ WITH gate AS MATERIALIZED (
 ), stored AS (
     INSERT INTO trace (tenant, seq, id, parent, ts, stored_at, success, interrupted, error_code, duration_ms, entry, caller,
         client, folded_who, capability, capability_id, intent, folded_intent, code, tasks, task_bytes, answer_bytes, size,
-        outbox, tools, tool_calls, task_tool, task_ok, task_ms, task_result_bytes, body_size, body)
+        outbox, tools, tool_calls, task_tool, task_ok, task_ms, task_result_bytes, body_size, body, delivered_by)
     SELECT r.tenant, nextval('trace_seq'), r.id, r.parent, r.ts, (extract(epoch FROM clock_timestamp()) * 1000)::int8,
         r.success, r.interrupted, r.error_code, r.duration_ms, r.entry, r.caller, r.client, r.folded_who, r.capability,
         r.capability_id, r.intent, r.folded_intent, r.code, r.tasks, r.task_bytes, r.answer_bytes, octet_length(r.body),
@@ -74,14 +74,14 @@ WITH gate AS MATERIALIZED (
         ($15::int4[])[r.tasks_from + 1 : r.tasks_from + r.tasks],
         ($16::bool[])[r.tasks_from + 1 : r.tasks_from + r.tasks],
         ($17::float8[])[r.tasks_from + 1 : r.tasks_from + r.tasks],
-        ($18::int8[])[r.tasks_from + 1 : r.tasks_from + r.tasks], r.body_size, r.body
+        ($18::int8[])[r.tasks_from + 1 : r.tasks_from + r.tasks], r.body_size, r.body, r.delivered_by
     FROM gate, unnest($19::int4[], $20::uuid[], $21::uuid[], $22::int8[], $23::bool[], $24::bool[], $25::text[],
         $26::float8[], $27::text[], $28::text[], $29::text[], $30::text[], $31::text[], $32::uuid[], $33::text[],
         $34::text[], $35::bytea[], $36::int4[], $37::int8[], $38::int8[], $39::int2[], $40::int4[], $41::int4[],
-        $42::int4[], $43::int4[], $44::bytea[])
+        $42::int4[], $43::int4[], $44::bytea[], $45::text[])
         AS r (tenant, id, parent, ts, success, interrupted, error_code, duration_ms, entry, caller, client, folded_who,
         capability, capability_id, intent, folded_intent, code, tasks, task_bytes, answer_bytes, outbox, tools_from,
-        tools_to, tasks_from, body_size, body)
+        tools_to, tasks_from, body_size, body, delivered_by)
     ON CONFLICT (tenant, id) DO NOTHING
     RETURNING tenant, id
 )
@@ -128,6 +128,7 @@ struct Columns<'a> {
     tasks_from: Vec<i32>,
     body_size: Vec<i32>,
     body: Vec<&'a [u8]>,
+    delivered_by: Vec<Option<&'a str>>,
 }
 
 impl<'a> Columns<'a> {
@@ -200,6 +201,7 @@ impl<'a> Columns<'a> {
         self.tools_to.push(small(self.tools.len()));
         self.body_size.push(small(row.body.size));
         self.body.push(&row.body.zstd);
+        self.delivered_by.push(row.delivered_by.as_deref());
     }
 }
 
@@ -303,6 +305,7 @@ pub(super) async fn insert(
                 &c.tasks_from,
                 &c.body_size,
                 &c.body,
+                &c.delivered_by,
             ],
         )
         .await?;
@@ -318,14 +321,15 @@ pub(super) async fn insert(
 async fn settle(session: &Session, trace: Numbered<'_>) -> Result<Commit, Trouble> {
     let row = trace.row;
     let id = Id(*row.id.as_bytes());
-    let sql = "SELECT interrupted, code, body_size, body FROM trace WHERE tenant = $1 AND id = $2 FOR UPDATE";
+    let sql =
+        "SELECT interrupted, code, body_size, body, delivered_by FROM trace WHERE tenant = $1 AND id = $2 FOR UPDATE";
     let Some(found) = session.query_opt(sql, &[&trace.tenant, &id]).await? else {
         // Deleted meanwhile.
         return insert(session, &[], &[trace]).await.map(|_| Commit::Stored);
     };
     let (interrupted, code, size, zstd): (bool, Option<&[u8]>, i32, &[u8]) =
         (found.get(0), found.get(1), found.get(2), found.get(3));
-    if interrupted && !row.interrupted {
+    if interrupted && !row.interrupted && row.may_complete(found.get(4)) {
         // Its process was taken for dead.
         session.execute("DELETE FROM trace WHERE tenant = $1 AND id = $2", &[&trace.tenant, &id]).await?;
         return insert(session, &[], &[trace]).await.map(|_| Commit::Stored);

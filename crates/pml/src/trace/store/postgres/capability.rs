@@ -46,7 +46,8 @@ async fn is_shared(session: &Session, id: CapabilityId) -> Result<bool, Trouble>
 pub(crate) async fn lookup(session: &Session, tenant: i32, name: &Fqdn) -> Result<Option<VersionId>, Trouble> {
     let sql = "SELECT name.capability, version.version FROM capability_name AS name
                JOIN capability_version AS version ON version.capability = name.capability
-               WHERE tenant = $1 AND namespace = $2 AND action = $3 AND ($4::text IS NULL OR hash = $4)
+               WHERE tenant = $1 AND namespace = $2 AND action = $3 AND ($4::text IS NULL OR hash = $4
+                 OR (length($4) > length(hash) AND left(encode(sha256, 'hex'), length($4)) = $4))
                ORDER BY current DESC, since DESC, version.version DESC LIMIT 1";
     let found = session.query_opt(sql, &[&tenant, &name.namespace, &name.action, &name.hash]).await?;
     Ok(found.map(|row| {

@@ -279,7 +279,7 @@ impl Engine for PostgresEngine {
             let tenant = tenant::number(work.session, scope).await?;
             change::slice(work.session, tenant, change, &options).await
         });
-        sliced.map_err(|trouble| (trouble.clone(), StoreError::Unavailable(trouble.state())))
+        sliced.map_err(|trouble| (trouble.clone(), trouble.into()))
     }
 
     fn recover(&mut self) -> Result<u64, Trouble> {

@@ -22,7 +22,7 @@ macro_rules! whole {
     ($rest:literal) => {
         concat!(
             "SELECT t.id, t.body_size, t.body, c.size, c.zstd, t.priority, t.stored_at, t.capability_id, t.attempts,
-             t.seq FROM trace AS t LEFT JOIN code AS c ON c.tenant = t.tenant AND c.sha256 = t.code WHERE t.tenant = $1 ",
+             t.seq, t.delivered_by FROM trace AS t LEFT JOIN code AS c ON c.tenant = t.tenant AND c.sha256 = t.code WHERE t.tenant = $1 ",
             $rest
         )
     };
@@ -50,6 +50,7 @@ fn stored(row: &Row) -> Stored {
         stored_at: moment(row.get(6)),
         capability: row.get::<_, Option<Id>>(7).map(|Id(bytes)| CapabilityId::from_bytes(bytes)),
         attempts: u32::try_from(row.get::<_, i32>(8)).unwrap_or_default(),
+        delivered_by: row.get(10),
     }
 }
 
@@ -309,21 +310,38 @@ SELECT seq, priority, weight / sum(weight) OVER () AS probability FROM (
 ) AS weighted WHERE weight > 0
 ORDER BY ln(((hashint8extended(seq, $3) & 9007199254740991)::float8 + 0.5) / 9007199254740992) / weight DESC, seq LIMIT $4";
 
-/// Traces, each with its priority and its chance in one draw among all.
+const SIZES: &str = "
+SELECT t.seq, t.body_size::int8 + coalesce(c.size, 0) FROM trace AS t
+LEFT JOIN code AS c ON c.tenant = t.tenant AND c.sha256 = t.code WHERE t.tenant = $1 AND t.seq = ANY($2)";
+
+/// Traces, each with its priority and its chance in one draw among all; and how many were drawn that would be too much.
 pub(super) async fn sample(
     session: &Session,
     tenant: i32,
     count: usize,
     exponent: f64,
     seed: u64,
-) -> Result<Vec<(Stored, f64, f64)>, Trouble> {
+    max_bytes: usize,
+) -> Result<(Vec<(Stored, f64, f64)>, u64), Trouble> {
     let drawn = session.query(DRAW, &[&tenant, &exponent, &seed.cast_signed(), &number(count)]).await?;
     let seqs: Vec<i64> = drawn.iter().map(|row| row.get(0)).collect();
+    // How long they are first: what would be too much is not read.
+    let sizes = session.query(SIZES, &[&tenant, &seqs]).await?;
+    let sizes: std::collections::HashMap<i64, i64> = sizes.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let mut bytes = 0;
+    let fits = |seq: &&i64| {
+        let is_first = bytes == 0;
+        bytes += sizes.get(*seq).map_or(0, |size| usize::try_from(*size).unwrap_or(0));
+        is_first || bytes <= max_bytes
+    };
+    let read = seqs.iter().take_while(fits).count();
+    let (seqs, left) = (&seqs[..read], (seqs.len() - read) as u64);
+    let drawn = &drawn[..read];
     let found = session.query(whole!("AND t.seq = ANY($2)"), &[&tenant, &seqs]).await?;
     let mut found: std::collections::HashMap<i64, Stored> = found.iter().map(|row| (row.get(9), stored(row))).collect();
     // One that is not found was deleted meanwhile.
     let whole = |row: &Row| Some((found.remove(&row.get(0))?, row.get(1), row.get(2)));
-    Ok(drawn.iter().filter_map(whole).collect())
+    Ok((drawn.iter().filter_map(whole).collect(), left))
 }
 
 fn execution(Id(bytes): Id) -> ExecutionId {

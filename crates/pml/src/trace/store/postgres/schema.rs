@@ -5,10 +5,10 @@
 use super::{super::connection::Trouble, keys, session::Session};
 
 /// The version that this pml reads and writes.
-pub(super) const VERSION: i64 = 2;
+pub(super) const VERSION: i64 = 3;
 
 /// What leads from each version to the next. A version that was released is never changed.
-const MIGRATIONS: [&str; VERSION as usize] = [V1, V2];
+const MIGRATIONS: [&str; VERSION as usize] = [V1, V2, V3];
 
 /// Brings the database to [`VERSION`]. Several processes may do so at once: the first does it, the others wait for it.
 pub(super) async fn migrate(session: &Session) -> Result<(), Trouble> {
@@ -243,4 +243,9 @@ CREATE TABLE pml.capability_link (
     local_version int8 NOT NULL
 );
 CREATE INDEX capability_link_hub ON pml.capability_link (tenant, hub);
+";
+
+/// `delivered_by` is the name of the key that a trace came with; NULL of those of gateways that use the database themselves.
+const V3: &str = "
+ALTER TABLE pml.trace ADD COLUMN delivered_by text;
 ";

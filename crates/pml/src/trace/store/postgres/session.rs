@@ -50,7 +50,10 @@ impl From<tokio_postgres::Error> for Trouble {
 
 impl From<Trouble> for StoreError {
     fn from(trouble: Trouble) -> StoreError {
-        StoreError::Unavailable(trouble.state())
+        match trouble {
+            Trouble::Refused(why) => StoreError::Refused(why),
+            trouble => StoreError::Unavailable(trouble.state()),
+        }
     }
 }
 

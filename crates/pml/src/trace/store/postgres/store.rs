@@ -10,8 +10,8 @@ use pml_wire::ExecutionId;
 
 use super::{
     super::{
-        Answer, Archive, Filter, Found, Health, Options, Outbox, Outgoing, Page, Reading, Record, Sampled, Scope,
-        Stats, Store, StoreError, Stores, Turn, WayIn,
+        Answer, Archive, Filter, Found, Health, Options, Outbox, Outgoing, Page, Reading, Record, Sample, Sampled,
+        Scope, State, Stats, Store, StoreError, Stores, Turn, WayIn,
         connection::Trouble,
         health::Shared,
         intake::Intake,
@@ -102,6 +102,10 @@ impl Stores for PostgresStores {
 
     fn health(&self) -> Health {
         self.0.health()
+    }
+
+    fn state(&self) -> State {
+        self.0.intake.state()
     }
 }
 
@@ -225,16 +229,17 @@ impl Store for PostgresStore {
         })
     }
 
-    fn sample(&self, count: usize, exponent: f64, seed: u64) -> Answer<'_, Vec<Sampled>> {
+    fn sample(&self, count: usize, exponent: f64, seed: u64, max_bytes: usize) -> Answer<'_, Sample> {
         Box::pin(async move {
-            let drawn = self
-                .read(move |session, tenant| Box::pin(query::sample(session, tenant, count, exponent, seed)))
+            let (drawn, left) = self
+                .read(move |session, tenant| Box::pin(query::sample(session, tenant, count, exponent, seed, max_bytes)))
                 .await?;
             let sampled = |(stored, priority, probability): (Stored, f64, f64)| {
                 let trace = SanitizedTrace::new(stored.whole()?.trace);
                 Ok(Sampled { trace, priority, probability })
             };
-            drawn.into_iter().map(sampled).collect()
+            let traces = drawn.into_iter().map(sampled).collect::<Result<_, StoreError>>()?;
+            Ok(Sample { traces, left })
         })
     }
 

@@ -210,7 +210,7 @@ pub(crate) async fn traces_are_drawn_by_their_priority(stores: Arc<dyn Stores>) 
     assert_eq!(store.set_priorities(set).await.unwrap(), 3);
     let mut drawn = [0; 3];
     for seed in 0..600 {
-        let sample = store.sample(1, 1.0, seed).await.unwrap();
+        let sample = store.sample(1, 1.0, seed, usize::MAX).await.unwrap().traces;
         let at = traces.iter().position(|trace| trace.trace_id == sample[0].trace.trace().trace_id).unwrap();
         drawn[at] += 1;
         let expected = [0.1, 0.9, 0.5][at];
@@ -219,13 +219,16 @@ pub(crate) async fn traces_are_drawn_by_their_priority(stores: Arc<dyn Stores>) 
     // 40, 360 and 200 are expected.
     assert!((15..80).contains(&drawn[0]) && (300..420).contains(&drawn[1]), "{drawn:?}");
     let ids = async |seed| {
-        let sample = store.sample(2, 0.6, seed).await.unwrap();
+        let sample = store.sample(2, 0.6, seed, usize::MAX).await.unwrap().traces;
         sample.iter().map(|sampled| sampled.trace.trace().trace_id).collect::<Vec<_>>()
     };
     let two = ids(7).await;
     assert_eq!(two, ids(7).await);
     assert!(two.len() == 2 && two[0] != two[1]);
-    assert_eq!(store.sample(10, 1.0, 1).await.unwrap().len(), 3);
+    let all = store.sample(10, 1.0, 1, usize::MAX).await.unwrap();
+    assert_eq!((all.traces.len(), all.left), (3, 0));
+    let cut = store.sample(10, 1.0, 1, 1).await.unwrap();
+    assert_eq!((cut.traces.len(), cut.left), (1, 2), "one is returned whatever its size");
 }
 
 pub(crate) async fn hostile_traces_are_stored_or_counted_and_break_nothing(stores: Arc<dyn Stores>) {
@@ -276,7 +279,7 @@ pub(crate) async fn nothing_of_one_scope_is_seen_or_changed_from_another(stores:
         let stats = stranger.stats(Filter::default()).await.unwrap();
         assert_eq!((stats.traces, stats.tools.len(), stats.unsent, stats.first), (0, 0, 0, None));
         assert!(stranger.unsent(10).await.unwrap().is_empty());
-        assert!(stranger.sample(10, 1.0, 1).await.unwrap().is_empty());
+        assert!(stranger.sample(10, 1.0, 1, usize::MAX).await.unwrap().traces.is_empty());
         assert_eq!(stranger.outbox().await.unwrap(), Outbox::default());
         assert_eq!(stranger.acknowledge(all.clone()).await.unwrap(), 0);
         assert_eq!(stranger.note_failure(all.clone(), "no").await.unwrap(), 0);

@@ -92,7 +92,7 @@ pub(super) async fn put(store: &dyn Store, traces: &[Trace]) {
 
 pub(super) async fn ingest(store: &dyn Store, traces: &[Trace]) -> Vec<Ingested> {
     let traces = traces.iter().cloned().map(SanitizedTrace::new).collect();
-    tokio::time::timeout(PATIENCE, store.ingest(traces)).await.expect("an answer").unwrap()
+    tokio::time::timeout(PATIENCE, store.ingest(traces, Some("ci"))).await.expect("an answer").unwrap()
 }
 
 pub(super) async fn ids(store: &dyn Store, filter: Filter) -> Vec<ExecutionId> {
