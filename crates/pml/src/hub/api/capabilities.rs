@@ -173,7 +173,7 @@ pub(super) async fn put(call: Call) -> Result<Response, Problem> {
         return Err(Problem::invalid("`code` is empty"));
     }
     let parameters = parameters.map(schema).transpose()?;
-    let new = NewCapability { namespace, action, code, parameters, description, visibility };
+    let new = NewCapability { namespace, action, code, parameters, description, visibility, author: None };
     match store(&call).put(new, expected(&call)).await? {
         Put::Created(capability) => Ok(problem::json(StatusCode::CREATED, &whole(&capability))),
         Put::NewVersion(capability) => Ok(problem::json(StatusCode::CREATED, &whole(&capability))),
