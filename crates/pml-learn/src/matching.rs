@@ -3,17 +3,25 @@
 //! A capability is a program with a name and the tools that it calls. Its memory is the intents that it was saved for, and those
 //! of every successful trace that used it or used exactly its tools. An intent is compared with all remembered intents. They form
 //! groups by what was used for them: one group for each capability, one for each other set of tools. The probability that a
-//! group is what an intent needs is `σ(w · [1, similarity, margin, agreement])`:
+//! group is what an intent needs begins with `σ(w · [1, similarity, margin, agreement])`:
 //!
 //! - similarity: the cosine with the nearest intent of the group,
-//! - margin: the same less the cosine with the nearest intent of any other group,
-//! - agreement: the share of the group among the [`AGREEING`] nearest intents.
+//! - margin: the same less the cosine with the nearest intent of any other group, or [`NOISE`] if that is higher,
+//! - agreement: the share of the group among the [`AGREEING`] nearest intents that are nearer than [`NOISE`]; less while there are
+//!   few groups that could disagree.
+//!
+//! A group that is no nearer than [`NOISE`], where unrelated intents are, is never probable. The only capability
+//! that was saved for the very same words is.
+//!
+//! That estimate is compared with what came of earlier estimates like it: [`BINS`] counts of how many were made and how many were
+//! right, to which the prior adds [`PRIOR_QUESTIONS`] questions of which a little less than estimated were right.
 //!
 //! The weights start at a prior and follow what callers then did: every successful trace says whether the group that was most
 //! probable before it was the right one. Every [`ABSENT_EVERY`]th is asked as if nobody had ever done the same, so that the
 //! weights also know intents whose capability does not exist. While few traces are remembered, some of them are asked again with
 //! each new one, because what was nearest to them then says little about a memory that has grown since. An intent in the very
-//! same words teaches nothing: it would be found without any of this.
+//! same words teaches nothing: it would be found without any of this. Nor does a question with one possible answer: the fewer
+//! groups there are, the less each answer counts, and with one group the weights stay at the prior.
 //!
 //! The probability of a capability is then multiplied by how often it succeeds: `(s + 2r) / (n + 2)` after `s` successes in `n`
 //! runs, where `r` is the success rate of all remembered traces, and 1/2 without any. The run that it was saved from is one.
@@ -38,13 +46,24 @@ const OTHER_WORDS: f32 = 0.7;
 /// Past traces that are asked again with each new one, while no more than [`FEW_TRACES`] are remembered.
 const ASKED_AGAIN: usize = 2;
 const FEW_TRACES: usize = 1000;
+/// The cosine that unrelated intents rarely exceed: of intents of different domains, 95 in 100 are further from the nearest of ten.
+const NOISE: f32 = 0.4;
+/// No group at or below [`NOISE`] is more probable.
+const NOISY: f64 = 0.45;
+/// How probable a capability at least is that was saved for the very same words, as the only one.
+const SAVED_FOR: f64 = 0.95;
+/// Ranges of estimates that are compared with what came of them.
+pub(crate) const BINS: usize = 10;
+/// Questions that each range is thought to have had, and the share of the estimate that was right of them.
+const PRIOR_QUESTIONS: f64 = 15.0;
+const PRIOR_RIGHT: f64 = 0.8;
 /// Of how many of the nearest intents the agreement is the share. Fewer intents than that cannot agree fully.
 const AGREEING: usize = 10;
 /// Which traces are learned from as if nobody had done the same before.
 const ABSENT_EVERY: u64 = 5;
 /// Intents that are kept of one capability.
 const INTENTS: usize = 32;
-const LEARNING_RATE: f64 = 1.0;
+const LEARNING_RATE: f64 = 0.5;
 /// How strongly weights are drawn toward the prior.
 const PULL: f64 = 0.001;
 /// No weight gets beyond.
@@ -93,6 +112,8 @@ pub struct Match {
 pub(crate) struct Calibration {
     pub(crate) weights: Terms,
     pub(crate) squares: Terms,
+    /// Of estimates in each range, how many were right, and how many there were.
+    pub(crate) bins: [(f64, f64); BINS],
     /// Questions that were asked to learn from the answers.
     pub(crate) asked: u64,
 }
@@ -110,6 +131,8 @@ enum Group {
 struct Near {
     group: Group,
     nearest: f32,
+    /// Was it saved for an intent in the same words?
+    is_saved_for: bool,
     /// Of the [`AGREEING`] nearest intents, how many.
     agreeing: usize,
     terms: Terms,
@@ -194,17 +217,38 @@ fn signature(tools: impl IntoIterator<Item = NameId>) -> Box<[NameId]> {
 
 impl Calibration {
     pub(crate) fn new() -> Calibration {
-        Calibration { weights: PRIOR, squares: [1.0; TERMS], asked: 0 }
+        Calibration { weights: PRIOR, squares: [1.0; TERMS], bins: [(0.0, 0.0); BINS], asked: 0 }
     }
 
+    /// The probability of a group, corrected by what came of such estimates.
     fn probability(&self, terms: &Terms) -> f64 {
+        let right = |(bin, (right, all)): (usize, &(f64, f64))| {
+            let middle = (bin as f64 + 0.5) / BINS as f64;
+            (right + PRIOR_QUESTIONS * PRIOR_RIGHT * middle) / (all + PRIOR_QUESTIONS)
+        };
+        let rights: Vec<f64> = self.bins.iter().enumerate().map(right).collect();
+        let [(low, share), (high, rest)] = neighbours(self.estimate(terms));
+        let probability = share * rights[low] + rest * rights[high];
+        let noise = f64::from(NOISE);
+        match terms[1] < noise {
+            true => probability.min(NOISY * terms[1].max(0.0) / noise),
+            false => probability,
+        }
+    }
+
+    fn estimate(&self, terms: &Terms) -> f64 {
         let sum: f64 = self.weights.iter().zip(terms).map(|(weight, term)| weight * term).sum();
         1.0 / (1.0 + exp(-sum))
     }
 
     /// One step of AdaGrad on the cross-entropy. All but the constant stay at 0 or above: nearness cannot speak against a match.
     fn learn(&mut self, terms: &Terms, is_right: bool, share: f64) {
-        let error = self.probability(terms) - f64::from(u8::from(is_right));
+        let estimate = self.estimate(terms);
+        for (bin, part) in neighbours(estimate) {
+            self.bins[bin].0 += share * part * f64::from(u8::from(is_right));
+            self.bins[bin].1 += share * part;
+        }
+        let error = estimate - f64::from(u8::from(is_right));
         for term in 0..TERMS {
             let slope = share * (error * terms[term] + PULL * (self.weights[term] - PRIOR[term]));
             self.squares[term] += slope * slope;
@@ -251,9 +295,11 @@ impl Calibration {
         let is_absent = self.asked.is_multiple_of(ABSENT_EVERY);
         let counts = |group: &Group, cosine: f32| cosine < SAME_WORDS && !(is_absent && *group == right);
         let near = nearest_groups(memory, capabilities, groups, (intent, cosines), counts);
-        let best = near.iter().max_by(|a, b| self.probability(&a.terms).total_cmp(&self.probability(&b.terms)));
+        let best = near.iter().max_by(|a, b| self.estimate(&a.terms).total_cmp(&self.estimate(&b.terms)));
         if let Some(best) = best {
-            self.learn(&best.terms, best.group == right, share);
+            // With one possible answer, being right says nothing.
+            let choices = near.len() + usize::from(is_absent);
+            self.learn(&best.terms, best.group == right, share * (1.0 - 1.0 / choices as f64));
         }
     }
 }
@@ -273,10 +319,15 @@ impl Learned {
             Group::Capability(place) => is_there(*place),
             Group::Tools(_) => true,
         });
+        let is_one = near.iter().filter(|near| near.is_saved_for).count() == 1;
+        let probability = |near: &Near| {
+            let probability = self.calibration.probability(&near.terms);
+            if is_one && near.is_saved_for { probability.max(SAVED_FOR) } else { probability }
+        };
         let matched = |near: &Near| match near.group {
             Group::Capability(place) => Some(Match {
                 place,
-                probability: self.calibration.probability(&near.terms) * self.success(capabilities, place),
+                probability: probability(near) * self.success(capabilities, place),
                 similarity: near.nearest,
             }),
             Group::Tools(_) => None,
@@ -319,6 +370,14 @@ impl Learned {
     }
 }
 
+/// The two ranges that an estimate is between, by their middles, and how much it belongs to each.
+fn neighbours(estimate: f64) -> [(usize, f64); 2] {
+    let place = (estimate * BINS as f64 - 0.5).clamp(0.0, (BINS - 1) as f64);
+    let low = place.floor();
+    let (share, low) = (place - low, low as usize);
+    [(low, 1.0 - share), ((low + 1).min(BINS - 1), share)]
+}
+
 /// The groups of the nearest intents that count, the nearest group first.
 fn nearest_groups(
     memory: &Memory,
@@ -338,21 +397,31 @@ fn nearest_groups(
             None => groups.of(signature(memory.distinct_tools(at))),
         };
         let Some(group) = group.filter(|group| counts(group, cosine)) else { continue };
-        let is_agreeing = usize::from(taken < AGREEING);
-        match near.iter_mut().find(|near| near.group == group) {
+        let is_agreeing = usize::from(taken < AGREEING && cosine >= NOISE);
+        let is_saved_for = at >= cosines.len() && cosine >= SAME_WORDS;
+        let mut known = near.iter_mut().find(|near| near.group == group);
+        if let Some(known) = &mut known {
+            known.is_saved_for |= is_saved_for;
+        }
+        match known {
             // An intent that a capability was saved for is that of the trace which it was saved from.
             Some(known) if at >= cosines.len() && known.nearest == cosine => continue,
             Some(known) => known.agreeing += is_agreeing,
-            None => near.push(Near { group, nearest: cosine, agreeing: is_agreeing, terms: [0.0; TERMS] }),
+            None => {
+                let terms = [0.0; TERMS];
+                near.push(Near { group, nearest: cosine, is_saved_for, agreeing: is_agreeing, terms });
+            }
         }
         taken += 1;
     }
     let best = near.first().map_or(0.0, |near| near.nearest);
     let second = near.get(1).map_or(0.0, |near| near.nearest);
+    // Where there are few groups, agreement is no wonder.
+    let weight = 1.0 - 1.0 / (near.len() as f64 + 1.0);
     for (rank, near) in near.iter_mut().enumerate() {
         let other = if rank == 0 { second } else { best };
-        let [similarity, margin] = [near.nearest, near.nearest - other].map(f64::from);
-        near.terms = [1.0, similarity, margin, near.agreeing as f64 / AGREEING as f64];
+        let [similarity, margin] = [near.nearest, near.nearest - other.max(NOISE)].map(f64::from);
+        near.terms = [1.0, similarity, margin, weight * near.agreeing as f64 / AGREEING as f64];
     }
     near
 }
@@ -389,8 +458,9 @@ mod tests {
             calibration.probability(&[1.0, similarity, margin, agreement])
         };
         assert!(probability(0.0, 0.0, 0.0) < 0.05);
-        assert!(probability(1.0, 0.5, 1.0) > 0.98);
-        assert!(probability(0.7, 0.3, 0.1) > 0.5, "one intent, said in other words");
+        assert!(probability(1.0, 0.5, 1.0) > 0.7);
+        assert!(probability(0.85, 0.45, 0.1) > 0.5, "one intent, said in other words");
+        assert!(probability(0.35, 0.35, 1.0) < 0.5, "no nearer than what has nothing to do with it");
     }
 
     #[test]
@@ -412,6 +482,6 @@ mod tests {
     fn who_has_said_all_changes_nothing() {
         let mut calibration = Calibration::new();
         calibration.learn(&[1.0, 0.9, 0.4, 0.9], false, 0.0);
-        assert_eq!(calibration.weights, PRIOR);
+        assert_eq!(calibration, Calibration::new());
     }
 }

@@ -27,7 +27,7 @@ use crate::{
 
 const MAGIC: &[u8; 8] = b"PMLLEARN";
 /// Rises with every change of the format, of the features, of the meaning of a count or of which traces weights are learned from.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 const CHECKSUM: usize = 32;
 /// No count gets there: `2^64` half-lives' worth of one, times as many traces as there can be.
 const LARGEST_COUNT: f64 = 1e60;
@@ -415,8 +415,9 @@ fn read_buffer(reader: &mut Reader<'_>, buffer: &mut Buffer) -> Result<(), Snaps
 }
 
 fn write_calibration(writer: &mut Writer, calibration: &Calibration) {
-    let Calibration { weights, squares, asked } = calibration;
+    let Calibration { weights, squares, bins, asked } = calibration;
     weights.iter().chain(squares).for_each(|number| writer.f64(*number));
+    bins.iter().flat_map(|(right, all)| [*right, *all]).for_each(|number| writer.f64(number));
     writer.u64(*asked);
 }
 
@@ -428,6 +429,10 @@ fn read_calibration(reader: &mut Reader<'_>) -> Result<Calibration, SnapshotErro
     }
     for square in &mut calibration.squares {
         *square = reader.within(1.0, LARGEST_COUNT)?;
+    }
+    for (right, all) in &mut calibration.bins {
+        *right = count(reader)?;
+        *all = reader.within(*right, LARGEST_COUNT)?;
     }
     calibration.asked = reader.u64()?;
     Ok(calibration)

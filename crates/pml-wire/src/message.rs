@@ -67,8 +67,14 @@ pub struct Analysis {
     pub arguments: Vec<String>,
     /// The program uses `args` other than by property name.
     pub uses_args_whole: bool,
+    /// Those of `arguments` that the program has another value for, as in `args.limit ?? 10`.
+    #[serde(default)]
+    pub optional: Vec<String>,
     /// The lines that read a kept result of an earlier run.
     pub recalls: Vec<u32>,
+    /// The calls written out in the program, as the check before a run gets them.
+    #[serde(default)]
+    pub calls: Vec<PreflightCall>,
     /// Why the program cannot be analysed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorReport>,

@@ -64,6 +64,22 @@ fn what_a_capability_was_saved_for_is_enough_to_find_it() {
 }
 
 #[test]
+fn one_capability_alone_is_not_what_everything_needs() {
+    let mut model = Model::new(settings());
+    let capabilities = all([capability("x:ab", &["a", "b"], &[intent(0, 0)])]);
+    model.set_capabilities(Arc::new(capabilities.clone()));
+    for id in 0..60_u128 {
+        let unrelated = best(&model, &intent(6, 2), &capabilities).unwrap();
+        assert!(unrelated.probability < 0.5, "after {id} traces: {unrelated:?}");
+        learn(&mut model, &Told::new(id, 0, if id % 2 == 0 { &["a", "b"] } else { &["x:ab"] }));
+    }
+    let found = best(&model, &intent(0, 0), &capabilities).unwrap();
+    assert!(found.probability > 0.7, "in nearly the same words: {found:?}");
+    let found = best(&model, &intent(0, 70), &capabilities).unwrap();
+    assert!(found.probability > 0.5, "in other words: {found:?}");
+}
+
+#[test]
 fn failures_make_a_capability_less_probable() {
     let capabilities = all([capability("x:ab", &["a", "b"], &[])]);
     let mut model = taught();

@@ -35,11 +35,12 @@ const MAX_DEPTH: usize = 4;
 
 /// Reads a program, or says what is wrong with it.
 pub(crate) fn analyse(code: &str, name: &str) -> Result<Analysis, Box<ErrorReport>> {
-    let program = compile(code, name, Probes::Omit)?;
+    let mut program = compile(code, name, Probes::Omit)?;
     let text = program.source.code();
     let allocator = Allocator::default();
     let parsed = parse(&allocator, text, SourceType::ts());
     let mut analysis = Analysis { code: text.trim_end().to_owned(), ..Analysis::default() };
+    analysis.calls = std::mem::take(&mut program.calls);
     // What only reads as an expression has no calls in statements; it stays as it is.
     if !parsed.diagnostics.is_empty() {
         analysis.uses_args_whole = text.contains(ARGS);
@@ -51,6 +52,7 @@ pub(crate) fn analyse(code: &str, name: &str) -> Result<Analysis, Box<ErrorRepor
     let Reader { own, is_args_plain, member_spans, recalls, places, .. } = reader;
     analysis.recalls = recalls;
     analysis.arguments = own.keys().cloned().collect();
+    analysis.optional = own.iter().filter(|(_, need)| **need == Need::Optional).map(|(name, _)| name.clone()).collect();
     let references = scoping.root_unresolved_references().get(ARGS).map_or(0, |uses| uses.len());
     analysis.uses_args_whole = references > member_spans;
     let is_declared = scoping.symbol_names().any(|symbol| symbol == ARGS);
@@ -59,6 +61,14 @@ pub(crate) fn analyse(code: &str, name: &str) -> Result<Analysis, Box<ErrorRepor
         (analysis.code, analysis.parameters) = (code.trim_end().to_owned(), parameters);
     }
     Ok(analysis)
+}
+
+/// Does the program need a value of `args`?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    Required,
+    /// It has another value in its place.
+    Optional,
 }
 
 /// A value that may become a parameter.
@@ -74,7 +84,7 @@ struct Reader<'s, 'a> {
     source: &'s Source,
     scoping: &'s Scoping,
     /// Names of `args` that the program reads.
-    own: BTreeMap<String, ()>,
+    own: BTreeMap<String, Need>,
     /// Nothing assigns to `args` or to a part of it.
     is_args_plain: bool,
     /// Uses of `args` that read one name of it.
@@ -110,6 +120,17 @@ impl<'s, 'a> Reader<'s, 'a> {
         let Expression::Identifier(name) = value.get_inner_expression() else { return false };
         let reference = name.reference_id.get();
         name.name == ARGS && reference.is_some_and(|id| self.scoping.get_reference(id).symbol_id().is_none())
+    }
+
+    /// The name of `args` that an expression reads.
+    fn argument(&self, value: &Expression<'a>) -> Option<String> {
+        match value.get_inner_expression() {
+            Expression::StaticMemberExpression(it) if self.is_args(&it.object) => Some(it.property.name.to_string()),
+            Expression::ComputedMemberExpression(it) if self.is_args(&it.object) => {
+                it.static_property_name().map(|name| name.to_string())
+            }
+            _ => None,
+        }
     }
 
     fn read_object(&mut self, object: &ObjectExpression<'a>, depth: usize) {
@@ -159,12 +180,12 @@ impl<'a> Visit<'a> for Reader<'_, 'a> {
                 }
             }
             AstKind::StaticMemberExpression(it) if self.is_args(&it.object) => {
-                self.own.insert(it.property.name.to_string(), ());
+                self.own.entry(it.property.name.to_string()).or_insert(Need::Required);
                 self.member_spans += 1;
             }
             AstKind::ComputedMemberExpression(it) if self.is_args(&it.object) => {
                 if let Some(name) = it.static_property_name() {
-                    self.own.insert(name.to_string(), ());
+                    self.own.entry(name.to_string()).or_insert(Need::Required);
                     self.member_spans += 1;
                 }
             }
@@ -172,11 +193,21 @@ impl<'a> Visit<'a> for Reader<'_, 'a> {
                 if let BindingPattern::ObjectPattern(pattern) = &it.id
                     && pattern.rest.is_none()
                 {
-                    let names: Option<Vec<_>> = pattern.properties.iter().map(|it| it.key.static_name()).collect();
+                    let read = |it: &BindingProperty<'a>| {
+                        let has_default = matches!(it.value, BindingPattern::AssignmentPattern(_));
+                        let need = if has_default { Need::Optional } else { Need::Required };
+                        Some((it.key.static_name()?.into_owned(), need))
+                    };
+                    let names: Option<Vec<_>> = pattern.properties.iter().map(read).collect();
                     if let Some(names) = names {
-                        self.own.extend(names.into_iter().map(|name| (name.into_owned(), ())));
+                        self.own.extend(names);
                         self.member_spans += 1;
                     }
+                }
+            }
+            AstKind::LogicalExpression(it) if it.operator != LogicalOperator::And => {
+                if let Some(name) = self.argument(&it.left) {
+                    self.own.insert(name, Need::Optional);
                 }
             }
             // A part of `args` that is changed is not what was given any more.
@@ -190,7 +221,7 @@ impl<'a> Visit<'a> for Reader<'_, 'a> {
 }
 
 /// The text with parameters in the place of values, and the parameters.
-fn rewrite(text: &str, mut places: Vec<Place>, own: &BTreeMap<String, ()>) -> (String, Vec<AnalysedParameter>) {
+fn rewrite(text: &str, mut places: Vec<Place>, own: &BTreeMap<String, Need>) -> (String, Vec<AnalysedParameter>) {
     places.sort_by_key(|place| place.span.start);
     let mut parameters: Vec<AnalysedParameter> = Vec::new();
     let mut code = String::with_capacity(text.len());
@@ -298,6 +329,12 @@ mod tests {
         assert_eq!(own, ["a", "b", "c"]);
         assert!(analyse("return f(args); function f(x: any) { return x }", "a.ts").unwrap().uses_args_whole);
         assert!(!analyse("return args.x", "a.ts").unwrap().uses_args_whole);
+        let optional = |code: &str| analyse(code, "a.ts").unwrap().optional.join(" ");
+        assert_eq!(optional("return [args.a ?? 10, args['b'] || 'x', args.c, args.d && 1]"), "a b");
+        assert_eq!(optional("const { a = 1, b } = args; return a + b"), "a");
+        assert_eq!(optional("const l = args.a ?? 1; return l + args.a"), "a");
+        let calls = analyse("return await mcp.fs.read({ path: 'a' })", "a.ts").unwrap().calls;
+        assert_eq!(calls.iter().map(|call| call.target.as_str()).collect::<Vec<_>>(), ["fs:read"]);
         let recalls = |code: &str| analyse(code, "a.ts").unwrap().recalls;
         assert_eq!(recalls("const x = 1;\nreturn await pml.result('r_1')"), [2]);
         assert_eq!(recalls("import { result } from 'pml';\n\nreturn await result('r_1')"), [3]);

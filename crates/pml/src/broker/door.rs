@@ -38,7 +38,7 @@ use crate::{
     learning::{Learning, Reusables},
     rate::Bucket,
     room::{Charge, Room},
-    trace::{Context, Recorder},
+    trace::{Context, Recorder, is_answer},
     upstream::{CallResult, Fleet, Invocation, Item, ProgressListener, Repetition, Settings, Upstream},
     work::{self, AT_ONCE_BYTES, Waiter},
 };
@@ -227,6 +227,12 @@ impl Broker {
     #[must_use]
     pub fn with_only(&self, only: Only) -> Broker {
         Broker { only: Some(Arc::new(OnlyRules { only, narrowed: Mutex::default() })), ..self.clone() }
+    }
+
+    /// Which program a capability was when the program that this door is for was saved; `None` if that was not written down.
+    pub fn reviewed(&self, tool: &ToolId) -> Option<&str> {
+        let OnlyRules { only, .. } = self.only.as_deref()?;
+        only.identities.get(tool.as_str()).map(String::as_str).filter(|identity| !identity.is_empty())
     }
 
     /// From now on, calls of this name's tools are answered by the provider, for every clone of this door.
@@ -452,14 +458,17 @@ impl Broker {
         };
         let answer = backend.provider().call(call).await;
         self.activity.called(tool.id.server());
-        if let Ok(answer) = &answer {
-            self.note_answer(&context, &tool, answer);
+        match &answer {
+            Ok(answer) => self.note_answer(&context, &tool, answer),
+            Err(error) if is_answer(error.code) => context.used.tool(tool.id.as_str()),
+            Err(_) => {}
         }
         answer
     }
 
     /// Remembers that a program was given an answer.
     fn note_answer(&self, context: &Arc<Context>, tool: &Tool, answer: &Answer) {
+        context.used.tool(tool.id.as_str());
         self.recent.note(context, &tool.id);
         self.learning.show(tool, answer.bytes(), || answer.shown_as_json());
     }

@@ -38,6 +38,8 @@ pub struct Only {
     pub capability: Arc<str>,
     /// Names of tools, and of resources and prompts as the policy writes them; no patterns.
     pub tools: Arc<BTreeSet<String>>,
+    /// Of those that are capabilities, which programs they were when the list was made.
+    pub identities: Arc<BTreeMap<String, String>>,
 }
 
 /// What is done about a tool that is not what it was when it was first seen, until somebody accepts it.
@@ -145,6 +147,16 @@ impl Policy {
 
     pub(super) fn allows_named(&self, name: &str) -> bool {
         self.decide(name).0
+    }
+
+    /// Was the capability that this policy is for saved with a resource or a prompt of a server? It may use none of the server's
+    /// tools then, and still reach the server.
+    pub(super) fn names_subject_of(&self, server: &str) -> bool {
+        let is_subject = |name: &String| {
+            let own = name.strip_prefix(server).and_then(|rest| rest.strip_prefix(':'));
+            own.is_some_and(|own| own.starts_with("resource:") || own.starts_with("prompt:"))
+        };
+        self.only.as_ref().is_some_and(|only| only.tools.iter().any(is_subject))
     }
 
     /// Is nothing denied?

@@ -78,9 +78,12 @@ impl Broker {
         method: &'static str,
         params: Map<String, Value>,
     ) -> Result<Whole, CallError> {
+        let (asker, name) = (Arc::clone(&context), subject.to_string());
         let request =
             SubjectRequest { context, id, subject, method, params, meta: Map::new(), relay: None, owner: None };
-        let whole = self.forward_about(request).await?.map_err(refusal)?;
+        let answer = self.forward_about(request).await?;
+        asker.used.subject((asker.execution, id), &name);
+        let whole = answer.map_err(refusal)?;
         match asks_for_input(&whole.text) {
             true => Err(CallError::new(
                 ErrorCode::InputRequired,

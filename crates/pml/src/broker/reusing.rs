@@ -244,7 +244,7 @@ mod tests {
         let catalog = Catalog::new([CAPABILITIES.to_owned()]);
         let raw = |name: &str, tools: &[&str]| {
             let tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
-            let program = SavedProgram { tools, intents: Vec::new(), standing: Standing::Sound };
+            let program = SavedProgram { tools, ..SavedProgram::default() };
             to_raw_value(&json!({ "name": name, "_meta": program.to_meta() })).unwrap()
         };
         catalog.update(Listing::parse(
@@ -286,7 +286,7 @@ mod tests {
         let catalog = Catalog::new([CAPABILITIES.to_owned()]);
         let raw = |name: &str, tools: &[&str], standing: Standing| {
             let tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
-            let program = SavedProgram { tools, intents: Vec::new(), standing };
+            let program = SavedProgram { tools, standing, ..SavedProgram::default() };
             to_raw_value(&json!({ "name": name, "_meta": program.to_meta() })).unwrap()
         };
         let tools = vec![

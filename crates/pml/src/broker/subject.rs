@@ -86,6 +86,11 @@ impl Broker {
         self.rules().policy.allows_named(&subject.to_string())
     }
 
+    /// Does the policy allow what has this name in it: a tool, a resource or a prompt?
+    pub fn permits_named(&self, name: &str) -> bool {
+        self.rules().policy.allows_named(name)
+    }
+
     /// Relays a request and returns the server's result or error unchanged; or why the request was not sent,
     /// or got no response. Dropping the future cancels the request.
     pub async fn forward_about(&self, request: SubjectRequest) -> Result<Result<Whole, RpcError>, CallError> {

@@ -109,6 +109,7 @@ impl CapabilityFile {
             parameters: Some(write_schema(&parameters, &notes)),
             description: self.description.clone(),
             visibility: Some(Visibility::Private),
+            author: None,
         };
         Ok((name, new))
     }

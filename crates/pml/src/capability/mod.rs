@@ -18,9 +18,9 @@ mod sync;
 pub use self::{
     file::{CapabilityFile, read_file, write_file},
     model::{Capability, Notes, SavedTool, Standing},
-    name::CapabilityName,
+    name::{CapabilityName, shown_parameters},
     registry::Registry,
     runner::{Runner, failure, with_defaults},
-    save::{NewProgram, SaveOptions, Saved, Saver, refused},
+    save::{Draft, NewProgram, SaveOptions, Saved, Saver, Written, refused},
     sync::{Removed, SyncError, Synced, sync},
 };

@@ -10,13 +10,16 @@ use super::name::CapabilityName;
 use crate::{
     broker::{CAPABILITIES, OWN},
     catalog::{self, SavedProgram, Snapshot},
+    digest::sha256,
     hub::store::{self, CapabilityStats, Visibility},
 };
 
 /// The keyword of the schema of the parameters under which pml keeps its notes: hubs carry schemas as they are.
 const NOTES: &str = "x-pml";
-/// Most that is said of a capability in lists.
+/// Most that is said of a capability in lists: of its description and intents, and how many of its intents and tools.
 const MAX_DESCRIPTION_CHARS: usize = 600;
+const MAX_INTENTS_SHOWN: usize = 3;
+const MAX_TOOLS_SHOWN: usize = 6;
 
 /// A capability at its newest version.
 #[derive(Clone, Debug)]
@@ -122,8 +125,25 @@ impl Capability {
             if !is_tool || id.server() == OWN {
                 continue;
             }
+            if id.server() == CAPABILITIES {
+                match callee(snapshot, &id, &saved.hash) {
+                    Some(program) if program.standing == catalog::Standing::Gone => {
+                        standing.gone.push(saved.tool.clone())
+                    }
+                    Some(program) => {
+                        let is_same = saved.hash.is_empty() || program.identity == saved.hash;
+                        if !is_same || program.standing == catalog::Standing::Changed {
+                            standing.changed.push(saved.tool.clone());
+                        }
+                    }
+                    // They are about to be listed.
+                    None if snapshot.listing(CAPABILITIES).is_none() => {}
+                    None => standing.gone.push(saved.tool.clone()),
+                }
+                continue;
+            }
             match snapshot.tool(&id) {
-                Some(tool) if saved.hash.is_empty() || tool.hash == saved.hash || id.server() == CAPABILITIES => {}
+                Some(tool) if saved.hash.is_empty() || tool.hash == saved.hash => {}
                 Some(_) => standing.changed.push(saved.tool.clone()),
                 // A server that was never reached may have it.
                 None if snapshot.server_name(id.server()).is_some_and(|name| snapshot.listing(name).is_none()) => {}
@@ -131,6 +151,11 @@ impl Capability {
             }
         }
         standing
+    }
+
+    /// Which program it is, for capabilities that call it: its id, and the SHA-256 of its code.
+    pub fn identity(&self) -> String {
+        format!("{} {}", self.id, sha256(&*self.code))
     }
 
     /// What a search needs to know of it.
@@ -153,6 +178,7 @@ impl Capability {
                 (true, true) if self.notes.deprecated.is_some() => catalog::Standing::Deprecated,
                 (true, true) => catalog::Standing::Sound,
             },
+            identity: self.identity(),
         }
     }
 
@@ -170,12 +196,19 @@ impl Capability {
             description.push_str(&format!("{} has changed since this was saved. ", quoted(&standing.changed)));
         }
         description.push_str(&self.description);
-        let other = self.notes.intents.iter().find(|intent| !self.description.contains(intent.as_str()));
-        if let Some(intent) = other {
-            let end = if self.description.ends_with('.') { "" } else { "." };
-            description.push_str(&format!("{end} Saved for: {intent}"));
+        let others = self.notes.intents.iter().rev().filter(|intent| !self.description.contains(intent.as_str()));
+        for intent in others.take(MAX_INTENTS_SHOWN) {
+            finish(&mut description);
+            description.push_str(&format!("Saved for: {intent}"));
         }
-        let description: String = description.chars().take(MAX_DESCRIPTION_CHARS).collect();
+        let mut description: String = description.chars().take(MAX_DESCRIPTION_CHARS).collect();
+        // Whoever asks in other words may use those of its tools.
+        let tools: Vec<&str> = self.notes.tools.iter().filter(is_listed).map(|saved| saved.tool.as_str()).collect();
+        if !tools.is_empty() {
+            finish(&mut description);
+            let more = if tools.len() > MAX_TOOLS_SHOWN { ", …" } else { "" };
+            description.push_str(&format!("Uses {}{more}", tools[..tools.len().min(MAX_TOOLS_SHOWN)].join(", ")));
+        }
         let mut tool = json!({
             "name": self.name.in_code(),
             "description": description,
@@ -189,6 +222,36 @@ impl Capability {
         }
         tool
     }
+}
+
+/// Is it a tool that a search could find?
+fn is_listed(saved: &&SavedTool) -> bool {
+    saved
+        .tool
+        .parse::<ToolId>()
+        .is_ok_and(|id| id.server() != OWN && !id.tool().starts_with("resource:") && !id.tool().starts_with("prompt:"))
+}
+
+/// Ends a sentence, so that another can follow.
+fn finish(text: &mut String) {
+    let end = if text.is_empty() {
+        ""
+    } else if text.ends_with(['.', '!', '?']) {
+        " "
+    } else {
+        ". "
+    };
+    text.push_str(end);
+}
+
+/// The capability that another one calls under a name, which may have another name by now.
+fn callee(snapshot: &Snapshot, id: &ToolId, identity: &str) -> Option<SavedProgram> {
+    if let Some(tool) = snapshot.tool(id) {
+        return SavedProgram::of(tool);
+    }
+    let (id, _) = identity.split_once(' ')?;
+    let listed = snapshot.listing(CAPABILITIES)?.tools.values();
+    listed.filter_map(|tool| SavedProgram::of(tool)).find(|program| program.identity.starts_with(id))
 }
 
 /// The schema of the parameters as it is stored, with the notes.

@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use crate::{
-    broker::RESERVED,
+    broker::{CAPABILITIES, RESERVED},
     trace::store::{Fqdn, Scope, check_name},
 };
 
@@ -20,6 +20,16 @@ impl CapabilityName {
         format!("{}_{}", self.namespace, self.action)
     }
 
+    /// How programs call it: `mcp.capabilities.namespace_action`.
+    pub fn as_called(&self) -> String {
+        let name = self.in_code();
+        match is_identifier(&name) {
+            true => format!("mcp.{CAPABILITIES}.{name}"),
+            // A name has plain signs only: nothing that ends a string.
+            false => format!("mcp.{CAPABILITIES}[\"{name}\"]"),
+        }
+    }
+
     /// With the scope of what a gateway keeps for itself.
     pub fn qualified(&self) -> Fqdn {
         Fqdn { scope: Scope::local(), namespace: self.namespace.clone(), action: self.action.clone(), hash: None }
@@ -28,6 +38,22 @@ impl CapabilityName {
     pub(super) fn of(name: &Fqdn) -> CapabilityName {
         CapabilityName { namespace: name.namespace.clone(), action: name.action.clone() }
     }
+}
+
+/// Can a name be written without quotes, as a property?
+pub(super) fn is_identifier(name: &str) -> bool {
+    let is_start = |c: char| c.is_ascii_alphabetic() || c == '_' || c == '$';
+    name.starts_with(is_start) && name.chars().all(|c| is_start(c) || c.is_ascii_digit())
+}
+
+/// Parameters as an object literal that names them: `{ path, "x-y": … }`.
+pub fn shown_parameters<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let shown = |name: &str| match is_identifier(name) {
+        true => name.to_owned(),
+        false => format!("{}: …", serde_json::Value::from(name)),
+    };
+    let names: Vec<_> = names.into_iter().map(shown).collect();
+    if names.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", names.join(", ")) }
 }
 
 impl fmt::Display for CapabilityName {
@@ -62,6 +88,11 @@ mod tests {
     fn a_name_has_two_plain_parts() {
         let name: CapabilityName = "github.triage".parse().unwrap();
         assert_eq!((name.to_string(), name.in_code()), ("github.triage".to_owned(), "github_triage".to_owned()));
+        assert_eq!(name.as_called(), "mcp.capabilities.github_triage");
+        let name: CapabilityName = "my-hub.sync-all".parse().unwrap();
+        assert_eq!(name.as_called(), "mcp.capabilities[\"my-hub_sync-all\"]");
+        assert_eq!(shown_parameters(["path", "x-y"]), "{ path, \"x-y\": … }");
+        assert_eq!(shown_parameters([]), "{}");
         for text in ["", "a", "a.", ".a", "a.b.c", "A.b", "a b.c", "pml.x", "capabilities.x", "mcp.x", "a.b'"] {
             assert!(text.parse::<CapabilityName>().is_err(), "{text}");
         }

@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::{
-    model::{Capability, write_schema},
+    model::{Capability, SavedTool, write_schema},
     name::CapabilityName,
 };
 use crate::{
@@ -27,7 +27,10 @@ use crate::{
         self, Altered, Capabilities, Change, Deleted, Expected, HubStore, Link, Models, NewCapability, Put,
         RegistryMark, Renamed, Viewer, Visibility, Which,
     },
-    trace::store::{Scope, StoreError},
+    trace::{
+        MAX_DEPTH,
+        store::{Scope, StoreError},
+    },
 };
 
 /// Between two looks for what other processes have changed.
@@ -106,6 +109,46 @@ impl Registry {
         found.or_else(|| state.all.iter().find(formerly)).cloned()
     }
 
+    /// How a capability of this name with these tools would call itself: the names on the way, from it to it.
+    pub fn cycle(&self, name: &CapabilityName, tools: &[SavedTool]) -> Option<Vec<String>> {
+        let start = name.in_code();
+        let callees = |tools: &[SavedTool]| -> Vec<String> {
+            let called = tools.iter().filter_map(|saved| saved.tool.strip_prefix(CAPABILITIES)?.strip_prefix(':'));
+            called.map(|name| self.by_tool(name).map_or_else(|| name.to_owned(), |it| it.name.in_code())).collect()
+        };
+        let mut seen: Vec<String> = Vec::new();
+        let mut paths: Vec<Vec<String>> = vec![vec![start.clone()]];
+        while let Some(path) = paths.pop() {
+            let last = path.last().cloned().unwrap_or_default();
+            let called = match last == start {
+                true => callees(tools),
+                false => self.by_tool(&last).map(|known| callees(&known.notes.tools)).unwrap_or_default(),
+            };
+            for callee in called {
+                let path: Vec<String> = path.iter().cloned().chain([callee.clone()]).collect();
+                if callee == start {
+                    return Some(path);
+                }
+                if !seen.contains(&callee) {
+                    seen.push(callee);
+                    paths.push(path);
+                }
+            }
+        }
+        None
+    }
+
+    /// Is a capability what another one was saved with, by the identity that was written down then, or a later version of it?
+    pub async fn is_same(&self, capability: &Capability, identity: &str) -> bool {
+        let (id, sha) = identity.split_once(' ').unwrap_or((identity, ""));
+        if id.is_empty() || capability.id.to_string() == id || sha256(&*capability.code) == sha {
+            return true;
+        }
+        // On another gateway it has another id; its history tells.
+        let versions = self.versions(capability.id).await.unwrap_or_default();
+        versions.iter().any(|version| sha256(&version.code) == sha)
+    }
+
     /// Reads everything again, and tells the catalogue.
     pub async fn reload(&self) -> Result<(), StoreError> {
         let _reading = self.reading.lock().await;
@@ -124,7 +167,12 @@ impl Registry {
             }
             (state.all, state.mark, state.read_at) = (all, mark, Some(Instant::now()));
         }
-        self.publish();
+        // What a capability calls tells how it stands itself, so a change may take a round for each level.
+        for _ in 0..=MAX_DEPTH {
+            if !self.publish() {
+                break;
+            }
+        }
         Ok(())
     }
 
@@ -175,8 +223,8 @@ impl Registry {
         }
     }
 
-    /// Tells the catalogue what there is, if that is something else than before.
-    fn publish(&self) {
+    /// Tells the catalogue what there is, if that is something else than before. Was it?
+    fn publish(&self) -> bool {
         let snapshot = self.catalog.snapshot();
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let tool = |capability: &Capability| capability.as_tool(&capability.standing(&snapshot));
@@ -185,7 +233,7 @@ impl Registry {
         let hash = sha256(Value::from(listed.clone()).to_string());
         state.seen = Some(Arc::clone(&snapshot));
         if state.listed.as_ref() == Some(&hash) {
-            return;
+            return false;
         }
         let mut former = HashMap::new();
         for capability in &state.all {
@@ -207,7 +255,7 @@ impl Registry {
             if before.is_some() {
                 self.catalog.remove(CAPABILITIES);
             }
-            return;
+            return true;
         }
         let raw = listed.iter().filter_map(|tool| RawValue::from_string(tool.to_string()).ok()).collect();
         if before.is_none() {
@@ -226,6 +274,7 @@ impl Registry {
         };
         self.catalog.update(now);
         self.bus.publish("", body);
+        true
     }
 
     /// Stores a capability, or a new version of one.

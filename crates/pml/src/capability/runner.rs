@@ -9,9 +9,12 @@ use pml_wire::{
 };
 use serde_json::{Map, Value, json, value::RawValue};
 
-use super::{model::Capability, registry::Registry};
+use super::{
+    model::{Capability, SavedTool},
+    registry::Registry,
+};
 use crate::{
-    broker::{Answer, HandlerFuture, Only, Provider, ProviderCall},
+    broker::{Answer, CAPABILITIES, HandlerFuture, Only, Provider, ProviderCall},
     catalog::Tool,
     execution::{Nested, NestedProgram},
 };
@@ -40,6 +43,20 @@ impl Runner {
             let message =
                 format!("`{}` is running already: it calls itself, directly or through others", capability.name);
             return Err(CallError::new(ErrorCode::CapabilityCycle, message));
+        }
+        // Before anything of it runs: what it did until it came to itself could not be undone.
+        if let Some(path) = self.registry.cycle(&capability.name, &capability.notes.tools) {
+            let message = format!("`{}` calls itself: {}", capability.name, path.join(" calls "));
+            return Err(CallError::new(ErrorCode::CapabilityCycle, message));
+        }
+        if let Some(reviewed) = door.reviewed(&tool.id)
+            && !self.registry.is_same(&capability, reviewed).await
+        {
+            let message = format!(
+                "`{name}` is another program now than the one that the capability calling it was saved with; \
+                 save the calling capability again to allow it"
+            );
+            return Err(CallError::new(ErrorCode::PolicyDenied, message));
         }
         if name != capability.name.in_code() {
             notices.add(format!("the capability `{name}` is now called `{}`", capability.name.in_code()));
@@ -89,7 +106,11 @@ impl Provider for Runner {
 /// What a capability may use.
 pub(super) fn only(capability: &Capability) -> Only {
     let tools = capability.notes.tools.iter().map(|saved| saved.tool.clone()).collect();
-    Only { capability: capability.name.to_string().into(), tools: Arc::new(tools) }
+    let is_capability =
+        |saved: &&SavedTool| saved.tool.split_once(':').is_some_and(|(server, _)| server == CAPABILITIES);
+    let called = capability.notes.tools.iter().filter(is_capability);
+    let identities = called.map(|saved| (saved.tool.clone(), saved.hash.clone())).collect();
+    Only { capability: capability.name.to_string().into(), tools: Arc::new(tools), identities: Arc::new(identities) }
 }
 
 impl Capability {

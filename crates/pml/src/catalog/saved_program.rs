@@ -19,6 +19,8 @@ pub struct SavedProgram {
     /// What it was saved for.
     pub intents: Vec<String>,
     pub standing: Standing,
+    /// The id of the capability and the SHA-256 of its code.
+    pub identity: String,
 }
 
 /// Whether it should be used: its tools may not be what they were when it was saved.
@@ -67,6 +69,7 @@ mod tests {
             tools: vec!["a:b".to_owned()],
             intents: vec!["do it".to_owned()],
             standing: Standing::Changed,
+            identity: "7 ab".to_owned(),
         };
         let tool = |server: &str, meta: Value| {
             let raw = json!({ "name": "t", "description": "Does it", "_meta": meta });

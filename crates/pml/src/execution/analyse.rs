@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use pml_wire::{
     ErrorCode, Kind,
-    message::{Analyse, Analysis, ErrorReport, ExecutionComplete, MAX_PARAMETERS},
+    message::{Analyse, Analysis, ErrorReport, ExecutionComplete, MAX_PARAMETERS, MAX_PREFLIGHT_CALLS, PreflightCall},
 };
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::sandbox::{Pool, Worker};
 
-/// How long a worker may take for one program, and for all programs of one [`unreadable`].
+/// How long a worker may take for one program, and for all programs of one [`calls_of`].
 const TIME: Duration = Duration::from_secs(20);
-/// Workers that the programs of one [`unreadable`] may kill; what is left is then not read.
+/// Workers that the programs of one [`calls_of`] may kill; what is left is then not read.
 const MAX_DEATHS: usize = 4;
 
 /// Analyses a program in a sandboxed worker, since only workers parse programs. Fails if the text is not a program.
@@ -27,10 +27,13 @@ pub async fn analyse(pool: &Pool, name: &str, code: &str) -> Result<Analysis, Bo
     }
 }
 
-/// Reads programs, given with their names, in a jailed worker. Those that cannot be read, by their places, each with the
-/// reason. One worker reads all, unless a program kills it.
-pub async fn unreadable(pool: &Pool, programs: &[(String, &str)]) -> Vec<(usize, Box<ErrorReport>)> {
-    let mut wrong = Vec::new();
+/// The calls of a program that can be read off it, or why it is no program.
+pub type CallsOf = Result<Vec<PreflightCall>, Box<ErrorReport>>;
+
+/// Reads programs, given with their names, in a jailed worker: the calls of each, by its place, or why it cannot be read. One
+/// worker reads all, unless a program kills it.
+pub async fn calls_of(pool: &Pool, programs: &[(String, &str)]) -> Vec<(usize, CallsOf)> {
+    let mut all = Vec::new();
     let mut programs = programs.iter().enumerate().peekable();
     let late = Instant::now() + TIME;
     let mut deaths = 0;
@@ -38,27 +41,26 @@ pub async fn unreadable(pool: &Pool, programs: &[(String, &str)]) -> Vec<(usize,
         let mut worker = match pool.lease().await {
             Ok(worker) => worker,
             Err(err) => {
-                wrong.push((*place, Box::new(err.into())));
-                return wrong;
+                all.push((*place, Err(Box::new(err.into()))));
+                return all;
             }
         };
         loop {
             let Some((place, (name, code))) = programs.next() else {
                 worker.retire();
-                return wrong;
+                return all;
             };
             match timeout_at(late, read(&mut worker, name, code)).await {
-                Ok(Ok(Ok(_))) => {}
-                Ok(Ok(Err(report))) => wrong.push((place, report)),
+                Ok(Ok(read)) => all.push((place, read.map(|analysis| analysis.calls))),
                 Ok(Err(ruined)) => {
-                    wrong.push((place, ruined.report(worker).await));
+                    all.push((place, Err(ruined.report(worker).await)));
                     deaths += 1;
                     break;
                 }
                 Err(_) => {
                     let message = "the programs of the workflow take too long to read";
-                    wrong.push((place, Box::new(ErrorReport::new(ErrorCode::WorkerCrashed, message))));
-                    return wrong;
+                    all.push((place, Err(Box::new(ErrorReport::new(ErrorCode::WorkerCrashed, message)))));
+                    return all;
                 }
             }
         }
@@ -66,7 +68,7 @@ pub async fn unreadable(pool: &Pool, programs: &[(String, &str)]) -> Vec<(usize,
             break;
         }
     }
-    wrong
+    all
 }
 
 /// Why a worker reads nothing any more.
@@ -109,10 +111,12 @@ async fn read(worker: &mut Worker, name: &str, code: &str) -> Result<Result<Anal
     match analysis {
         Analysis { error: Some(error), .. } => Ok(Err(Box::new(error))),
         // A worker is believed as little as the program in it.
-        Analysis { code: written, parameters, arguments, .. }
+        Analysis { code: written, parameters, arguments, optional, calls, .. }
             if written.len() > code.len() + MAX_PARAMETERS * 1024
                 || parameters.len() > MAX_PARAMETERS
-                || arguments.len() > code.len() =>
+                || arguments.len() > code.len()
+                || optional.len() > arguments.len()
+                || calls.len() > MAX_PREFLIGHT_CALLS =>
         {
             Err(Ruined::because("the sandbox process answered with more than it was asked for"))
         }

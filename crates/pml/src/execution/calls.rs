@@ -1,10 +1,6 @@
 //! The tool calls of one run: counted, bounded, recorded.
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use pml_wire::{
@@ -51,8 +47,6 @@ const UNSENT_BYTES: usize = 8 * 1024 * 1024;
 const READS_PER_CALL: u32 = 50;
 /// Unknown tools of a run for which others are suggested.
 const SUGGESTIONS: u32 = 10;
-/// Things that a run used that are remembered by name.
-const MAX_USED: usize = 1000;
 /// Large values of one run that are worked on at the same time.
 const LARGE_AT_ONCE: usize = 2;
 
@@ -109,8 +103,6 @@ pub(crate) struct Calls<'a> {
     /// Arguments of those, together.
     open_bytes: usize,
     records: Vec<CallRecord>,
-    /// Resources and prompts that were asked for.
-    asked_for: BTreeSet<String>,
     /// Warnings about calls.
     pub(crate) notices: Notices,
     /// What is left to do about calls that were answered.
@@ -209,7 +201,6 @@ impl<'a> Calls<'a> {
             open: Vec::new(),
             open_bytes: 0,
             records: Vec::new(),
-            asked_for: BTreeSet::new(),
             notices: Notices::default(),
             afterwards: Afterwards::default(),
             vault: Vault::new(budget.result_bytes, handler.room().total_bytes()),
@@ -290,9 +281,6 @@ impl<'a> Calls<'a> {
         if let Some(speculation) = &mut self.speculation {
             speculation.asked(CallId(id), &ask);
         }
-        if kind != TaskKind::Search && self.asked_for.len() < MAX_USED {
-            self.asked_for.insert(subject);
-        }
         self.waiting.push_back(Waiting::Ask { id, ask, refusal });
         Ok(())
     }
@@ -326,12 +314,6 @@ impl<'a> Calls<'a> {
         }
         self.waiting.push_back(Waiting::Call { id: CallId(id), target, written, refusal });
         Ok(())
-    }
-
-    /// What was used: tools, resources and prompts, those of calls that go on included.
-    pub(super) fn used(&self) -> BTreeSet<String> {
-        let called = self.records.iter().map(|record| &record.tool).chain(self.open.iter().map(|open| &open.target));
-        called.chain(&self.asked_for).take(MAX_USED).cloned().collect()
     }
 
     /// Has nothing been asked for yet?
@@ -573,6 +555,9 @@ impl<'a> Calls<'a> {
                 let (kind, body) = frame(told);
                 if let Some(speculation) = &mut self.speculation {
                     speculation.ended(CallId(id), error.as_ref());
+                }
+                if let Some(subject) = self.context.used.subject_of((self.context.execution, CallId(id))) {
+                    self.recording.resolved(CallId(id), &subject);
                 }
                 match task {
                     Some(task) => self.recording.ended(CallId(id), task, error.as_ref().map_or(Ok(&body), Err)),

@@ -20,7 +20,7 @@ mod speculation;
 mod vault;
 
 pub use self::{
-    analyse::{analyse, unreadable},
+    analyse::{CallsOf, analyse, calls_of},
     ceilings::Ceilings,
     json_text::{IndexRoom, JsonText},
     nested::{Nested, NestedProgram},

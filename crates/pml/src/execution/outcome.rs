@@ -20,7 +20,7 @@ pub struct Outcome {
     pub attached: Vec<Box<RawValue>>,
     pub logs: Vec<Log>,
     pub calls: Vec<CallRecord>,
-    /// Tools, resources and prompts that the run used, by the names that the policy has for them.
+    /// Tools, resources and prompts whose calls were permitted and answered, by the names that the policy has for them.
     pub used: BTreeSet<String>,
     pub warnings: Vec<String>,
     pub decisions: Vec<Decision>,

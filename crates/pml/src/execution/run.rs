@@ -170,7 +170,7 @@ pub async fn run(
         span.record("code", error.code.as_str());
     }
     run.warnings.extend(run.calls.notices.take());
-    let used = run.calls.used();
+    let used = run.recording.context().used.names();
     let (calls, unfinished) = run.calls.finish();
     if !unfinished.is_empty() && result.is_ok() {
         // The count is exact; a flood of names would help nobody.

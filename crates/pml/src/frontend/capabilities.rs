@@ -1,15 +1,16 @@
 //! Capabilities, as clients reach them: saved by `save_as`, and listed as tools of their own.
 
-use pml_wire::ErrorCode;
+use pml_wire::{ErrorCode, ToolId, trace::Entry};
 use serde_json::{Map, Value, json};
 
 use super::{
     gateway::Frontend,
+    session::Scope,
     tools::{self, Execute},
 };
 use crate::{
     broker::CAPABILITIES,
-    capability::{CapabilityName, NewProgram, SaveOptions, Saved},
+    capability::{CapabilityName, NewProgram, SaveOptions, Saved, Saver, shown_parameters},
     error::Error,
     execution::Outcome,
     shown::visible,
@@ -19,6 +20,8 @@ use crate::{
 pub(super) struct Saving {
     name: CapabilityName,
     program: NewProgram,
+    /// The client that saves it.
+    author: String,
 }
 
 /// What became of saving.
@@ -41,7 +44,7 @@ impl Execute {
 
 impl Frontend {
     /// What is to be saved after a run. Refused before the run if that cannot be done at all.
-    pub(super) fn saving(&self, arguments: &Execute) -> Result<Option<Saving>, Error> {
+    pub(super) fn saving(&self, arguments: &Execute, scope: &Scope) -> Result<Option<Saving>, Error> {
         let Some(name) = &arguments.save_as else { return Ok(None) };
         let wrong = |why: String| Error::new(ErrorCode::InvalidArguments, format!("`save_as`: {why}"));
         let name: CapabilityName = name.parse().map_err(wrong)?;
@@ -49,20 +52,50 @@ impl Frontend {
             return Err(wrong("capabilities are kept beside traces, and traces are not kept".to_owned()));
         };
         saver.check_name(&name)?;
+        self.may_save(saver, &name)?;
         let (code, args, intent) = (arguments.code.clone(), arguments.args.clone(), arguments.intent.clone());
         let program = NewProgram { code, args, intent, ..NewProgram::default() };
-        Ok(Some(Saving { name, program }))
+        let author = scope.context(Entry::ExecuteCode).caller.to_string();
+        Ok(Some(Saving { name, program, author }))
+    }
+
+    /// A client may save what it may call. It replaces only what it could have written itself: a capability whose tools it may
+    /// all use.
+    fn may_save(&self, saver: &Saver, name: &CapabilityName) -> Result<(), Error> {
+        let denied = |message: String| Error::new(ErrorCode::PolicyDenied, message);
+        let id: ToolId = format!("{CAPABILITIES}:{}", name.in_code())
+            .parse()
+            .map_err(|err| denied(format!("`{name}` cannot be called: {err}")))?;
+        if !self.broker.permits(&id) {
+            let hint = "choose a name that the policy and the profile of this client allow";
+            return Err(denied(format!("the policy does not allow `{id}`, so it cannot be saved")).with_hint(hint));
+        }
+        let known = saver.registry.named(&name.to_string()).filter(|known| known.name == *name);
+        let tools = known.iter().flat_map(|known| &known.notes.tools);
+        match tools.map(|saved| &saved.tool).find(|tool| !self.broker.permits_named(tool)) {
+            None => Ok(()),
+            Some(tool) => {
+                let message = format!("`{name}` exists and uses `{tool}`, which the policy does not allow here");
+                Err(denied(message).with_hint("choose another name"))
+            }
+        }
     }
 
     /// Saves a program whose run has succeeded.
     pub(super) async fn save(&self, saving: Saving, outcome: &Outcome) -> SavedAs {
-        let Saving { name, mut program } = saving;
+        let Saving { name, mut program, author } = saving;
         let (Ok(result), Some(saver)) = (&outcome.result, &self.shared.capabilities) else {
             return SavedAs::NotRun(name);
         };
         program.result = serde_json::from_str(result.get()).ok();
         program.tools = outcome.used.clone();
-        match saver.save(program, &name, SaveOptions::default()).await {
+        // Somebody else may have saved under the name meanwhile.
+        if let Err(err) = saver.registry.refresh().await.map_err(Error::from).and_then(|()| self.may_save(saver, &name))
+        {
+            return SavedAs::Refused(name, err);
+        }
+        let options = SaveOptions { author: Some(author), ..SaveOptions::default() };
+        match saver.save(program, &name, options).await {
             Ok(saved) => SavedAs::Saved(saved),
             Err(err) => SavedAs::Refused(name, err),
         }
@@ -97,15 +130,16 @@ impl SavedAs {
     /// Adds what became of saving to the answer of the run.
     pub(super) fn tell(&self, answer: &mut Value) {
         let (text, told) = match self {
-            SavedAs::Saved(Saved { capability, is_known, .. }) => {
-                let (name, in_code, version) = (&capability.name, capability.name.in_code(), capability.version);
+            SavedAs::Saved(Saved { capability, is_known, notes, .. }) => {
+                let (name, version) = (&capability.name, capability.version);
                 let parameters = capability.parameters["properties"].as_object();
-                let parameters: Vec<_> = parameters.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+                let parameters = shown_parameters(parameters.into_iter().flatten().map(|(name, _)| name.as_str()));
                 let known = if *is_known { ", which had this code already" } else { "" };
-                let text = format!(
-                    "saved as capability {name}, version {version}{known}: await mcp.capabilities.{in_code}({{ {} }})",
-                    parameters.join(", ")
+                let mut text = format!(
+                    "saved as capability {name}, version {version}{known}: await {}({parameters})",
+                    name.as_called()
                 );
+                notes.iter().for_each(|note| text.push_str(&format!("\nnote: {note}")));
                 let told = json!({
                     "name": name.to_string(), "fqdn": &*capability.fqdn, "version": version, "parameters": capability.parameters,
                 });

@@ -34,7 +34,7 @@ impl Frontend {
     /// Runs a program. Returns soon after the request is cancelled.
     pub(super) async fn execute(&self, arguments: Execute, scope: &Scope) -> Value {
         let teller = Teller::new(scope);
-        let saving = match self.saving(&arguments) {
+        let saving = match self.saving(&arguments, scope) {
             Ok(saving) => saving,
             Err(err) => return tool_failure(err.code, &err.message, err.hint.as_deref()),
         };

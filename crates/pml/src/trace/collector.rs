@@ -212,6 +212,12 @@ impl Collector {
         }
     }
 
+    pub(super) fn resolve(&mut self, call: CallId, tool: &str) {
+        if let Some(task) = self.task(call) {
+            tool.clone_into(&mut task.result.tool);
+        }
+    }
+
     pub(super) fn end(&mut self, call: CallId, kind: TaskKind, outcome: Result<&str, &CallError>) {
         self.failed_calls += usize::from(kind == TaskKind::Tool && outcome.is_err());
         let Some(index) = self.by_call.get(&call.0).copied() else { return self.answered_read() };

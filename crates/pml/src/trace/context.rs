@@ -7,6 +7,8 @@ use pml_wire::{
     trace::{Client, Entry, span_id, trace_id},
 };
 
+use super::used::Used;
+
 /// Longest recorded client name and intent, in bytes.
 const MAX_NAME_BYTES: usize = 100;
 const MAX_INTENT_BYTES: usize = 4096;
@@ -37,6 +39,8 @@ pub struct Context {
     pub capability: Option<Arc<str>>,
     /// The capabilities that run around this execution, and the one that it runs itself, outermost first.
     pub running: Arc<[CapabilityId]>,
+    /// What the execution used. Shared with the executions below it, except for capabilities.
+    pub used: Arc<Used>,
     /// The client's validated `traceparent`; for a nested execution, that of the call that started it.
     traceparent: Option<String>,
 }
@@ -56,6 +60,7 @@ impl Context {
             depth: 0,
             capability: None,
             running: Arc::default(),
+            used: Arc::default(),
             traceparent: None,
         }
     }
@@ -80,7 +85,7 @@ impl Context {
     #[must_use]
     pub fn with_capability(self, id: CapabilityId, name: impl Into<Arc<str>>) -> Context {
         let running = self.running.iter().copied().chain([id]).collect();
-        Context { capability: Some(name.into()), running, ..self }
+        Context { capability: Some(name.into()), running, used: Arc::default(), ..self }
     }
 
     /// Does this capability run in this execution, or around it?
@@ -202,6 +207,9 @@ mod tests {
         let grandchild = child.child(CallId(1), Entry::Capability, Some("sum".to_owned()));
         assert_eq!((grandchild.depth, grandchild.capability.as_deref()), (2, None));
         assert!(grandchild.runs(outer), "what runs around it counts");
+        grandchild.used.tool("fs:read");
+        assert_eq!(child.used.names(), grandchild.used.names(), "what a part of an execution uses, the execution uses");
+        assert!(root.used.names().is_empty(), "a capability has its own tools");
         assert_eq!((grandchild.intent.as_deref(), grandchild.trace_id()), (Some("sum"), root.trace_id()));
     }
 

@@ -20,6 +20,7 @@ mod sanitized;
 mod shape;
 mod sink;
 pub mod store;
+mod used;
 
 pub(crate) use self::shape::Shapes;
 pub use self::{
@@ -32,4 +33,5 @@ pub use self::{
     sanitized::{SanitizedHead, SanitizedTrace},
     shape::{LearnedType, schema_of},
     sink::{Receipt, Sink},
+    used::{Used, is_answer},
 };

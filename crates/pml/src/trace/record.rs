@@ -251,6 +251,11 @@ impl Recording {
         self.with(|collector| collector.start(call, tool));
     }
 
+    /// The canonical name of an issued task, known only now: the program did not name the server.
+    pub fn resolved(&self, call: CallId, tool: &str) {
+        self.with(|collector| collector.resolve(call, tool));
+    }
+
     /// An issued task has ended.
     pub fn ended(&self, call: CallId, kind: TaskKind, outcome: Result<&str, &CallError>) {
         self.with(|collector| collector.end(call, kind, outcome));

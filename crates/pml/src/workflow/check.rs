@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use pml_wire::{ErrorCode, json, message::ErrorReport};
+use pml_wire::{ErrorCode, json};
 use serde_json::{Value, value::RawValue};
 
 use super::{
@@ -14,8 +14,8 @@ use super::{
     template::Template,
 };
 use crate::{
-    broker::{Broker, Budget, PlannedCall, Refusal},
-    execution::unreadable,
+    broker::{Broker, Budget, CallHandler as _, PlannedCall, Refusal},
+    execution::{CallsOf, calls_of},
     sandbox::Pool,
     trace::{Context, MAX_DEPTH},
     work,
@@ -85,14 +85,23 @@ impl Checked {
 }
 
 /// Reads a workflow, and what its tasks depend on. Takes time in proportion to the text.
+#[cfg(test)]
 pub(super) fn read(document: &Document) -> Result<(Workflow, Dependencies), Problems> {
+    match read_on(document)? {
+        (workflow, dependencies, problems) if problems.is_empty() => Ok((workflow, dependencies)),
+        (.., problems) => Err(problems),
+    }
+}
+
+/// The same as far as it can be read, with what is wrong so far.
+fn read_on(document: &Document) -> Result<(Workflow, Dependencies, Problems), Problems> {
     if json::depth(document.args.get()) > json::MAX_DEPTH {
         let message = format!("the arguments of the workflow are nested more than {} levels deep", json::MAX_DEPTH);
         return Err(Problem::new("", message).into());
     }
-    let workflow = Workflow::read(&document.text, document.format)?;
-    let dependencies = structure::dependencies(&workflow, Some(document.args.get()))?;
-    Ok((workflow, dependencies))
+    let (workflow, mut problems) = Workflow::read_on(&document.text, document.format)?;
+    let dependencies = structure::link(&workflow, Some(document.args.get()), &mut problems);
+    Ok((workflow, dependencies, problems))
 }
 
 /// The same whatever its arguments are.
@@ -111,14 +120,14 @@ pub async fn check(
     (budget, pool): (&Budget, &Pool),
 ) -> Result<Checked, Problems> {
     let bytes = document.text.len() + document.args.get().len();
-    let (workflow, dependencies, planned, args) = work::sized(bytes, move |_| {
-        let (workflow, dependencies) = read(&document)?;
+    // All that is wrong is told at once, so what can be read is checked although other parts cannot be.
+    let (workflow, dependencies, planned, args, mut problems) = work::sized(bytes, move |_| {
+        let (workflow, dependencies, problems) = read_on(&document)?;
         let planned: Vec<_> = workflow.tasks.iter().map(planned).collect();
-        Ok::<_, Problems>((workflow, dependencies, planned, document.args))
+        Ok::<_, Problems>((workflow, dependencies, planned, document.args, problems))
     })
     .await?;
 
-    let mut problems = Problems::default();
     // The places of the tasks that call tools.
     let (places, calls): (Vec<usize>, Vec<PlannedCall>) =
         planned.into_iter().enumerate().filter_map(|(place, call)| Some((place, call?))).unzip();
@@ -126,6 +135,9 @@ pub async fn check(
     let mut programs: BTreeMap<&str, usize> = BTreeMap::new();
     for (place, task) in workflow.tasks.iter().enumerate() {
         let Action::Code(code) = &task.action else { continue };
+        if code.is_empty() {
+            continue; // told of already
+        }
         match check_code(code, context, budget) {
             Ok(()) => {
                 programs.entry(code).or_insert(place);
@@ -133,12 +145,26 @@ pub async fn check(
             Err((code, message)) => problems.push(problem((place, task), "code", code, message)),
         }
     }
-    for (place, report) in check_programs(&workflow, &programs, pool).await {
-        problems.push(problem((place, &workflow.tasks[place]), "code", report.code, told(&report)));
+    let mut warnings = Vec::new();
+    for (place, read) in read_programs(&workflow, &programs, pool).await {
+        let task = &workflow.tasks[place];
+        // What can be read off a program is checked as it would be if the program ran.
+        let checked = match read {
+            Ok(calls) if calls.is_empty() => continue,
+            Ok(calls) => door.preflight(Arc::clone(context), calls).await,
+            Err(report) => Err(report),
+        };
+        match checked {
+            Ok(more) => warnings.extend(more.into_iter().map(|warning| format!("task `{}`: {warning}", task.id))),
+            Err(report) => problems.push(problem((place, task), "code", report.code, told(&report))),
+        }
     }
     for Refusal { place, code, message } in door.check_planned(context, calls).await {
         let place = places[place];
         let task = &workflow.tasks[place];
+        if code == ErrorCode::InvalidArguments && !task.is_whole {
+            continue; // its arguments may be what could not be read
+        }
         let path = if code == ErrorCode::InvalidArguments { "args" } else { task.action.key() };
         let message = match &task.action {
             Action::Capability(name) if code == ErrorCode::ToolNotFound => {
@@ -152,7 +178,6 @@ pub async fn check(
         return Err(problems);
     }
 
-    let mut warnings = Vec::new();
     let steps = workflow.tasks.iter().map(|task| {
         let step = step(task, door);
         if task.retry.times > 0 && !step.repeats {
@@ -177,12 +202,8 @@ fn planned(task: &Task) -> Option<PlannedCall> {
     Some(PlannedCall { target, args, holes: task.args.holes.iter().map(|hole| hole.pointer.clone()).collect() })
 }
 
-/// The programs that are no programs, by their places, in the order of the tasks.
-async fn check_programs(
-    workflow: &Workflow,
-    programs: &BTreeMap<&str, usize>,
-    pool: &Pool,
-) -> Vec<(usize, Box<ErrorReport>)> {
+/// The calls that can be read off programs, or why one is no program, by their places, in the order of the tasks.
+async fn read_programs(workflow: &Workflow, programs: &BTreeMap<&str, usize>, pool: &Pool) -> Vec<(usize, CallsOf)> {
     let mut places: Vec<_> = programs.iter().map(|(code, place)| (*place, *code)).collect();
     places.sort_unstable();
     let named = |(place, code): &(usize, _)| (format!("{}.ts", workflow.tasks[*place].id), *code);
@@ -190,8 +211,8 @@ async fn check_programs(
     if named.is_empty() {
         return Vec::new();
     }
-    let wrong = unreadable(pool, &named).await;
-    wrong.into_iter().map(|(number, report)| (places[number].0, report)).collect()
+    let read = calls_of(pool, &named).await;
+    read.into_iter().map(|(number, calls)| (places[number].0, calls)).collect()
 }
 
 /// What can be known of a program without reading it: its size, and how deep it would run.

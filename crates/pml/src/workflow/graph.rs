@@ -59,6 +59,8 @@ pub struct Task {
     /// Longest that one call may take.
     pub timeout: Option<Duration>,
     pub retry: Retry,
+    /// Nothing is wrong with it by itself. A task that is not whole has other values where something is wrong.
+    pub is_whole: bool,
 }
 
 /// What a task does.
@@ -149,15 +151,29 @@ impl Format {
 impl Workflow {
     /// Reads a document.
     pub fn read(text: &str, format: Format) -> Result<Workflow, Problems> {
+        match Workflow::read_on(text, format)? {
+            (workflow, problems) if problems.is_empty() => Ok(workflow),
+            (_, problems) => Err(problems),
+        }
+    }
+
+    /// Reads a document as far as it can be read, with what is wrong: tasks with mistakes are [not whole](Task::is_whole). Fails if
+    /// it has no tasks that could be read.
+    pub(super) fn read_on(text: &str, format: Format) -> Result<(Workflow, Problems), Problems> {
         too_long(text)?;
         match format {
-            Format::Json => Workflow::from_json(text),
-            Format::Toml => Workflow::from_json(&toml_as_json(text)?),
+            Format::Json => Workflow::json_on(text),
+            Format::Toml => Workflow::json_on(&toml_as_json(text)?),
         }
     }
 
     /// Reads JSON text.
+    #[cfg(test)]
     pub fn from_json(text: &str) -> Result<Workflow, Problems> {
+        Workflow::read(text, Format::Json)
+    }
+
+    fn json_on(text: &str) -> Result<(Workflow, Problems), Problems> {
         too_long(text)?;
         if json::depth(text) > json::MAX_DEPTH {
             let message = format!("the workflow is nested more than {} levels deep", json::MAX_DEPTH);
@@ -199,9 +215,9 @@ impl Workflow {
             problems.push(Problem::new("tasks", message));
             return Err(problems);
         }
-        let read = |(index, task): (usize, &&RawValue)| Reader::new(index, task, &mut problems)?.read();
-        let tasks: Vec<_> = tasks.iter().enumerate().filter_map(read).collect();
-        if problems.is_empty() { Ok(Workflow { name, intent, tasks }) } else { Err(problems) }
+        let read = |(index, task): (usize, &&RawValue)| Reader::new(index, task, &mut problems).read();
+        let tasks: Vec<_> = tasks.iter().enumerate().map(read).collect();
+        Ok((Workflow { name, intent, tasks }, problems))
     }
 }
 
@@ -220,19 +236,15 @@ struct Reader<'a, 'p> {
     index: usize,
     /// The id, as far as there is one, for messages.
     id: Option<String>,
+    is_object: bool,
     entries: BTreeMap<Cow<'a, str>, &'a RawValue>,
     problems: &'p mut Problems,
 }
 
 impl<'a, 'p> Reader<'a, 'p> {
-    fn new(index: usize, task: &'a RawValue, problems: &'p mut Problems) -> Option<Reader<'a, 'p>> {
-        match serde_json::from_str(task.get()) {
-            Ok(entries) => Some(Reader { index, id: None, entries, problems }),
-            Err(_) => {
-                problems.push(Problem::new(format!("tasks[{index}]"), "a task is an object with an `id`"));
-                None
-            }
-        }
+    fn new(index: usize, task: &'a RawValue, problems: &'p mut Problems) -> Reader<'a, 'p> {
+        let entries = serde_json::from_str(task.get()).ok();
+        Reader { index, id: None, is_object: entries.is_some(), entries: entries.unwrap_or_default(), problems }
     }
 
     fn wrong(&mut self, path: impl AsRef<str>, message: impl Into<String>) {
@@ -243,9 +255,23 @@ impl<'a, 'p> Reader<'a, 'p> {
         self.problems.push(Problem { task: self.id.clone(), ..Problem::new(path, message) });
     }
 
-    fn read(mut self) -> Option<Task> {
-        let id = self.text("id");
+    fn read(mut self) -> Task {
         let before = self.problems.len();
+        if !self.is_object {
+            self.wrong("", "a task is an object with an `id`");
+            return Task {
+                id: String::new(),
+                action: Action::Code(String::new()),
+                args: Template::parse("{}").unwrap_or_default(),
+                depends_on: Vec::new(),
+                when: None,
+                for_each: None,
+                timeout: None,
+                retry: Retry { times: 0, backoff: BACKOFF },
+                is_whole: false,
+            };
+        }
+        let id = self.text("id");
         match &id {
             Some(id) if is_id(id) => self.id = Some(id.clone()),
             Some(id) => {
@@ -263,8 +289,8 @@ impl<'a, 'p> Reader<'a, 'p> {
             .collect();
         unknown.into_iter().for_each(|message| self.wrong("", message));
         let action = self.action();
-        let task = Task {
-            id: id.unwrap_or_default(),
+        let mut task = Task {
+            id: id.filter(|id| is_id(id)).unwrap_or_default(),
             action: action.unwrap_or(Action::Code(String::new())),
             args: self.args(),
             depends_on: self.depends_on(),
@@ -272,8 +298,10 @@ impl<'a, 'p> Reader<'a, 'p> {
             for_each: self.for_each(),
             timeout: self.number("timeout_ms", 1, MAX_TIMEOUT.as_millis() as u64).map(Duration::from_millis),
             retry: self.retry(),
+            is_whole: true,
         };
-        (self.problems.len() == before).then_some(task)
+        task.is_whole = self.problems.len() == before;
+        task
     }
 
     /// The value of a key that is there and not null.

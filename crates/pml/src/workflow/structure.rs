@@ -21,15 +21,22 @@ const INDEX_BYTES: usize = 1024 * 1024;
 /// without them, references to them are not checked.
 pub(super) fn dependencies(workflow: &Workflow, args: Option<&str>) -> Result<Dependencies, Problems> {
     let mut problems = Problems::default();
+    let dependencies = link(workflow, args, &mut problems);
+    if problems.is_empty() { Ok(dependencies) } else { Err(problems) }
+}
+
+/// The same of a workflow that may have mistakes, to which those that are found here are added. With any, there are no layers.
+pub(super) fn link(workflow: &Workflow, args: Option<&str>, problems: &mut Problems) -> Dependencies {
     let mut places: HashMap<&str, usize> = HashMap::new();
-    for (index, task) in workflow.tasks.iter().enumerate() {
+    // A task without an id was told of already.
+    for (index, task) in workflow.tasks.iter().enumerate().filter(|(_, task)| !task.id.is_empty()) {
         if let Some(first) = places.insert(&task.id, index) {
             places.insert(&task.id, first);
             problems.push(at(index, task, "id", format!("the id `{}` is that of tasks[{first}] already", task.id)));
         }
     }
     let args = args.map(|args| JsonText::of_json(args.into(), &IndexRoom::new(INDEX_BYTES)));
-    let mut linker = Linker { places: &places, args: args.as_ref(), problems: &mut problems };
+    let mut linker = Linker { places: &places, args: args.as_ref(), problems: &mut *problems };
     let needs: Vec<Vec<usize>> =
         workflow.tasks.iter().enumerate().map(|(index, task)| linker.needs(index, task)).collect();
     for cycle in cycles(&needs) {
@@ -38,11 +45,8 @@ pub(super) fn dependencies(workflow: &Workflow, args: Option<&str>) -> Result<De
         let message = format!("tasks depend on each other in a circle: {}", in_short(&names));
         problems.push(at(first, &workflow.tasks[first], "dependsOn", message));
     }
-    if !problems.is_empty() {
-        return Err(problems);
-    }
-    let layers = layers(&needs);
-    Ok(Dependencies { needs, layers })
+    let layers = if problems.is_empty() { layers(&needs) } else { Vec::new() };
+    Dependencies { needs, layers }
 }
 
 fn at(index: usize, task: &Task, path: &str, message: String) -> Problem {

@@ -41,19 +41,6 @@ async fn failure(peer: &mut Peer, code: &str) -> String {
     result["content"][0]["text"].as_str().unwrap().to_owned()
 }
 
-/// Runs a program until it fails in this way: what another process has edited is seen a moment later.
-async fn failing(peer: &mut Peer, code: &str, part: &str) {
-    let mut last = Value::Null;
-    for _ in 0..200 {
-        last = peer.call("execute_code", json!({ "code": code })).await;
-        if last["isError"] == true && last["content"][0]["text"].as_str().unwrap().contains(part) {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
-    panic!("it does not come to `{part}`: {last}");
-}
-
 fn parsed(output: &Output) -> Value {
     assert!(output.status.success(), "{output:?}");
     serde_json::from_str(&stdout(output)).unwrap()
@@ -149,19 +136,17 @@ async fn cycles_depth_and_budgets_hold_through_all_levels() {
         // The program itself is the outermost run, and level n nests n more.
         assert_eq!(is_too_deep, level > 8, "level {level}: {result}");
     }
-    // A capability that calls itself: edited after it was saved.
+    // A capability that would call itself, directly or through another, is not kept.
     let file = home.path().join("self.ts");
-    fs::write(&file, "return await mcp.capabilities.deep_n0({})").unwrap();
-    let edit = ["capability", "edit", "deep.n0", "--code", file.to_str().unwrap(), "--tool", "capabilities:deep_n0"];
-    let output = home.pml(&edit);
-    assert!(output.status.success(), "{}", stderr(&output));
-    failing(&mut peer, "return await mcp.capabilities.deep_n0({})", "CAPABILITY_CYCLE").await;
-    // Two that call each other.
-    fs::write(&file, "return await mcp.capabilities.deep_n1({})").unwrap();
-    let edit = ["capability", "edit", "deep.n0", "--code", file.to_str().unwrap(), "--tool", "capabilities:deep_n1"];
-    assert!(home.pml(&edit).status.success());
-    failing(&mut peer, "return await mcp.capabilities.deep_n1({})", "in the capability `deep.n1`").await;
-    failing(&mut peer, "return await mcp.capabilities.deep_n1({})", "CAPABILITY_CYCLE").await;
+    for callee in ["deep_n0", "deep_n1"] {
+        fs::write(&file, format!("return await mcp.capabilities.{callee}({{}})")).unwrap();
+        let tool = format!("capabilities:{callee}");
+        let output = home.pml(&["capability", "edit", "deep.n0", "--code", file.to_str().unwrap(), "--tool", &tool]);
+        assert!(!output.status.success() && stderr(&output).contains("CAPABILITY_CYCLE"), "{output:?}");
+    }
+    let code = "return await mcp.capabilities.deep_n1({})";
+    let result = peer.call("execute_code", json!({ "code": code, "save_as": "deep.n0" })).await;
+    assert!(result.to_string().contains("would call itself: deep_n0 calls deep_n1 calls deep_n0"), "{result}");
 
     // Calls are counted together: each of these is one call of the program and thirty of the capability.
     let many = "for (let n = 0; n < 30; n++) await mcp.fix.echo({ text: 'x' }); return 'done'";
@@ -409,22 +394,21 @@ async fn bad_input_is_refused_with_a_clear_error_and_nothing_runs() {
         );
         fs::write(&file, code).unwrap();
         let tool = format!("capabilities:{calls}");
-        let output = home.pml(&["capability", "edit", name, "--code", file.to_str().unwrap(), "--tool", &tool]);
-        assert!(output.status.success(), "{output:?}");
+        home.pml(&["capability", "edit", name, "--code", file.to_str().unwrap(), "--tool", &tool])
     };
-    edit("bad.itself", "bad_itself");
-    edit("bad.one", "bad_two");
-    edit("bad.two", "bad_one");
-    // So that the edits of the other processes are seen.
-    failing(&mut peer, "return await mcp.capabilities.bad_two({})", "CAPABILITY_CYCLE").await;
+    for (name, calls, is_fine) in
+        [("bad.itself", "bad_itself", false), ("bad.one", "bad_two", true), ("bad.two", "bad_one", false)]
+    {
+        let output = edit(name, calls);
+        let is_cycle = stderr(&output).contains("CAPABILITY_CYCLE");
+        assert!(output.status.success() == is_fine && is_cycle != is_fine, "{name}: {output:?}");
+    }
     let calls = || home.audit_lines().iter().filter(|line| line["tool"] == "fix:add").count();
     let before = calls();
     let too_long = format!("{adds} /* {} */", "x".repeat(10 << 20));
     #[rustfmt::skip]
     let table = [
         // what is asked of execute_code                                                             code, and what is said
-        (json!({ "code": "return await mcp.capabilities.bad_itself({})" }),                          "CAPABILITY_CYCLE", "`bad.itself` is running already: it calls itself"),
-        (json!({ "code": "return await mcp.capabilities.bad_one({})" }),                             "CAPABILITY_CYCLE", "directly or through others"),
         (json!({ "code": too_long, "save_as": "bad.long" }),                                         "CODE_TOO_LARGE", "bytes"),
         (json!({ "code": "return await mcp.capabilities.bad_typed(args)", "args": { "a": "x" } }),   "INVALID_ARGUMENTS", "a: expected number, got \"x\""),
         (json!({ "code": "return await mcp.capabilities.bad_typed({ c: 1 })" }),                     "PREFLIGHT_FAILED", "c"),

@@ -172,7 +172,7 @@ fn names(findings: &Findings) -> Vec<String> {
 
 fn program(tools: &[&str], standing: Standing) -> SavedProgram {
     let tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
-    SavedProgram { tools, intents: vec![SAVED_FOR.to_owned()], standing }
+    SavedProgram { tools, intents: vec![SAVED_FOR.to_owned()], standing, ..SavedProgram::default() }
 }
 
 const TOOLS: [&str; 2] = ["work:github_create_issue", "work:slack_notify_channel"];

@@ -134,16 +134,58 @@ async fn a_workflow_that_cannot_run_says_all_of_why_and_nothing_runs() {
         assert!(result["content"][0]["text"].as_str().unwrap().contains("hint: nothing has run"), "{result}");
     }
     let many = run(&mut peer, json!([echo("a", "$OUTPUT[x]"), {"id": "b", "tool": "fix:nope"}])).await;
-    assert_eq!(
-        ran(&many)["problems"].as_array().unwrap().len(),
-        1,
-        "what cannot be linked is said before tools are looked for"
-    );
+    assert_eq!(ran(&many)["problems"].as_array().unwrap().len(), 2, "{many}");
     let both = run(&mut peer, json!([{"id": "a", "tool": "fix:nope"}, add("b", json!("1"), json!(2))])).await;
     let paths: Vec<_> =
         ran(&both)["problems"].as_array().unwrap().iter().map(|problem| problem["path"].as_str().unwrap()).collect();
     assert_eq!(paths, ["tasks[0].tool", "tasks[1].args"]);
     assert_eq!(calls_seen(&mut peer).await, seen + 1, "only the question itself");
+    peer.end().await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_in_different_ways_is_told_at_once_and_programs_are_checked_too() {
+    let home = Home::with_fixture("[policy]\ndeny = [\"fix:sleep\"]");
+    let mut peer = home.connected(Era::Modern).await;
+    let before = calls_seen(&mut peer).await;
+    let tasks = json!([
+        add("fine", json!(1), json!(2)),
+        { "id": "key", "tool": "fix:add", "args": { "a": 1, "b": 2 }, "colour": "red" },
+        { "id": "both", "tool": "fix:nothing", "colour": "red" },
+        { "id": "reference", "tool": "fix:echo", "args": { "text": "$OUTPUT[nobody]" } },
+        { "id": "after", "tool": "fix:echo", "args": { "text": "${$OUTPUT[key]}" } },
+        { "id": "wrong", "tool": "fix:add", "args": { "a": "x", "b": 2 } },
+        { "id": "unknown", "code": "return await mcp.fix.nothing({})" },
+        { "id": "values", "code": "const n = 1;\nreturn await mcp.fix.add({ a: 'x', b: n })" },
+        { "id": "denied", "code": "return await mcp.fix.sleep({ ms: 1 })" },
+        { "id": "perhaps", "code": "if (args.n) { await mcp.fix.sleep({ ms: 1 }) } return 1", "args": { "n": 0 } },
+        7,
+    ]);
+    let result = run(&mut peer, tasks.clone()).await;
+    assert_eq!(result["isError"], true, "{result}");
+    let problems = ran(&result)["problems"].as_array().unwrap();
+    let told = |path: &str, code: &str, part: &str| {
+        let is_told = |problem: &&Value| {
+            problem["path"] == path && problem["code"] == code && problem["message"].as_str().unwrap().contains(part)
+        };
+        assert_eq!(problems.iter().filter(is_told).count(), 1, "{path} {code} {part}: {result:#}");
+    };
+    told("tasks[1]", "WORKFLOW_INVALID", "colour");
+    told("tasks[2]", "WORKFLOW_INVALID", "colour");
+    told("tasks[2].tool", "TOOL_NOT_FOUND", "has no tool `nothing`");
+    told("tasks[3].args.text", "WORKFLOW_INVALID", "nobody");
+    told("tasks[5].args", "INVALID_ARGUMENTS", "expected number");
+    told("tasks[6].code", "PREFLIGHT_FAILED", "has no tool `nothing`");
+    told("tasks[7].code", "PREFLIGHT_FAILED", "line 2");
+    told("tasks[8].code", "PREFLIGHT_FAILED", "does not allow");
+    told("tasks[10]", "WORKFLOW_INVALID", "an object with an `id`");
+    assert_eq!(problems.len(), 9, "{result:#}");
+    assert_eq!(calls_seen(&mut peer).await, before + 1, "nothing has run");
+    let file = home.path().join("graph.json");
+    fs::write(&file, json!({ "tasks": tasks }).to_string()).unwrap();
+    let output = home.pml(&["workflow", "validate", file.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.code() == Some(2) && said.contains("9 problems"), "{said}");
     peer.end().await;
 }
 

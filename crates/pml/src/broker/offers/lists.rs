@@ -102,15 +102,18 @@ impl Broker {
             Kind::Prompts => "prompts",
             Kind::Resources | Kind::ResourceTemplates => "resources",
         };
-        let snapshot = self.snapshot();
+        let (snapshot, rules) = (self.snapshot(), self.rules());
         let mut servers = self.servers.all();
         servers.retain(|server| {
             let says = server
                 .declared()
                 .is_none_or(|declared| declared.capabilities.get(capability).is_some_and(|it| !it.is_null()));
             let mut tools = snapshot.listing(&server.settings().name).into_iter().flat_map(|it| it.tools.values());
-            let is_denied = tools.clone().next().is_some() && !tools.any(|tool| self.permits(&tool.id));
-            says && !is_denied && self.shows_server(&server.settings().name)
+            let name = &server.settings().name;
+            let is_denied = tools.clone().next().is_some()
+                && !tools.any(|tool| self.permits(&tool.id))
+                && !rules.policy.names_subject_of(name);
+            says && !is_denied && self.shows_server(name)
         });
         servers
     }

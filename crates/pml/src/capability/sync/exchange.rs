@@ -422,6 +422,7 @@ impl Exchange<'_> {
             parameters: Some(write_schema(&parameters, &notes)),
             description: there.description.clone(),
             visibility: Some(there.visibility.parse()?),
+            author: None,
         })
     }
 }

@@ -6,7 +6,7 @@ use pml_wire::ErrorCode;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    super::{USAGE, changes::say, fail, with_services},
+    super::{USAGE, changes::say, fail, provide_own, with_services},
     files, listing, proposals, running, saving,
 };
 use crate::{
@@ -104,11 +104,12 @@ pub(in crate::cli) async fn run(what: What, config: Config) -> ExitCode {
             let hint = "set `traces.enabled = true`, and a data folder";
             return Err(Error::new(ErrorCode::ConfigInvalid, message).with_hint(hint));
         };
+        provide_own(&services, &pool);
         saver.registry.reload().await?;
         let desk = Desk { config: desk_config, pool, services, saver, interrupt };
         desk.dispatch(what).await
     });
-    match done.await {
+    match Box::pin(done).await {
         Ok(Ok(code)) => code,
         Ok(Err(err)) | Err(err) => {
             let is_usage =
@@ -248,12 +249,18 @@ impl Desk {
         let mut file = crate::capability::CapabilityFile::of(&from);
         file.name = into.name.to_string();
         file.intents = from.notes.intents.iter().chain(&into.notes.intents).cloned().collect();
-        let (_, mut new) = file.to_new()?;
+        let (name, mut new) = file.to_new()?;
+        self.saver.check_new(&name, &new)?;
+        new.author = Some(from.author.clone());
         // Who may see it is decided by what stays.
         new.visibility = None;
         self.saver.registry.put(new, Expected::Anything).await?;
         self.saver.registry.delete(from.id, Expected::Anything).await?;
-        say(&format!("`{}` is now the newest version of `{}`", from.name, into.name));
+        // The old name leads to what it became: a name that a capability once had stays with it.
+        if let Renamed::Renamed(_) = self.saver.registry.rename(into.id, &from.name).await? {
+            self.saver.registry.rename(into.id, &into.name).await?;
+        }
+        say(&format!("`{}` is now the newest version of `{}`; the old name still leads to it", from.name, into.name));
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -7,10 +7,10 @@ use std::{
 };
 
 use pml_wire::ErrorCode;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
-    super::{changes::say, print},
+    super::{CLI, changes::say, print},
     command::{Desk, Outcome, asked},
 };
 use crate::{
@@ -70,9 +70,16 @@ impl Desk {
         let mut told = Vec::new();
         for file in &files {
             let (name, checked) = file.to_new()?;
+            self.saver.check_file(&name, file).await?;
             let known = self.saver.registry.named(&name.to_string()).filter(|known| known.name == name);
+            let versions = match &known {
+                Some(known) => self.saver.registry.versions(known.id).await?,
+                None => Vec::new(),
+            };
+            let is_earlier = versions.iter().any(|version| sha256(&version.code) == file.sha256);
             let what = match &known {
                 Some(known) if sha256(&*known.code) == file.sha256 => "is here already",
+                Some(_) if is_earlier => "is here already, as an earlier version: it is left as it is",
                 Some(_) => "becomes a new version",
                 None => {
                     self.saver.check_name(&name)?;
@@ -82,9 +89,11 @@ impl Desk {
             if !args.json {
                 show(file, what);
             }
-            told.push(json!({ "name": file.name, "sha256": file.sha256, "tools": file.tools, "what": what }));
-            if what != "is here already" {
-                new.push(checked);
+            told.push(json!({
+                "name": file.name, "version": file.version, "sha256": file.sha256, "tools": file.tools, "what": what,
+            }));
+            if !what.starts_with("is here already") {
+                new.push((name, checked));
             }
         }
         let count = new.len();
@@ -93,9 +102,11 @@ impl Desk {
         {
             return Ok(code);
         }
-        for mut checked in new {
-            let name = format!("{}.{}", checked.namespace, checked.action);
-            if self.saver.registry.named(&name).is_some() {
+        for (name, mut checked) in new {
+            // Against those that were just added, too.
+            self.saver.check_new(&name, &checked)?;
+            checked.author = Some(CLI.to_owned());
+            if self.saver.registry.named(&name.to_string()).is_some() {
                 // Who may see it stays as it is.
                 checked.visibility = None;
             }
@@ -118,7 +129,20 @@ fn show(file: &CapabilityFile, what: &str) {
     let mut out = io::stderr().lock();
     let tools = if file.tools.is_empty() { "none".to_owned() } else { file.tools.join(", ") };
     let _ = writeln!(out, "{} ({}) {what}", visible(&file.name), &file.sha256[..file.sha256.len().min(12)]);
+    let _ = writeln!(out, "  version {} of the file", file.version);
+    if !file.description.is_empty() {
+        let _ = writeln!(out, "  about: {}", visible(&file.description).replace('\n', "\n         "));
+    }
+    for intent in &file.intents {
+        let _ = writeln!(out, "  for: {}", visible(intent));
+    }
     let _ = writeln!(out, "  tools: {}", visible(&tools));
+    let parameters: Value = serde_json::from_str(&file.parameters).unwrap_or_default();
+    for (name, schema) in parameters["properties"].as_object().into_iter().flatten() {
+        let kind = schema["type"].as_str().unwrap_or("any");
+        let default = schema.get("default").map(|default| format!(" = {default}")).unwrap_or_default();
+        let _ = writeln!(out, "  takes: {}: {kind}{}", visible(name), visible(&default));
+    }
     for line in file.code.lines() {
         let _ = writeln!(out, "  | {}", visible(line));
     }

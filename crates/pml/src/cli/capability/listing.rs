@@ -126,7 +126,7 @@ fn text(
 ) -> io::Result<()> {
     let Capability { name, fqdn, id, description, notes, .. } = capability;
     line(out, capability, standing)?;
-    writeln!(out, "called   mcp.capabilities.{}(args)", name.in_code())?;
+    writeln!(out, "called   {}(args)", name.as_called())?;
     writeln!(out, "name     {fqdn}")?;
     writeln!(out, "id       {id}")?;
     if description.lines().count() > 1 {
@@ -176,6 +176,7 @@ pub(super) fn to_json(capability: &Capability, standing: &Standing) -> Value {
         "description": capability.description,
         "intents": capability.notes.intents,
         "visibility": capability.visibility,
+        "author": capability.author,
         "deprecated": capability.notes.deprecated,
         "origin": capability.notes.origin,
         "former_names": capability.former.iter().map(ToString::to_string).collect::<Vec<_>>(),

@@ -10,7 +10,7 @@ use super::{
     command::{Desk, Outcome},
 };
 use crate::{
-    broker::CAPABILITIES,
+    broker::{CAPABILITIES, OWN},
     capability::{Capability, refused, with_defaults},
     catalog::{Pace, Tool},
     error::Error,
@@ -42,6 +42,14 @@ pub(in crate::cli) struct TestArgs {
     yes: bool,
 }
 
+/// Why a capability is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Use,
+    /// To see whether it works. It is not stored yet, so no trace can name it.
+    Draft,
+}
+
 impl Desk {
     pub(super) async fn run(&self, args: RunArgs) -> Outcome {
         let capability = self.find(&args.name)?;
@@ -58,15 +66,23 @@ impl Desk {
         if let Some(why) = &capability.notes.deprecated {
             say(&format!("warning: `{}` is deprecated: {why}", capability.name));
         }
-        let outcome = self.run_once(&capability, value).await;
+        if let Some(path) = self.saver.registry.cycle(&capability.name, &capability.notes.tools) {
+            let message = format!("`{}` calls itself: {}", capability.name, path.join(" calls "));
+            return Err(Error::new(ErrorCode::CapabilityCycle, message));
+        }
+        let outcome = self.run_once(&capability, Purpose::Use, value).await;
         Ok(report(&outcome, args.json))
     }
 
     /// Runs a capability as an execution of its own.
-    async fn run_once(&self, capability: &Capability, args: Box<RawValue>) -> RunOutcome {
+    async fn run_once(&self, capability: &Capability, purpose: Purpose, args: Box<RawValue>) -> RunOutcome {
         let intent = capability.notes.intents.first().unwrap_or(&capability.description).clone();
-        let context = Context::new(Entry::Capability, CLI).with_intent(Some(intent));
-        let context = Arc::new(context.with_capability(capability.id, Arc::clone(&capability.fqdn)));
+        let context = Arc::new(match purpose {
+            Purpose::Use => Context::new(Entry::Capability, CLI)
+                .with_intent(Some(intent))
+                .with_capability(capability.id, Arc::clone(&capability.fqdn)),
+            Purpose::Draft => Context::new(Entry::Run, CLI).with_intent(Some(intent)),
+        });
         let args = with_defaults(capability, args);
         self.services.recorder.ready().await;
         let record = self.services.recorder.begin(context, Some(Program { code: &capability.code, args: &args }));
@@ -87,14 +103,18 @@ impl Desk {
 
     pub(super) async fn test(&self, args: TestArgs) -> Outcome {
         let capability = self.find(&args.name)?;
-        self.check(&capability, args.yes).await
+        self.check(&capability, Purpose::Use, args.yes).await
     }
 
     /// Runs a capability with the arguments that it was saved with, if it only reads, and checks what it returns.
-    pub(super) async fn check(&self, capability: &Capability, may_write: bool) -> Outcome {
+    pub(super) async fn check(&self, capability: &Capability, purpose: Purpose, may_write: bool) -> Outcome {
         let snapshot = self.services.catalog.snapshot();
         let only_reads = |tool: &String| {
             let id = tool.parse::<ToolId>().ok()?;
+            if id.server() == OWN {
+                // What a workflow calls is in the list, too.
+                return Some(true);
+            }
             let known = snapshot.tool(&id)?;
             let server = self.services.servers.get(known.id.server())?;
             Some(server.settings().is_trusted && known.hints.is_read_only)
@@ -109,7 +129,7 @@ impl Desk {
         }
         let args = examples(capability);
         check_arguments(capability, &args)?;
-        let outcome = self.run_once(capability, args).await;
+        let outcome = self.run_once(capability, purpose, args).await;
         let value = match &outcome.result {
             Ok(value) => serde_json::from_str::<Value>(value.get()).unwrap_or(Value::Null),
             Err(_) => return Ok(report(&outcome, false)),

@@ -1,23 +1,37 @@
 //! `pml capability save` and `edit`.
 
-use std::{collections::BTreeSet, io::IsTerminal as _, path::PathBuf, process::ExitCode};
+use std::{
+    collections::{BTreeSet, HashSet},
+    io::IsTerminal as _,
+    path::PathBuf,
+    process::ExitCode,
+};
 
-use pml_wire::{ErrorCode, ExecutionId, ToolId, trace::Entry};
+use pml_wire::{
+    ErrorCode, ExecutionId, ToolId,
+    trace::{Entry, Timestamp, Trace},
+};
 use serde_json::json;
 
 use super::{
-    super::{changes::say, print},
+    super::{CLI, changes::say, print},
     command::{Desk, Outcome, read_text, visibility},
+    running::Purpose,
 };
 use crate::{
-    capability::{CapabilityName, NewProgram, SaveOptions, Saved},
+    capability::{CapabilityName, NewProgram, SaveOptions, Saved, Written},
     error::Error,
     hub::store::Visibility,
-    trace::store::{Filter, Found, Reading, Scope},
+    shown::visible,
+    trace::store::{Filter, Found, Reading, Scope, Store},
 };
 
 /// Traces that are looked through for the last one that ran a program.
 const RECENT: usize = 100;
+/// What a program calls to run a workflow.
+const EXECUTE_WORKFLOW: &str = "pml:execute_workflow";
+/// Traces that are looked through for the parts of an execution.
+const PARTS: usize = 10_000;
 
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct SaveArgs {
@@ -93,27 +107,42 @@ impl Desk {
             },
         };
         let trace = store.by_id(id).await?.ok_or_else(unknown)?;
-        let program = NewProgram::of(trace.trace())?;
+        let mut program = NewProgram::of(trace.trace())?;
+        program.tools.extend(tools_of_parts(&*store, trace.trace()).await?);
         self.learn(&program.tools).await;
-        let options = SaveOptions { description: args.description, visibility: args.visibility };
-        let saved = self.saver.save(program, &args.name, options).await?;
-        let code = match args.check {
-            true => self.check(&saved.capability, false).await?,
-            false => ExitCode::SUCCESS,
+        let intent = program.intent.clone().unwrap_or_default();
+        let options = SaveOptions {
+            description: args.description,
+            visibility: args.visibility,
+            author: Some(CLI.to_owned()),
+            written: Written::Run,
         };
+        let draft = self.saver.draft(program, &args.name, options).await?;
+        if args.check {
+            let code = self.check(&draft.capability, Purpose::Draft, false).await?;
+            if code != ExitCode::SUCCESS {
+                say(&format!("`{}` is not saved", args.name));
+                return Ok(code);
+            }
+        }
+        let saved = self.saver.keep(draft).await?;
         match args.json {
             true => {
-                let Saved { capability, is_new, is_known } = &saved;
+                let Saved { capability, is_new, is_known, notes } = &saved;
                 let told = json!({
                     "name": capability.name.to_string(), "fqdn": &*capability.fqdn, "version": capability.version,
                     "new": is_new, "known": is_known, "parameters": capability.parameters, "execution_id": id,
-                    "tools": capability.notes.tools,
+                    "tools": capability.notes.tools, "notes": notes,
                 });
                 let _ = print::json(&told);
             }
-            false => tell(&saved),
+            false => {
+                tell(&saved);
+                let what = if intent.is_empty() { String::new() } else { format!(", \"{}\"", visible(&intent)) };
+                say(&format!("it is the program of execution {id}{what}"));
+            }
         }
-        Ok(code)
+        Ok(ExitCode::SUCCESS)
     }
 
     /// Starts the servers of these tools of which nothing is known, so that it can be checked whether the tools are there.
@@ -141,30 +170,64 @@ impl Desk {
         self.learn(&tools).await;
         if let Some(path) = &args.code {
             let program = NewProgram { code: read_text(path)?, tools, ..NewProgram::default() };
-            let options = SaveOptions { description: args.description, visibility: args.visibility };
+            let options = SaveOptions {
+                description: args.description,
+                visibility: args.visibility,
+                author: Some(CLI.to_owned()),
+                written: Written::ByHand,
+            };
             let saved = self.saver.save(program, &capability.name, options).await?;
             tell(&saved);
             return Ok(ExitCode::SUCCESS);
         }
+        if let Some(text) = &args.description {
+            self.saver.check_description(text)?;
+        }
         capability.notes.tools = self.saver.saved_tools(&tools)?;
+        self.saver.check_cycles(&capability.name, &capability.notes.tools)?;
         self.saver.registry.change(&capability, args.description, args.visibility).await?;
         say(&format!("`{}` is changed", capability.name));
         Ok(ExitCode::SUCCESS)
     }
 }
 
+/// What the workflows used that an execution ran, and the programs in them. What capabilities used is their own.
+async fn tools_of_parts(store: &dyn Store, trace: &Trace) -> Result<BTreeSet<String>, Error> {
+    let mut tools = BTreeSet::new();
+    if !trace.task_results.iter().any(|task| task.tool == EXECUTE_WORKFLOW) {
+        return Ok(tools);
+    }
+    let end = trace.timestamp.0.saturating_add(trace.duration_ms.ceil() as u64).saturating_add(1);
+    let filter = Filter { since: Some(trace.timestamp), before: Some(Timestamp(end)), ..Filter::default() };
+    let mut listed = store.list(filter, Reading::Newest, PARTS).await?.traces;
+    listed.sort_by_key(|part| part.timestamp);
+    let mut parts = HashSet::from([trace.trace_id]);
+    // A part may have begun in the same millisecond as what is around it.
+    while let Some(at) = listed
+        .iter()
+        .position(|it| it.entry == Entry::Workflow && it.parent.is_some_and(|parent| parts.contains(&parent)))
+    {
+        let part = listed.remove(at);
+        parts.insert(part.id);
+        if let Some(stored) = store.by_id(part.id).await? {
+            tools.extend(NewProgram::tools_of(stored.trace()));
+        }
+    }
+    // What pml runs them with is no tool of anybody.
+    tools.retain(|tool| !tool.starts_with("pml:"));
+    Ok(tools)
+}
+
 fn tell(saved: &Saved) {
-    let Saved { capability, is_new, is_known } = saved;
+    let Saved { capability, is_new, is_known, notes } = saved;
     let (name, version) = (&capability.name, capability.version);
     match (is_known, is_new) {
         (true, _) => say(&format!("`{name}` has this code already, as version {version}")),
         (_, true) => say(&format!("saved as `{name}`")),
         (_, false) => say(&format!("saved as version {version} of `{name}`")),
     }
+    notes.iter().for_each(|note| say(&format!("note: {note}")));
     if std::io::stderr().is_terminal() {
-        say(&format!(
-            "call it with `pml capability run {name}`, or in programs with `mcp.capabilities.{}(…)`",
-            name.in_code()
-        ));
+        say(&format!("call it with `pml capability run {name}`, or in programs with `{}(…)`", name.as_called()));
     }
 }

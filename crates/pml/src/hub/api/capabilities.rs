@@ -197,7 +197,7 @@ pub(super) async fn put(call: Call) -> Result<Response, Problem> {
         return Err(Problem::invalid("`code` is empty"));
     }
     let parameters = parameters.map(schema).transpose()?;
-    let new = NewCapability { namespace, action, code, parameters, description, visibility };
+    let new = NewCapability { namespace, action, code, parameters, description, visibility, author: None };
     let place = call.room(ONE_BYTES).await?;
     let (status, capability) = match call.hub.soon(store(&call).put(new, expected(&call))).await? {
         Put::Created(capability) | Put::NewVersion(capability) => (StatusCode::CREATED, capability),

@@ -57,6 +57,8 @@ pub struct NewCapability {
     pub description: String,
     /// `None` leaves it as it is, or makes it [`Visibility::Project`].
     pub visibility: Option<Visibility>,
+    /// Who wrote this version. Without one, whoever puts it.
+    pub author: Option<String>,
 }
 
 /// A capability, at one of its versions.

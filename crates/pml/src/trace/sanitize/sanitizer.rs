@@ -58,6 +58,11 @@ impl Sanitizer {
         }
     }
 
+    /// The same for a text that is kept whole, however long it is.
+    pub fn whole_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.code(text, "", &mut Report::default()).map_or(Cow::Borrowed(text), Cow::Owned)
+    }
+
     /// A JSON text, with what was done to it; `None` if it is no JSON.
     ///
     /// The order of keys, the spelling of numbers and white space stay as they are.

@@ -405,12 +405,10 @@ impl Seen<'_> {
         let hash = self.short_hash(id, &sha256).await?;
         let (parameters, description) = (new.parameters.as_deref().map(plain), plain(&new.description));
         let folded = description.to_lowercase();
+        let author = plain(new.author.as_ref().unwrap_or(&viewer.name));
         let (id_value, code) = (uuid(id), new.code.as_bytes());
         session
-            .execute(
-                sql,
-                &[&id_value, &hash, &&sha256[..], &code, &parameters, &description, &folded, &viewer.name, &now],
-            )
+            .execute(sql, &[&id_value, &hash, &&sha256[..], &code, &parameters, &description, &folded, &author, &now])
             .await?;
         self.touch(id, new.visibility, now).await?;
         self.found(id, None, made).await

@@ -366,7 +366,7 @@ impl Seen<'_> {
                    VALUES (?1, (SELECT coalesce(max(version), 0) + 1 FROM capability_version WHERE capability = ?1),
                      ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
         let hash = short_hash(db, id, &sha256)?;
-        let author = &self.viewer.name;
+        let author = new.author.as_ref().unwrap_or(&self.viewer.name);
         db.execute(sql, params![id.as_bytes(), hash, sha256, new.code, new.parameters, new.description, author, now])?;
         self.touch(id, new.visibility, now)?;
         self.found(id, None, made)

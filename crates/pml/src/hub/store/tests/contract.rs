@@ -58,6 +58,7 @@ fn new(namespace: &str, action: &str, code: &str) -> NewCapability {
         parameters: None,
         description: format!("{namespace} {action}"),
         visibility: None,
+        author: None,
     }
 }
 

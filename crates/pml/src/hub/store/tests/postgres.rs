@@ -29,6 +29,7 @@ async fn a_program_may_have_any_text_and_is_found_by_words_of_any_language() {
             parameters: None,
             description: "Liest eine ÜBERSICHT\0".to_owned(),
             visibility: None,
+            author: None,
         };
         let Put::Created(made) = capabilities.put(new, Expected::Anything).await.unwrap() else { panic!() };
         assert_eq!(made.version.code, "return '\0'");
