@@ -6,6 +6,7 @@ use crate::{
     embedder::{Embedder, dimensions},
     lexical::{self, NameWord, Word, Words},
     model::Bag,
+    servers::{family, server_words},
     snapshot::Snapshot,
     standing::Standing,
     table::Table,
@@ -35,15 +36,21 @@ pub(crate) struct Text {
     pub(crate) name: Box<[NameWord]>,
     /// Tells servers apart: a number of the name in small letters.
     pub(crate) server: u64,
+    /// The server's whole name, and what else it may be called.
+    pub(crate) server_words: Box<[Word]>,
+    /// What the tool's name begins with, as those of others may.
+    pub(crate) family: Option<Word>,
     pub(crate) standing: Standing,
 }
 
 impl Text {
-    fn of(tool: &ToolText) -> Text {
+    pub(crate) fn of(tool: &ToolText) -> Text {
         Text {
             words: lexical::analyse(tool),
             name: lexical::name_words(&tool.name),
             server: Word::number(&tool.server.to_lowercase()),
+            server_words: server_words(&tool.server),
+            family: family(&tool.name),
             standing: Standing::of(tool),
         }
     }

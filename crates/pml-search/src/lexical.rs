@@ -8,6 +8,7 @@
 //! tool that says `buckets` comes first: which is what tells `list_buckets` from `get_bucket`.
 
 use crate::{
+    actions::undone,
     tokenize::{Run, runs, singular},
     tool::ToolText,
 };
@@ -30,6 +31,9 @@ const DESCRIPTION: Field = Field { weight: 1.0, usual_words: 40.0 };
 const PARAMETER_NAMES: Field = Field { weight: 1.0, usual_words: 5.0 };
 const PARAMETER_TEXTS: Field = Field { weight: 0.65, usual_words: 50.0 };
 pub(crate) const SERVER: Field = Field { weight: 1.5, usual_words: 2.0 };
+
+/// What a verb counts that a word of a name undoes, where that word counts 1.
+const UNDONE: f32 = 0.8;
 
 /// How much less a word counts among many: 0 is not at all, 1 is that twice as many count half.
 const SLOPE: f32 = 0.4;
@@ -114,10 +118,6 @@ impl Words {
             plural: same.iter().map(|packed| (-packed.weight).max(0.0)).sum(),
         })
     }
-
-    pub(crate) fn contains(&self, word: Word) -> bool {
-        self.0.binary_search_by_key(&word.halves(), |packed| packed.word).is_ok()
-    }
 }
 
 /// A word as it stands in a text.
@@ -182,6 +182,7 @@ pub(crate) fn name_words(name: &str) -> Box<[NameWord]> {
 pub(crate) fn analyse(tool: &ToolText) -> Words {
     let mut entries = Vec::new();
     add(&mut entries, &NAME, [tool.name.as_str()]);
+    add_undone(&mut entries, &tool.name);
     add(&mut entries, &DESCRIPTION, [tool.description.as_str()]);
     add(&mut entries, &PARAMETER_NAMES, tool.parameters.iter().map(|parameter| parameter.name.as_str()));
     let texts = tool.parameters.iter().flat_map(|parameter| {
@@ -206,6 +207,14 @@ fn add<'a>(entries: &mut Vec<Entry>, field: &Field, texts: impl IntoIterator<Ite
         Form::Singular => Entry { word, singular: weight, plural: 0.0 },
         Form::Plural => Entry { word, singular: 0.0, plural: weight },
     }));
+}
+
+/// `unstar_repository` also has the word `star`: who no longer wants one says so.
+fn add_undone(entries: &mut Vec<Entry>, name: &str) {
+    let words: Vec<_> = runs(name).iter().flat_map(occurrences).collect();
+    let weight = UNDONE * NAME.weight_among(words.len());
+    let undone = words.iter().filter_map(|found| undone(&found.text));
+    entries.extend(undone.map(|base| Entry { word: Word::of(base), singular: weight, plural: 0.0 }));
 }
 
 #[cfg(test)]
@@ -236,7 +245,6 @@ mod tests {
             let tool = ToolText::new("", name, description, &json!({}));
             let entries = analyse(&tool);
             let found = entries.iter().find(|entry| entry.word == Word::new("bucket"));
-            assert_eq!(entries.contains(Word::new("bucket")), found.is_some());
             found.map(|entry| (entry.singular, entry.plural))
         };
         let (name, _) = weight("bucket", "").unwrap();

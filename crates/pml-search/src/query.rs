@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::{
+    actions::{Action, wanted},
     kinship::kin,
     leaning::Leaning,
     lexical::{Form, Occurrence, occurrence, occurrences},
@@ -39,6 +40,9 @@ const ASKING: [&str; 6] = ["display", "see", "show", "view", "what", "which"];
 /// What is asked for stands near the beginning.
 const ASKED_WITHIN: usize = 8;
 
+/// What is known of a query of numbers and single letters: less than of one whose words are none.
+const NO_WORDS: f32 = -0.4;
+
 /// Words between two wishes.
 const CONJUNCTIONS: [&str; 3] = ["also", "and", "then"];
 
@@ -54,9 +58,11 @@ pub(crate) struct Query<'q> {
     pub(crate) leaning: Option<Leaning>,
     /// Where it points, and nowhere if only its words count.
     pub(crate) direction: Vec<f32>,
-    /// The share of its words that are words, from 0 to 1: what neither a tool has nor the table knows is a name or a value, and
+    /// The share of its words that are words, from 0 to 1, or below for numbers: what neither a tool has nor the table knows is a name or a value, and
     /// a query of nothing else is none.
     pub(crate) known: f32,
+    /// What is to be done.
+    pub(crate) wanted: Option<Action>,
     /// The whole.
     pub(crate) text: &'q str,
     /// Its parts, if it has several: a task with two steps needs a tool for each, and each is nearer to its step than to
@@ -88,10 +94,11 @@ impl Query<'_> {
             }
         }
         let is_known = |found: &&Occurrence| holders(&found.text) > 0 || model::knows(&found.text);
-        let is_letters = |found: &&Occurrence| found.text.chars().all(char::is_alphabetic);
+        let is_letters = |found: &&Occurrence| is_spoken(&found.text);
         let letters: Vec<&Occurrence> = words.iter().filter(is_letters).collect();
         let known = match letters.len() {
-            0 => 1.0,
+            0 if words.is_empty() || has_short_name(text, &holders) => 1.0,
+            0 => NO_WORDS,
             count => letters.into_iter().filter(is_known).count() as f32 / count as f32,
         };
         let parts = text.split(is_pause).flat_map(split_at_conjunctions);
@@ -99,7 +106,12 @@ impl Query<'_> {
         if clauses.len() < 2 {
             clauses.clear();
         }
-        Query { words, implied, kin, leaning: None, direction: Vec::new(), known, text, clauses }
+        Query { words, implied, kin, leaning: None, direction: Vec::new(), known, wanted: None, text, clauses }
+    }
+
+    /// The same with what it wants done, which may show in how it was typed.
+    pub(crate) fn typed(self, typed: &str) -> Self {
+        Query { wanted: wanted(typed, self.text, !self.clauses.is_empty()), ..self }
     }
 
     /// The same with what it means.
@@ -107,11 +119,16 @@ impl Query<'_> {
         Query { direction, leaning, ..self }
     }
 
-    /// What similar wishes add to its words: words that it does not have, and what each counts.
+    /// What similar wishes add to its words: words that it does not have, and what each counts. Not a verb for something else than
+    /// what the query wants done.
     pub(crate) fn leant(&self) -> impl Iterator<Item = (&Occurrence, f32)> {
         let is_new = |word: &Occurrence| self.words.iter().all(|said| said.word != word.word);
+        let is_other = |word: &Occurrence| match (self.wanted, Action::of(&word.text)) {
+            (Some(wanted), Some(action)) => !wanted.is_like(action),
+            _ => false,
+        };
         let words = self.leaning.iter().flat_map(|leaning| &leaning.words);
-        words.filter(move |(word, _)| is_new(word)).map(|(word, weight)| (word, *weight))
+        words.filter(move |(word, _)| is_new(word) && !is_other(word)).map(|(word, weight)| (word, *weight))
     }
 }
 
@@ -145,7 +162,7 @@ pub(crate) fn mend(text: &str, holders: impl Fn(&str) -> u32) -> Cow<'_, str> {
             None if model::knows(&plain) => continue,
             None => {
                 left -= 1;
-                mended(&plain, &holders)
+                mended(&plain, &holders, model::knows)
             }
         };
         if let Some(better) = better {
@@ -159,6 +176,21 @@ pub(crate) fn mend(text: &str, holders: impl Fn(&str) -> u32) -> Cow<'_, str> {
     }
     whole.push_str(&text[done..]);
     Cow::Owned(whole)
+}
+
+/// Is it a word, and neither a number nor a single letter?
+fn is_spoken(word: &str) -> bool {
+    let mut chars = word.chars();
+    let is_long = chars.next().is_some_and(is_unspaced) || chars.next().is_some();
+    is_long && word.chars().all(char::is_alphabetic)
+}
+
+/// Has the text a name such as `S3` or `k8s` whose letters and digits a tool has?
+fn has_short_name(text: &str, holders: impl Fn(&str) -> u32) -> bool {
+    runs(text).iter().any(|run| match run {
+        Run::Word { parts, .. } => parts.len() > 1 && parts.iter().all(|part| holders(part) > 0),
+        Run::Unspaced(_) => false,
+    })
 }
 
 /// What stands between all that is no letter or digit, and where it begins.
@@ -182,11 +214,11 @@ fn implied(words: &[Occurrence]) -> Option<Occurrence> {
     Some(occurrence(verb.to_owned()))
 }
 
-fn is_pause(c: char) -> bool {
+pub(crate) fn is_pause(c: char) -> bool {
     matches!(c, '.' | ';' | '!' | '?' | ',' | '\n')
 }
 
-fn split_at_conjunctions(text: &str) -> Vec<&str> {
+pub(crate) fn split_at_conjunctions(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut done = 0;
     for (start, word) in words_of(text) {

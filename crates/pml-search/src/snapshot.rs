@@ -17,9 +17,11 @@ use crate::{
     kinship::{KIN, weight},
     lexical::{Entry, Form, Occurrence, Word},
     math::ln,
+    phrasing::bare,
     prefixes::{self, Correction},
     query::{Query, mend},
     rules::Rules,
+    servers::Servers,
     vector::{Direction, Rows},
 };
 
@@ -38,6 +40,9 @@ const CLAUSES: f32 = 0.4;
 const UNKNOWN_WORD: f32 = 0.3;
 /// How much less a query leans towards what similar wishes are for if a tool has all of its words.
 const SAID: f32 = 0.3;
+
+/// What a word of what similar wishes are for counts, where one of the query counts 1 and the query leans as much as it can.
+const LEANT: f32 = 1.5;
 
 /// What is named in place of a word where similar wishes did something.
 const SIMILAR: &str = "(similar wishes)";
@@ -97,8 +102,7 @@ pub struct Snapshot {
     /// In order; a tool's place here is its slot.
     ids: Vec<Arc<str>>,
     texts: Vec<Arc<Text>>,
-    /// How many tools each server has.
-    servers: HashMap<u64, usize>,
+    servers: Servers,
     words: HashMap<Word, Postings>,
     postings: Vec<Posting>,
     /// Of all slots.
@@ -191,8 +195,8 @@ impl Snapshot {
             }
         }
         let texts: Vec<_> = tools.values().map(|tool| Arc::clone(&tool.text)).collect();
-        let mut servers = HashMap::new();
-        texts.iter().for_each(|text| *servers.entry(text.server).or_default() += 1);
+        let holders = |word: Word| words.get(&word).map_or(0, |place| place.len);
+        let servers = Servers::new(texts.iter().map(|text| &**text), holders);
         Snapshot { embedder, ids: tools.keys().cloned().collect(), texts, servers, words, postings, vectors }
     }
 
@@ -243,8 +247,9 @@ impl Snapshot {
         prefix: &str,
         is_wanted: impl Fn(&str) -> bool,
     ) -> Vec<Hit> {
-        let text = self.text_of(query);
-        let scores = Scores::new(self, query, &self.parse(&text, mode, effort), mode);
+        let query = bare(query);
+        let text = self.text_of(&query);
+        let scores = Scores::new(self, &query, &self.parse(&query, &text, mode, effort), mode);
         // A positive float is ordered like its bits, and of equal scores the first slot counts more.
         let fitting = self.slots(prefix).map(|slot| (scores.fused(slot, mode), Reverse(slot)));
         let mut best: BinaryHeap<(u32, Reverse<usize>)> =
@@ -264,8 +269,9 @@ impl Snapshot {
 
     /// The score that [`search`](Self::search) gives to each of [`ids`](Self::ids); 0 if a tool does not fit at all.
     pub fn scores(&self, query: &str, mode: Mode) -> Vec<f32> {
-        let text = self.text_of(query);
-        let scores = Scores::new(self, query, &self.parse(&text, mode, Effort::Whole), mode);
+        let query = bare(query);
+        let text = self.text_of(&query);
+        let scores = Scores::new(self, &query, &self.parse(&query, &text, mode, Effort::Whole), mode);
         (0..self.ids.len()).map(|slot| scores.fused(slot, mode)).collect()
     }
 
@@ -283,9 +289,10 @@ impl Snapshot {
     /// Why the tool `id` has the score that it has, however low. `None` if there is no such tool.
     pub fn explain(&self, query: &str, id: &str, mode: Mode) -> Option<Explanation> {
         let slot = self.ids.binary_search_by(|known| (**known).cmp(id)).ok()?;
-        let text = self.text_of(query);
-        let (typed, query) = (query, self.parse(&text, mode, Effort::Whole));
-        let scores = Scores::new(self, typed, &query, mode);
+        let typed = bare(query);
+        let text = self.text_of(&typed);
+        let query = self.parse(&typed, &text, mode, Effort::Whole);
+        let scores = Scores::new(self, &typed, &query, mode);
         let mut shares: Vec<WordShare> = Vec::new();
         let mut add = |word: String, words: f32, meaning: f32| match shares.iter_mut().find(|share| share.word == word)
         {
@@ -339,8 +346,9 @@ impl Snapshot {
         mend(&english, |word| self.holders(word)).into_owned()
     }
 
-    fn parse<'q>(&self, text: &'q str, mode: Mode, effort: Effort) -> Query<'q> {
-        let query = Query::parse(text, |word| self.holders(word));
+    /// Of a text, and of it as it was typed.
+    fn parse<'q>(&self, typed: &str, text: &'q str, mode: Mode, effort: Effort) -> Query<'q> {
+        let query = Query::parse(text, |word| self.holders(word)).typed(typed);
         let direction = match (mode, effort) {
             (Mode::Bm25, _) => return query,
             (_, Effort::Whole) => self.embedder.query(query.text),
@@ -390,7 +398,7 @@ impl Snapshot {
         }
         let words = query.words.iter().map(|word| (word, false, weight(&word.text) / ideal));
         let kin = query.kin.iter().map(|word| (word, false, KIN / ideal));
-        let leant = query.leant().map(|(word, weight)| (word, false, weight / ideal));
+        let leant = query.leant().map(|(word, weight)| (word, false, LEANT * weight / ideal));
         let implied = query.implied.iter().map(|word| (word, true, IMPLIED / ideal));
         for (word, is_implied, factor) in words.chain(kin).chain(leant).chain(implied) {
             let Some(place) = self.words.get(&word.word) else { continue };

@@ -3,6 +3,8 @@
 //! "renaming" finds `rename`, "cancelled" finds `canceled`, "forcast" finds `forecast`, "PR" finds `pull request`. Only a word that would find nothing
 //! is read as another, so that no right answer is lost to one that merely looks alike.
 
+use std::cmp::Reverse;
+
 /// Shorter words have too many neighbours to guess which was meant.
 const MISTYPED_LETTERS: usize = 5;
 /// Longer words are no words; and the number of neighbours grows with the length.
@@ -69,23 +71,38 @@ pub(crate) fn other_form(word: &str, holders: impl Fn(&str) -> u32) -> Option<St
 }
 
 /// The word without one slip of the finger: a letter too many, missing, wrong, or two in the wrong order. The first letter
-/// is taken to be right, as it mostly is. Of several, the one that most tools have; of equals, the first in the alphabet.
-pub(crate) fn mended(word: &str, holders: impl Fn(&str) -> u32) -> Option<String> {
-    if !is_plain(word) || word.len() < MISTYPED_LETTERS {
+/// is taken to be right, as it mostly is. Of several, the one that most tools have; of equals, one that `is_word` (tools are asked
+/// about singulars, and what is cut from "kubernetes" is none); then the first in the alphabet. In a short word only the order of
+/// letters is mended.
+pub(crate) fn mended(word: &str, holders: impl Fn(&str) -> u32, is_word: impl Fn(&str) -> bool) -> Option<String> {
+    if !is_plain(word) {
         return None;
     }
-    let mut best: Option<(u32, String)> = None;
+    let mut best: Option<(u32, bool, String)> = None;
     let mut guess = String::with_capacity(word.len() + 1);
     // There are some hundred guesses, so they share one text.
     let mut consider = |parts: [&str; 3]| {
         guess.clear();
         guess.extend(parts);
         let count = holders(&guess);
-        let is_better = best.as_ref().is_none_or(|(most, text)| count > *most || (count == *most && guess < *text));
-        if count > 0 && is_better {
-            best = Some((count, guess.clone()));
+        if count == 0 || best.as_ref().is_some_and(|(most, ..)| count < *most) {
+            return;
+        }
+        let known = is_word(&guess);
+        let is_better = best
+            .as_ref()
+            .is_none_or(|(most, was_known, text)| (count, known, Reverse(&guess)) > (*most, *was_known, Reverse(text)));
+        if is_better {
+            best = Some((count, known, guess.clone()));
         }
     };
+    if word.len() < MISTYPED_LETTERS {
+        for at in 1..word.len() - 1 {
+            let swapped = [&word[at + 1..at + 2], &word[at..at + 1]].concat();
+            consider([&word[..at], &swapped, &word[at + 2..]]);
+        }
+        return best.map(|(.., guess)| guess);
+    }
     for at in 1..=word.len() {
         let (before, after) = word.split_at(at);
         for letter in LETTERS.split_inclusive(|_: char| true) {
@@ -101,7 +118,7 @@ pub(crate) fn mended(word: &str, holders: impl Fn(&str) -> u32) -> Option<String
             consider([before, &swapped, rest]);
         }
     }
-    best.map(|(_, guess)| guess)
+    best.map(|(.., guess)| guess)
 }
 
 fn is_plain(word: &str) -> bool {
@@ -153,13 +170,16 @@ mod tests {
             ("forecas",    &["forecast"],                        Some("forecast")),
             ("frcst",      &["forecast"],                        None),
             ("gorecast",   &["forecast"],                        None),
-            ("mial",       &["mail"],                            None),
+            ("mial",       &["mail"],                            Some("mail")),
+            ("maul",       &["mail"],                            None),
             ("tables",     &["cables", "fables"],                None),
             ("bateh",      &["batch", "bates", "batch"],         Some("batch")),
             ("bateh",      &["bates", "batch"],                  Some("batch")),
         ];
         for (word, known, expected) in table {
-            assert_eq!(mended(word, holders(known)).as_deref(), expected, "{word}");
+            assert_eq!(mended(word, holders(known), |_| true).as_deref(), expected, "{word}");
         }
+        let stub = |word: &str| u32::from(["kubernete", "kubernetes"].contains(&word));
+        assert_eq!(mended("kubernets", stub, |word| word == "kubernetes").as_deref(), Some("kubernetes"));
     }
 }

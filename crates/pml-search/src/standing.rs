@@ -7,6 +7,8 @@ use crate::{actions::Action, names::folded_name, tool::ToolText};
 pub(crate) struct Standing {
     /// Its name without what separates words.
     pub(crate) name: Box<str>,
+    /// The same of its server.
+    pub(crate) server: Box<str>,
     pub(crate) action: Option<Action>,
     /// Does it say that another is to be used?
     pub(crate) is_deprecated: bool,
@@ -16,6 +18,7 @@ impl Standing {
     pub(crate) fn of(tool: &ToolText) -> Standing {
         Standing {
             name: folded_name(&tool.name),
+            server: folded_name(&tool.server),
             action: Action::of_tool(&tool.name, &tool.description),
             is_deprecated: is_deprecated(&tool.name, &tool.description),
         }

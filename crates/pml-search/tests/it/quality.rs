@@ -15,7 +15,7 @@ const SHOWN: usize = 10;
 
 pub(super) struct Query {
     kind: String,
-    text: String,
+    pub(super) text: String,
     relevant: Vec<String>,
 }
 

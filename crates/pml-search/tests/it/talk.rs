@@ -6,6 +6,7 @@ use pml_search::{Both, Index, Mode, Snapshot, ToolText};
 use serde_json::json;
 
 const TOOLS: &str = include_str!("../conversations/tools.jsonl");
+const QUERIES: &str = include_str!("../conversations/queries.jsonl");
 
 /// The catalogue of the conversations.
 fn catalogue() -> (Snapshot, Vec<String>) {
@@ -151,6 +152,155 @@ fn a_server_that_is_named_comes_first() {
 }
 
 #[test]
+fn a_server_is_named_by_a_part_of_its_name_or_by_what_its_tools_begin_with() {
+    let mut index = Index::with(Arc::new(Both::built_in()));
+    for server in ["github-official", "gitlab-ref"] {
+        for name in ["create_ticket", "close_ticket"] {
+            index.insert(&format!("{server}:{name}"), &ToolText::new(server, name, "A ticket", &json!({})));
+        }
+    }
+    for name in ["create_ticket", "close_ticket", "find_ticket", "list_boards", "list_sprints"] {
+        for product in ["jira", "confluence"] {
+            let name = format!("{product}_{name}");
+            index.insert(&format!("office:{name}"), &ToolText::new("office", &name, "A ticket", &json!({})));
+        }
+    }
+    let snapshot = index.snapshot();
+    #[rustfmt::skip]
+    let table = [
+        ("please close the ticket in GitHub",         "github-official:close_ticket"),
+        ("gitlab: the ticket is done, close it",      "gitlab-ref:close_ticket"),
+        ("it's about jira, could you close a ticket", "office:jira_close_ticket"),
+        ("close a ticket of ours, in confluence",     "office:confluence_close_ticket"),
+    ];
+    for (query, expected) in table {
+        assert_eq!(first(&snapshot, query), expected, "{query}");
+    }
+}
+
+/// As an agent has it from an earlier answer, and as a person reads it aloud.
+#[test]
+fn an_id_finds_its_tool_first_and_so_does_a_name_with_spaces() {
+    let (snapshot, ids) = catalogue();
+    let (mut typed, mut found, mut spaced) = (0, 0, 0);
+    for id in &ids {
+        assert_eq!(&first(&snapshot, id), id);
+        let name = id.split(':').nth(1).unwrap();
+        let mut slip = id.clone();
+        slip.remove(id.len() - name.len() / 2 - 1);
+        typed += 1;
+        found += usize::from(first(&snapshot, &slip) == *id);
+        let words = name.replace('_', " ");
+        if words.contains(' ') {
+            spaced += 1;
+            assert!(first(&snapshot, &words).ends_with(&format!(":{name}")), "{words}");
+        }
+    }
+    assert!(typed > 300 && found * 50 >= typed * 49, "{found} of {typed}");
+    assert!(spaced > 200, "{spaced}");
+    let mut index = Index::new();
+    for (server, name, description) in [
+        ("disk", "read_file", "Deprecated: use read_text_file"),
+        ("disk", "read_text_file", "Read a file as text"),
+        ("disk", "disk_read_file", "Read a file"),
+        ("disk", "read_media_file", "Read a file that is an image"),
+        ("other", "read_file", "Read a file"),
+    ] {
+        index.insert(&format!("{server}:{name}"), &ToolText::new(server, name, description, &json!({})));
+    }
+    let snapshot = index.snapshot();
+    for (query, expected) in [
+        ("disk:read_file", "disk:read_file"),
+        ("disk:raed_file", "disk:read_file"),
+        ("disk_read_file", "disk:disk_read_file"),
+        ("file_media_read", "disk:read_media_file"),
+        ("read meda file", "disk:read_media_file"),
+        ("nobody:read_media_file", "disk:read_media_file"),
+    ] {
+        assert_eq!(first(&snapshot, query), expected, "{query}");
+    }
+}
+
+#[test]
+fn what_undoes_is_found_by_who_wants_it_undone() {
+    let mut index = Index::with(Arc::new(Both::built_in()));
+    for (name, description) in [
+        ("star_project", "Star a project"),
+        ("unstar_project", "Take the star from a project"),
+        ("protect_sheet", "Protect a sheet with a password"),
+        ("unprotect_sheet", "Remove the password of a sheet"),
+        ("create_bookmark", "Create a bookmark"),
+        ("update_bookmark", "Update a bookmark"),
+        ("delete_bookmark", "Delete a bookmark"),
+        ("get_bookmark", "Get a bookmark"),
+    ] {
+        index.insert(name, &tool(name, description));
+    }
+    let snapshot = index.snapshot();
+    #[rustfmt::skip]
+    let table = [
+        ("star the project",                             "star_project"),
+        ("a star for that project",                      "star_project"),
+        ("I no longer like the project, remove my star", "unstar_project"),
+        ("take my star back from the project",           "unstar_project"),
+        ("unlock the protected sheet",                   "unprotect_sheet"),
+        ("protect the sheet",                            "protect_sheet"),
+        ("bin that bookmark",                            "delete_bookmark"),
+        ("scrap the bookmark I made yesterday",          "delete_bookmark"),
+        ("get rid of the bookmark",                      "delete_bookmark"),
+        ("get the bookmark",                             "get_bookmark"),
+    ];
+    for (query, expected) in table {
+        assert_eq!(first(&snapshot, query), expected, "{query}");
+    }
+}
+
+#[test]
+fn what_is_not_to_be_done_does_not_decide() {
+    let mut index = Index::with(Arc::new(Both::built_in()));
+    for (name, description) in [
+        ("read_values", "Read the values of a sheet"),
+        ("edit_values", "Edit or change the values of a sheet"),
+        ("delete_values", "Delete the values of a sheet"),
+        ("format_sheet", "Format a sheet"),
+    ] {
+        index.insert(name, &tool(name, description));
+    }
+    let snapshot = index.snapshot();
+    for query in [
+        "read the values of the sheet, do not edit or change it",
+        "don't change the sheet, just read its values",
+        "I want the values of the sheet read without editing or formatting it",
+        "read the values in the sheet but don't delete anything",
+    ] {
+        assert_eq!(first(&snapshot, query), "read_values", "{query}");
+    }
+}
+
+/// "a merge request", "the last change": a verb after such a word is a noun.
+#[test]
+fn a_noun_that_looks_like_a_verb_does_not_decide() {
+    let mut index = Index::with(Arc::new(Both::built_in()));
+    for (name, description) in [
+        ("merge_request", "Merge a request"),
+        ("create_merge_request", "Create a request to merge a branch"),
+        ("update_invoice", "Change an invoice"),
+        ("show_invoice_changes", "Changes of an invoice"),
+    ] {
+        index.insert(name, &tool(name, description));
+    }
+    let snapshot = index.snapshot();
+    for (query, expected) in [
+        ("create a merge request", "create_merge_request"),
+        ("my branch is ready, please make a merge request for it", "create_merge_request"),
+        ("show the last change of the invoice", "show_invoice_changes"),
+        ("it is about the invoice of May. Show me what changes it has had", "show_invoice_changes"),
+    ] {
+        assert_eq!(first(&snapshot, query), expected, "{query}");
+    }
+}
+
+#[test]
 fn what_is_written_like_a_thing_finds_tools_for_it() {
     let mut index = Index::with(Arc::new(Both::built_in()));
     for (name, description) in [
@@ -252,6 +402,20 @@ fn politeness_and_haste_change_nothing() {
         }
     }
     assert!(changed.len() * 20 <= asked, "{} of {asked}: {changed:?}", changed.len());
+    // What is only around a wish changes no answer at all.
+    let frames = [
+        ("please ", ""),
+        ("can you ", ", thanks!"),
+        ("hey, could you ", " for me, please"),
+        ("Hi! I need you to ", " if possible"),
+    ];
+    for wish in super::quality::queries_of(QUERIES).iter().step_by(4).map(|query| &query.text) {
+        let plain = first(&snapshot, wish);
+        for (before, after) in frames {
+            let said = format!("{before}{wish}{after}");
+            assert_eq!(first(&snapshot, &said), plain, "{said}");
+        }
+    }
 }
 
 #[test]
@@ -314,6 +478,7 @@ fn other_languages_find_the_english_tool() {
         ("ファイルを検索",                                     "files:search_files drive:drive_search"),
         ("ホテルを予約",                                      "travel:book_hotel"),
         ("スクリーンショットを撮る",                            "browser:browser_take_screenshot"),
+        ("画一只猫",                                          "media:generate_image"),
     ];
     let is_found = |(query, expected): &&(&str, &str)| expected.split(' ').any(|id| first(&snapshot, query) == id);
     let missed: Vec<_> =
@@ -343,4 +508,27 @@ fn nonsense_is_mostly_not_answered() {
             usize::from(snapshot.search(&query, 1, Mode::Hybrid).first().is_some_and(|hit| hit.score >= THRESHOLD));
     }
     assert!(answered <= 20, "{answered} of 200");
+    for query in ["-1", "%s%n", "x x x x", "a.b.c", "7 8 9"] {
+        let score = snapshot.search(query, 1, Mode::Hybrid).first().map_or(0.0, |hit| hit.score);
+        assert!(score < THRESHOLD, "{query}: {score}");
+    }
+}
+
+/// Letters in the wrong order are mended in short words too, and a stub that is no word is not preferred.
+#[test]
+fn slips_in_words_are_mended() {
+    let mut index = Index::new();
+    for (name, description) in [
+        ("list_pods", "List pods of Kubernetes"),
+        ("pod_logs", "Logs of pods of Kubernetes"),
+        ("list_buckets", "List buckets"),
+        ("send_mail", "Send a mail"),
+        ("read_mail", "Read a mail"),
+    ] {
+        index.insert(name, &tool(name, description));
+    }
+    let snapshot = index.snapshot();
+    for (query, expected) in [("lsit kubernets pods", "list_pods"), ("sned the mail", "send_mail")] {
+        assert_eq!(first(&snapshot, query), expected, "{query}");
+    }
 }
