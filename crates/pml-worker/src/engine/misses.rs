@@ -123,7 +123,10 @@ impl Misses {
         let is_meant = |miss: &&Miss| {
             miss.place == place || miss.place.0 == place.0 && said.contains(&format!("{} is not", miss.property))
         };
-        noted.iter().rev().find(is_meant).map(|miss| sentence(miss, None))
+        let miss = noted.iter().rev().find(is_meant)?;
+        // A message that describes the value needs only the advice.
+        let is_described = matches!(miss.subject, Subject::Whole | Subject::Part) && said.contains(" result of ");
+        if is_described { advise(miss) } else { Some(sentence(miss, None)) }
     }
 
     /// The warnings of a run that is over. `said` is what its error says already.
