@@ -345,6 +345,9 @@ pub struct ExecutionComplete {
     pub error: Option<ErrorReport>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// Reads of properties that results of tools do not have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<MissingRead>,
     /// The decisions that no [`Decisions`] frame has reported.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<Decision>,
@@ -352,6 +355,18 @@ pub struct ExecutionComplete {
     /// [`MAX_DECISIONS_CUT`].
     #[serde(default, skip_serializing_if = "is_zero")]
     pub decisions_cut: u64,
+}
+
+/// A read of a property that a result of a tool does not have, and the warning about it. It is told unless the host knows that
+/// the property may be absent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissingRead {
+    /// `server:tool`.
+    pub tool: String,
+    pub property: String,
+    /// The properties that the object has.
+    pub keys: Vec<String>,
+    pub warning: String,
 }
 
 /// `Decisions`: reported while the program runs, so that they are known even if it is killed.

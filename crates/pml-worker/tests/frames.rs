@@ -54,7 +54,7 @@ fn results() -> Vec<(&'static str, Value)> {
         ("return Object.entries((await mcp.kept.blocks())[1])",
             json!([["type", "image"], ["size", 4], ["mimeType", "image/png"], ["uri", "file:///a"]])),
         ("return Object.isFrozen(await mcp.kept.text())", json!(true)),
-        ("const h = await mcp.kept.text(); return [String(h), pml.ResultHandle.name, h instanceof pml.ResultHandle]",
+        ("const h = await mcp.kept.text(); return [Object.prototype.toString.call(h), pml.ResultHandle.name, h instanceof pml.ResultHandle]",
             json!(["[object ResultHandle]", "ResultHandle", true])),
         ("import { ResultHandle } from 'pml'; return (await mcp.kept.text()) instanceof ResultHandle", json!(true)),
         ("const { ResultHandle } = await import('pml'); return ResultHandle === pml.ResultHandle", json!(true)),

@@ -107,7 +107,13 @@ export default function bytes(native) {
     static allocUnsafe(size) { return new Buffer(size); }
     static isBuffer(value) { return value instanceof Buffer; }
     static isEncoding(encoding) { return typeof encoding === "string" && names[lower(encoding)] !== undefined; }
-    static byteLength(value, encoding) { return typeof value === "string" ? encode(value, encoding).length : value.byteLength; }
+    static byteLength(value, encoding) {
+      if (typeof value === "string") return encode(value, encoding).length;
+      if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) return value.byteLength;
+      const source = native.textOf(value);
+      if (source === undefined) throw new TypeError("Buffer.byteLength takes a string, a Buffer or an ArrayBuffer");
+      return encode(source, encoding).length;
+    }
     static concat(list, total) {
       let size = 0;
       for (const item of list) size += item.length;

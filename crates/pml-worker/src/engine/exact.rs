@@ -104,18 +104,26 @@ impl Exact {
     }
 }
 
-/// The value of JSON text that came from `origin`, with its numbers noted.
+/// The value of JSON text that came from `origin`, with its numbers noted. Objects get `prototype`, if there is one.
 pub(super) fn parse<'js>(
     ctx: &Ctx<'js>,
     state: &State<'js>,
     prelude: &Prelude<'js>,
     text: Vec<u8>,
     origin: &str,
+    prototype: Option<&Object<'js>>,
 ) -> Result<Value<'js>> {
     let (value, found) = match str::from_utf8(&text) {
-        Ok(text) => match from_json::build(ctx, text)? {
-            Some(Built { value, is_plain: true }) => return Ok(value),
-            Some(Built { value, is_plain: false }) => (value, find(text)),
+        Ok(text) => match from_json::build(ctx, text, prototype)? {
+            Some(Built { value, is_plain, kinds }) => {
+                if prototype.is_some() {
+                    state.misses.note_kinds(origin, kinds);
+                }
+                if is_plain {
+                    return Ok(value);
+                }
+                (value, find(text))
+            }
             None => (ctx.json_parse(text)?, find(text)),
         },
         Err(_) => (ctx.json_parse(text)?, Found::default()),

@@ -12,7 +12,7 @@
 
 #![expect(unsafe_code, reason = "calls into the C engine")]
 
-use rquickjs::{Ctx, Error, Result, Value, qjs};
+use rquickjs::{Ctx, Error, Object, Result, Value, qjs};
 
 use super::exact;
 use crate::memory;
@@ -33,6 +33,9 @@ const KEPT_DIGITS: usize = 15;
 /// Places for kinds of objects that are known, and most members of one.
 const KNOWN_SHAPES: usize = 1024;
 const MAX_MEMBERS: usize = 32;
+/// Kinds of objects whose names are kept, and most names of one.
+const MAX_KINDS: usize = 64;
+const MAX_KIND_NAMES: usize = 60;
 /// From this size of JSON on it is worthwhile to know kinds of objects and short texts.
 const REPEATING_BYTES: usize = 4 * 1024;
 /// From this size on, no garbage is looked for while values are made: there is none among them.
@@ -44,10 +47,20 @@ pub(super) struct Built<'js> {
     pub(super) value: Value<'js>,
     /// Are all numbers in it written by JavaScript as they came?
     pub(super) is_plain: bool,
+    /// The names in each kind of object, if its objects got a prototype. Not all, if there are many.
+    pub(super) kinds: Vec<Kind>,
 }
 
-/// The value of JSON text; `None` if it is for the engine to say.
-pub(super) fn build<'js>(ctx: &Ctx<'js>, text: &str) -> Result<Option<Built<'js>>> {
+/// The names of an object, and the name that it, or the array that it is in, stands under; none for the outermost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Kind {
+    pub(super) under: Option<String>,
+    pub(super) names: Vec<String>,
+}
+
+/// The value of JSON text; `None` if it is for the engine to say. Its objects get `prototype`, if there is one.
+pub(super) fn build<'js>(ctx: &Ctx<'js>, text: &str, prototype: Option<&Object<'js>>) -> Result<Option<Built<'js>>> {
+    let maker = Maker { ctx: ctx.as_raw().as_ptr(), prototype: prototype.map(|it| it.as_value().as_raw()) };
     let _pause = (text.len() >= LARGE_BYTES).then(|| Pause::begin(ctx));
     let mut builder = Builder {
         ctx: ctx.as_raw().as_ptr(),
@@ -58,7 +71,10 @@ pub(super) fn build<'js>(ctx: &Ctx<'js>, text: &str) -> Result<Option<Built<'js>
         members: Vec::new(),
         names: Names::new(ctx.as_raw().as_ptr()),
         texts: (text.len() >= REPEATING_BYTES).then(|| Texts::new(ctx.as_raw().as_ptr())),
-        shapes: (text.len() >= REPEATING_BYTES).then(|| Shapes::new(ctx.as_raw().as_ptr())),
+        shapes: (text.len() >= REPEATING_BYTES).then(|| Shapes::new(maker)),
+        maker,
+        seen: Vec::new(),
+        kinds: Vec::new(),
         scratch: Vec::new(),
         is_plain: true,
     };
@@ -66,7 +82,7 @@ pub(super) fn build<'js>(ctx: &Ctx<'js>, text: &str) -> Result<Option<Built<'js>
         Ok(value) => {
             // SAFETY: the value is alive, belongs to this context, and is handed over.
             let value = unsafe { Value::from_raw(ctx.clone(), value) };
-            Ok(Some(Built { value, is_plain: builder.is_plain }))
+            Ok(Some(Built { value, is_plain: builder.is_plain, kinds: std::mem::take(&mut builder.kinds) }))
         }
         Err(Stop::Unsure) => Ok(None),
         Err(Stop::Exception) => Err(Error::Exception),
@@ -96,9 +112,33 @@ struct Builder<'a> {
     names: Names,
     texts: Option<Texts>,
     shapes: Option<Shapes>,
+    maker: Maker,
+    /// What stands for the kinds of objects that were met.
+    seen: Vec<u64>,
+    kinds: Vec<Kind>,
     /// Where texts with escapes are put together.
     scratch: Vec<u8>,
     is_plain: bool,
+}
+
+/// Makes objects.
+#[derive(Clone, Copy)]
+struct Maker {
+    ctx: *mut qjs::JSContext,
+    /// Held by the caller of [`build`].
+    prototype: Option<qjs::JSValue>,
+}
+
+impl Maker {
+    fn object(self) -> qjs::JSValue {
+        // SAFETY: the context is alive for as long as the builder is, and so is the prototype.
+        unsafe {
+            match self.prototype {
+                Some(prototype) => qjs::JS_NewObjectProto(self.ctx, prototype),
+                None => qjs::JS_NewObject(self.ctx),
+            }
+        }
+    }
 }
 
 /// An array or object that has begun. What it holds is owned.
@@ -178,8 +218,7 @@ impl Builder<'_> {
                 self.skip_space();
                 if self.peek()? == b'}' {
                     self.at += 1;
-                    // SAFETY: the context is alive for as long as the builder is.
-                    return self.check(unsafe { qjs::JS_NewObject(self.ctx) }).map(Some);
+                    return self.check(self.maker.object()).map(Some);
                 }
                 self.open.push(Open::Object { base: self.values.len(), members: self.members.len() });
                 self.name()?;
@@ -249,8 +288,10 @@ impl Builder<'_> {
 
     /// An object of all values from `base` on, which it takes over, under the names from `members` on.
     fn object(&mut self, base: usize, members: usize) -> Step<qjs::JSValue> {
-        // SAFETY: the context is alive for as long as the builder is.
-        let object = self.check(unsafe { qjs::JS_NewObject(self.ctx) })?;
+        if self.maker.prototype.is_some() {
+            self.note_kind(members);
+        }
+        let object = self.check(self.maker.object())?;
         let (mut shape, mut has_failed) = (NO_MEMBERS, false);
         for (name, value) in self.members[members..].iter().zip(&self.values[base..]) {
             if has_failed {
@@ -274,6 +315,36 @@ impl Builder<'_> {
             return Err(Stop::Exception);
         }
         Ok(object)
+    }
+
+    /// Keeps the names of the members from `members` on, if no object had these.
+    fn note_kind(&mut self, members: usize) {
+        if self.seen.len() >= MAX_KINDS {
+            return;
+        }
+        let names = &self.members[members..];
+        // The last name before its own has no value yet: that is what is being read.
+        let under = members.checked_sub(1).map(|last| self.members[last]);
+        let kind = under.iter().chain(names).fold(NO_MEMBERS, |kind, name| {
+            (kind.rotate_left(5) ^ u64::from(name.atom()) ^ 0x5bd1_e995).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        });
+        if self.seen.contains(&kind) {
+            return;
+        }
+        self.seen.push(kind);
+        let text = |name: &Name| {
+            // SAFETY: the atom is alive, and the value is ours and is freed. The text is copied before it is freed.
+            unsafe {
+                let value = qjs::JS_AtomToString(self.ctx, name.atom());
+                let text = qjs::JS_ToCStringLen2(self.ctx, std::ptr::null_mut(), value, false);
+                qjs::JS_FreeValue(self.ctx, value);
+                let owned = (!text.is_null()).then(|| std::ffi::CStr::from_ptr(text).to_string_lossy().into_owned());
+                qjs::JS_FreeCString(self.ctx, text);
+                owned
+            }
+        };
+        let names = names.iter().take(MAX_KIND_NAMES).filter_map(text).collect();
+        self.kinds.push(Kind { under: under.as_ref().and_then(text), names });
     }
 
     /// Puts the elements that were collected into the innermost array.
@@ -689,7 +760,7 @@ const NO_MEMBERS: u64 = 0;
 /// of objects that exist. Rows of a table all pass through the same beginnings, which no finished row has. As long as there is
 /// an object for each beginning, a row takes the descriptions that are there instead of making its own.
 struct Shapes {
-    ctx: *mut qjs::JSContext,
+    maker: Maker,
     /// By what stands for the members.
     known: Vec<Option<Shape>>,
 }
@@ -702,8 +773,8 @@ struct Shape {
 }
 
 impl Shapes {
-    fn new(ctx: *mut qjs::JSContext) -> Shapes {
-        Shapes { ctx, known: (0..KNOWN_SHAPES).map(|_| None).collect() }
+    fn new(maker: Maker) -> Shapes {
+        Shapes { maker, known: (0..KNOWN_SHAPES).map(|_| None).collect() }
     }
 
     /// What stands for these members and one more. There is an object with them from now on, if there is a place for it.
@@ -725,13 +796,13 @@ impl Shapes {
         // SAFETY: the context and the atoms are alive. An object that cannot be made for lack of memory is not needed: the
         // exception is taken, and what was made is freed.
         unsafe {
-            let object = qjs::JS_NewObject(self.ctx);
+            let ctx = self.maker.ctx;
+            let object = self.maker.object();
             let flags = qjs::JS_PROP_C_W_E as i32;
-            let define =
-                |atom: &qjs::JSAtom| qjs::JS_DefinePropertyValue(self.ctx, object, *atom, qjs::JS_NULL, flags) >= 0;
+            let define = |atom: &qjs::JSAtom| qjs::JS_DefinePropertyValue(ctx, object, *atom, qjs::JS_NULL, flags) >= 0;
             if qjs::JS_IsException(object) || !atoms.iter().all(define) {
-                qjs::JS_FreeValue(self.ctx, qjs::JS_GetException(self.ctx));
-                qjs::JS_FreeValue(self.ctx, object);
+                qjs::JS_FreeValue(ctx, qjs::JS_GetException(ctx));
+                qjs::JS_FreeValue(ctx, object);
                 return;
             }
             self.known[place_of(more)] = Some(Shape { members: more, object, atoms });
@@ -747,7 +818,7 @@ impl Drop for Shapes {
     fn drop(&mut self) {
         for shape in std::mem::take(&mut self.known).into_iter().flatten() {
             // SAFETY: the object is owned, and not used again.
-            unsafe { qjs::JS_FreeValue(self.ctx, shape.object) };
+            unsafe { qjs::JS_FreeValue(self.maker.ctx, shape.object) };
         }
     }
 }
@@ -791,7 +862,7 @@ mod tests {
     fn both(text: &str) -> (Option<String>, Option<String>) {
         let context = Context::full(&Runtime::new().unwrap()).unwrap();
         context.with(|ctx| {
-            let built = build(&ctx, text).unwrap().map(|built| shown(built.value));
+            let built = build(&ctx, text, None).unwrap().map(|built| shown(built.value));
             let parsed = ctx.json_parse(text).ok().map(shown);
             (built, parsed)
         })
@@ -912,7 +983,7 @@ mod tests {
             ("[0.1234567890123456789]", false),
         ];
         for (text, is_plain) in table {
-            context.with(|ctx| assert_eq!(build(&ctx, text).unwrap().unwrap().is_plain, is_plain, "{text}"));
+            context.with(|ctx| assert_eq!(build(&ctx, text, None).unwrap().unwrap().is_plain, is_plain, "{text}"));
         }
     }
 
@@ -960,7 +1031,7 @@ mod tests {
         fn a_number_that_is_called_plain_is_written_as_it_came(token in "-?(0|[1-9][0-9]{0,16})(\\.[0-9]{1,17})?") {
             let context = Context::full(&Runtime::new().unwrap()).unwrap();
             context.with(|ctx| {
-                let built = build(&ctx, &token).unwrap().unwrap();
+                let built = build(&ctx, &token, None).unwrap().unwrap();
                 prop_assert_eq!(built.is_plain, exact::is_plain(&token));
                 Ok(())
             })?;

@@ -90,9 +90,10 @@ pub(super) fn value<'js>(
         Handles::Blocks(blocks) => blocks,
     };
     let array = Array::new(ctx.clone())?;
+    let prototype = tool.contains(':').then(|| prelude.watched.call::<_, Object<'js>>((tool,))).transpose()?;
     for (index, block) in blocks.into_iter().enumerate() {
         let block = match block {
-            Block::Value(value) => exact::parse(ctx, state, prelude, value.get().into(), tool)?,
+            Block::Value(value) => exact::parse(ctx, state, prelude, value.get().into(), tool, prototype.as_ref())?,
             Block::Handle(handle) => object(prelude, handle)?,
         };
         // Defined, not set: a setter on `Array.prototype` would be the program's.

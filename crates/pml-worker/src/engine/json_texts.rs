@@ -40,7 +40,8 @@ pub(super) fn value<'js>(
 ) -> Result<Value<'js>> {
     let Ok(text) = String::from_utf8(text) else { return Err(rquickjs::Error::Unknown) };
     let source = text.as_str().into_js(ctx)?;
-    let value = exact::parse(ctx, state, prelude, text.into_bytes(), tool)?;
+    let prototype: Object<'js> = prelude.watched.call((tool,))?;
+    let value = exact::parse(ctx, state, prelude, text.into_bytes(), tool, Some(&prototype))?;
     prelude.mark_text.call((value, source, tool))
 }
 

@@ -21,7 +21,7 @@ use rquickjs::{
 use super::{
     Form, Manner, PendingCall, Prelude, State, decisions, explained, handles, hashing,
     inspect::{self, Helpers},
-    intl, json_texts, language, questions, raw, temporal,
+    intl, json_texts, language, misses, questions, raw, sort, temporal,
     to_json::{self, Failure, Intrinsics, Texts},
     web,
 };
@@ -33,6 +33,8 @@ const BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bytes.bin"));
 const LANGUAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/language.bin"));
 /// Most rejections that are kept.
 const MAX_REJECTIONS: usize = 100;
+/// Names under which programs pass the arguments of a call as a whole.
+const WRAPPERS: [&str; 4] = ["arguments", "args", "params", "input"];
 /// Longest message of one `progress()`.
 const PROGRESS_BYTES: usize = 1000;
 
@@ -73,6 +75,8 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     console(ctx, &native, state, &late)?;
     handles::install(ctx, &native, state, &late)?;
     json_texts::install(ctx, &native, state)?;
+    misses::install(ctx, &native, state)?;
+    sort::install(ctx, &native)?;
     questions::install(ctx, &native, state, &late)?;
     web::install(ctx, &native, state)?;
     native.set("reserved", RESERVED_NAMES.to_vec())?;
@@ -93,7 +97,11 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
         is_array: object.get("isArray")?,
         to_number: object.get("toNumber")?,
         unbox: object.get("unbox")?,
-        text_prototypes: [object.get("textArray")?, object.get("textObject")?],
+        text_prototypes: Rc::clone(&state.text_prototypes),
+        is_writing: Rc::clone(&state.misses.is_writing),
+        handle_prototype: object.get("handlePrototype")?,
+        handle_marker: object.get("handleMarker")?,
+        formless: object.get("formless")?,
         original_text: object.get("originalText")?,
         exact: state.exact.clone(),
         numbers_of: object.get("numbersOf")?,
@@ -119,6 +127,8 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
         make_failure: object.get("makeFailure")?,
         make_handle: object.get("makeHandle")?,
         note_links: object.get("noteLinks")?,
+        watched: object.get("watched")?,
+        mark_result: object.get("markResult")?,
         mark_text: object.get("markText")?,
         note_numbers: object.get("noteNumbers")?,
         genuine: object.get("genuine")?,
@@ -215,7 +225,8 @@ fn call<'js>(
     // Longer than any tool's name: cut here, refused by the host.
     target.truncate(target.floor_char_boundary(2 * MAX_NAME_BYTES + 2));
     let (promise, resolve, reject) = ctx.promise()?;
-    let call = PendingCall { target, resolve, reject, stack, manner, form: Form::Value };
+    let mut call =
+        PendingCall { target, resolve, reject, stack, manner, form: Form::Value, lost: Vec::new(), wrapper: None };
 
     let args = if args.is_undefined() {
         Ok(to_json::Json { text: b"{}".to_vec(), ..to_json::Json::default() })
@@ -235,6 +246,8 @@ fn call<'js>(
         }
     };
 
+    call.lost = args.lost;
+    call.wrapper = WRAPPERS.iter().find(|name| args.text.starts_with(format!("{{\"{name}\":{{").as_bytes())).copied();
     for warning in args.warnings {
         state.warn(format!("arguments of `{}`: {warning}", call.target));
     }
@@ -259,7 +272,16 @@ pub(super) fn pending<'js>(
     stack: Value<'js>,
 ) -> Result<(Value<'js>, PendingCall<'js>)> {
     let (promise, resolve, reject) = ctx.promise()?;
-    let call = PendingCall { target: name.to_owned(), resolve, reject, stack, manner: Manner::Thrown, form };
+    let call = PendingCall {
+        target: name.to_owned(),
+        resolve,
+        reject,
+        stack,
+        manner: Manner::Thrown,
+        form,
+        lost: Vec::new(),
+        wrapper: None,
+    };
     Ok((promise.into_value(), call))
 }
 
@@ -328,7 +350,7 @@ fn settlement<'js>(
     let error = match outcome {
         Ok(value) => {
             return Ok(Ok(match call.manner {
-                Manner::Enveloped => prelude.make_success.call((value,))?,
+                Manner::Enveloped => prelude.make_success.call((value, call.target.as_str()))?,
                 Manner::Thrown => value,
             }));
         }
@@ -339,7 +361,14 @@ fn settlement<'js>(
         None => Value::new_undefined(ctx.clone()),
     };
     let (code, tool, outcome) = (error.code.as_str(), call.target.as_str(), error.outcome.as_str());
-    let CallError { message, retryable, rpc_code, .. } = error;
+    let CallError { mut message, retryable, rpc_code, .. } = error;
+    if error.code == ErrorCode::InvalidArguments {
+        message =
+            name_lost(message, &call.lost).replace(", got null", ", got null (leave it out if there is no value)");
+        if let Some(wrapper) = call.wrapper.filter(|wrapper| !message.contains(&format!("args.{wrapper}"))) {
+            message.push_str(&format!("; pass the arguments themselves, not an object with `{wrapper}`"));
+        }
+    }
     Ok(match call.manner {
         Manner::Enveloped => {
             Ok(prelude.make_failure.call((code, message, tool, retryable, outcome, data, rpc_code))?)
@@ -356,6 +385,18 @@ fn settlement<'js>(
             Err(prelude.make_tool_error.call_arg(args)?)
         }
     })
+}
+
+/// Has a message about arguments name what the program passed, where JSON has something else.
+fn name_lost(mut message: String, lost: &[(String, String)]) -> String {
+    for (path, what) in lost {
+        let place = format!("args{}: ", path.trim_start_matches('$'));
+        let Some(start) = message.find(&place) else { continue };
+        let Some(got) = message[start..].find(", got ").map(|got| start + got + ", got ".len()) else { continue };
+        let end = message[got..].find([';', '\n']).map_or(message.len(), |end| got + end);
+        message.replace_range(got..end, what);
+    }
+    message
 }
 
 fn console<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>, late: &Late<'js>) -> Result<()> {

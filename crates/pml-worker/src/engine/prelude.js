@@ -12,7 +12,7 @@ export default function prelude(native) {
 
   const { Array, ArrayBuffer, DataView, Date, DOMException, Error, Map, Object, Proxy, Reflect } = globalThis;
   const { RangeError, RegExp, Set, String, Symbol, TypeError, Uint8Array, WeakMap } = globalThis;
-  const { apply, construct, defineProperty, getPrototypeOf, ownKeys } = Reflect;
+  const { apply, construct, defineProperty, get: reflectGet, getPrototypeOf, ownKeys } = Reflect;
   const { create, freeze, getOwnPropertyDescriptor, setPrototypeOf } = Object;
   const isArray = Array.isArray;
   const isView = ArrayBuffer.isView;
@@ -53,6 +53,7 @@ export default function prelude(native) {
   const regexSource = getter(RegExp.prototype, "source");
   const stackOf = getter(Error.prototype, "stack");
   const isSafeInteger = Number.isSafeInteger;
+  const parseJson = JSON.parse, stringify = JSON.stringify;
   const { asyncIterator: symbolAsyncIterator, iterator: symbolIterator, toStringTag: symbolTag } = Symbol;
 
   /// A property like those of the standard library: writable, not enumerable.
@@ -66,6 +67,133 @@ export default function prelude(native) {
   // Not template strings: the engine makes them with `String.prototype.concat`, which is the
   // program's to replace. `+` is nobody's.
   const text = (value) => "" + value;
+
+  // ── Reads of what is not there ─────────────────────────────────────────────────────────────
+
+  // A program that reads a property which a result does not have goes on with `undefined`, and gives a wrong value. So the
+  // objects of results have a prototype that is asked last, when neither the object nor the standard library has the
+  // property, and notes the read. What the object has is read as fast as ever.
+
+  /// What a program sees as the prototype of values that have one of ours.
+  const disguises = new WeakMap();
+  /// Reads of one name that are noted, of one kind of value.
+  const maxNoted = 20;
+  // Names that the language, and code that tells kinds of values apart, ask of any value.
+  const unwatched = { __proto__: null, then: true, toJSON: true, constructor: true, inspect: true, nodeType: true, $$typeof: true,
+    asymmetricMatch: true, "@@iterator": true, valueOf: true };
+  /// A prototype that has what `parent` has, looks like `shown`, and tells `note` of names that are not there.
+  const watch = (parent, shown, note) => {
+    const counts = { __proto__: null };
+    const proxy = new Proxy(parent, {
+      __proto__: null,
+      get(target, name, receiver) {
+        const value = reflectGet(target, name, receiver);
+        if (value !== undefined || typeof name === "symbol" || unwatched[name]) return value;
+        const first = charCode(name, 0);
+        if (first >= 48 && first <= 57) return undefined; // an index
+        const count = counts[name] ?? 0;
+        if (count < maxNoted) {
+          counts[name] = count + 1;
+          note(name, receiver, stackOf(new Error()));
+        }
+        return undefined;
+      },
+    });
+    weakSet(disguises, proxy, shown);
+    return proxy;
+  };
+  /// The same, with what is asked of most values in front: `JSON.stringify` asks each for its `toJSON`.
+  const front = (parent, shown, note) => {
+    const prototype = create(watch(parent, shown, note));
+    hide(prototype, "toJSON", undefined);
+    weakSet(disguises, prototype, shown);
+    return prototype;
+  };
+  const shownPrototype = (prototype) => (prototype === null ? null : weakGet(disguises, prototype) ?? prototype);
+  const protoAccessor = getOwnPropertyDescriptor(Object.prototype, "__proto__");
+  const engineGetPrototypeOf = Object.getPrototypeOf;
+  hide(Object, "getPrototypeOf", { getPrototypeOf(value) { return shownPrototype(engineGetPrototypeOf(value)); } }.getPrototypeOf);
+  hide(Reflect, "getPrototypeOf", { getPrototypeOf(value) { return shownPrototype(getPrototypeOf(value)); } }.getPrototypeOf);
+  const shownProto = { get __proto__() { return shownPrototype(apply(protoAccessor.get, this, [])); } };
+  defineProperty(Object.prototype, "__proto__", {
+    __proto__: null, get: getOwnPropertyDescriptor(shownProto, "__proto__").get, set: protoAccessor.set, enumerable: false, configurable: true,
+  });
+
+  /// In a text, a structured result is its JSON text.
+  const resultObject = create(Object.prototype), resultArray = create(Array.prototype);
+  const objectText = uncurry(Object.prototype.toString), arrayText = uncurry(Array.prototype.toString);
+  const jsonText = (value, fallback) => { try { return stringify(value) ?? fallback(value); } catch { return fallback(value); } };
+  hide(resultObject, "toString", { toString() { return jsonText(this, objectText); } }.toString);
+  hide(resultArray, "toString", {
+    toString() {
+      for (let i = 0; i < this.length; i++) if (typeof this[i] === "object" && this[i] !== null) return jsonText(this, arrayText);
+      return arrayText(this);
+    },
+  }.toString);
+
+  /// Results as a whole, as opposed to what is in them.
+  const wholes = new WeakMap();
+  const envelopes = new WeakMap();
+  const watchers = { __proto__: null };
+  /// The prototypes of the values that a tool returns.
+  const watched = (tool) => {
+    const known = watchers[tool];
+    if (known !== undefined) return known;
+    const note = (name, value, stack) => native.missed(tool, name, value, weakGet(wholes, value) ? "whole" : "part", stack);
+    const noteEnvelope = (name, value, stack) => native.missed(tool, name, value, "envelope", stack);
+    const made = {
+      __proto__: null,
+      object: front(resultObject, Object.prototype, note),
+      array: front(resultArray, Array.prototype, note),
+      // Its `length` has a warning of its own.
+      textObject: front(textObject, Object.prototype, (name, value, stack) => { if (name !== "length") note(name, value, stack); }),
+      textArray: front(textArray, Array.prototype, note),
+      envelope: front(resultObject, Object.prototype, noteEnvelope),
+    };
+    weakSet(envelopes, made.envelope, true);
+    native.noteTextPrototypes(made.textObject, made.textArray);
+    return (watchers[tool] = made);
+  };
+  /// Arrays in a result that are watched, besides the result itself.
+  const maxArrays = 16;
+  /// Has the result of a tool watched. The objects in it have their prototypes already.
+  const markResult = (value, tool) => {
+    if (typeof value !== "object" || value === null) return notePrimitive(value, tool);
+    if (weakGet(tokens, value) !== undefined) return;
+    weakSet(wholes, value, true);
+    const { array, object } = watched(tool);
+    if (isArray(value)) {
+      if (getPrototypeOf(value) === Array.prototype) setPrototypeOf(value, array);
+      return;
+    }
+    if (getPrototypeOf(value) === Object.prototype) setPrototypeOf(value, object);
+    const keys = ownKeys(value);
+    for (let i = 0; i < keys.length && i < maxArrays; i++) {
+      const member = getOwnPropertyDescriptor(value, keys[i]).value;
+      if (isArray(member) && getPrototypeOf(member) === Array.prototype) setPrototypeOf(member, array);
+    }
+  };
+
+  // Results that are texts, numbers or booleans, by what tells them from others.
+  const primitives = { __proto__: null };
+  let primitiveCount = 0;
+  const maxPrimitives = 200;
+  const primitiveKey = (value) => (typeof value === "string" ? value.length + ":" + substring(value, 0, 60) : typeof value + " " + text(value));
+  const notePrimitive = (value, tool) => {
+    if (value === null || value === undefined || primitiveCount >= maxPrimitives) return;
+    primitiveCount++;
+    primitives[primitiveKey(value)] = tool;
+  };
+  const watchPrimitives = (prototype) => setPrototypeOf(prototype, watch(Object.prototype, Object.prototype, (name, value, stack) => {
+    // A pattern takes a boxed one apart.
+    if (typeof value === "object") for (let i = 0; i < 3; i++) try { value = unboxers[i](value); break; } catch {}
+    if (typeof value === "object" || typeof value === "function") return;
+    const tool = primitives[primitiveKey(value)];
+    if (tool !== undefined) native.missed(tool, name, value, "whole", stack);
+  }));
+  watchPrimitives(String.prototype);
+  watchPrimitives(Number.prototype);
+  watchPrimitives(Boolean.prototype);
 
   // ── Tools ──────────────────────────────────────────────────────────────────────────────────
 
@@ -93,12 +221,15 @@ export default function prelude(native) {
     weakSet(genuine, error, freeze({ __proto__: null, code, tool, stack }));
     return error;
   };
-  const makeSuccess = (result) => ({ success: true, result });
+  const makeSuccess = (result, tool) => ({ __proto__: watched(tool).envelope, success: true, result });
+  // In a text, the error of an envelope is its message.
+  const failurePrototype = create(Object.prototype);
+  hide(failurePrototype, "toString", { toString() { return text(this.message); } }.toString);
   const makeFailure = (code, message, tool, retryable, outcome, data, rpcCode) => {
-    const error = { code, message, tool, retryable, outcome };
-    if (data !== undefined) error.data = data;
-    if (rpcCode !== undefined) error.rpcCode = rpcCode;
-    return { success: false, error };
+    const error = { __proto__: failurePrototype, code, message, tool, retryable, outcome };
+    if (data !== undefined) put(error, "data", data);
+    if (rpcCode !== undefined) put(error, "rpcCode", rpcCode);
+    return { __proto__: watched(tool).envelope, success: false, error };
   };
 
   // A stack frame would give a program the functions it was called through, ours included.
@@ -162,14 +293,42 @@ export default function prelude(native) {
     hide(call, "name", tool);
     return freeze(call);
   };
+  // Functions that programs look for on `mcp`, unless a server is called so.
+  const notListed = () => {
+    throw new TypeError("tools are listed by Object.keys(mcp) and Object.keys(mcp.server), and found by searchTools(\"what they do\") of \"pml\"");
+  };
+  const lookedFor = { __proto__: null, callTool: (...args) => callTool(...args), call: (...args) => callTool(...args),
+    callToolsBatch: (calls) => callToolsBatch(calls), searchTools: (...args) => searchTools(...args), listTools: notListed, list_tools: notListed };
+  const isServer = (name) => getOwnPropertyDescriptor(names(), name) !== undefined;
   const mcp = view(
-    (server) => view((tool) => makeTool(server, tool), () => toolNames(server), "mcp." + server),
+    (server) => lookedFor[server] !== undefined && !isServer(server) ? freeze(lookedFor[server]) : view((tool) => makeTool(server, tool), () => toolNames(server), "mcp." + server),
     serverNames,
     "mcp",
   );
 
+  /// A call as it is to be written.
+  const writtenCall = (name, args) => {
+    let shown = "{ … }";
+    try { shown = stringify(args ?? {}) ?? shown; } catch {}
+    return "callTool(" + native.quote(text(name)) + ", " + (shown.length > 200 ? "{ … }" : shown) + ")";
+  };
+  const refuseCall = (name, args) => {
+    if (typeof name === "object" && name !== null) {
+      const tool = name.name ?? name.tool;
+      if (typeof tool === "string") {
+        const given = name.arguments ?? name.args ?? name.params ?? name.input ?? args;
+        const server = typeof name.server === "string" && indexOf(tool, ":") < 0 ? name.server + ":" : "";
+        throw new TypeError("callTool takes the name and the arguments, not an object: " + writtenCall(server + tool, given));
+      }
+    }
+    throw new TypeError("callTool takes a tool name, `server:tool`, and its arguments");
+  };
   const callTool = (name, args, options) => {
-    if (typeof name !== "string") throw new TypeError("callTool takes a tool name, `server:tool`, and its arguments");
+    if (typeof name !== "string") refuseCall(name, args);
+    if (typeof args === "string") {
+      const tool = name + ":" + args;
+      throw new TypeError("callTool takes one name and the arguments: " + writtenCall(tool, options));
+    }
     return native.call(name, args, wantsRaw(options), stackOf(new Error()), true);
   };
   /// Reads `{ raw: true }`.
@@ -189,7 +348,15 @@ export default function prelude(native) {
     if (!isArray(calls)) throw new TypeError("callToolsBatch takes an array of { name, args, raw? }");
     const running = [];
     for (let i = 0; i < calls.length; i++) {
-      const { name, args, raw } = calls[i] ?? {};
+      const call = calls[i] ?? {};
+      const { name, args, raw } = call;
+      if (typeof name !== "string" || (args === undefined && (call.arguments ?? call.params ?? call.input) !== undefined)) {
+        const keys = ownKeys(call);
+        let given = "";
+        for (let k = 0; k < keys.length; k++) given += (k > 0 ? ", " : "") + "`" + symbolOrText(keys[k]) + "`";
+        throw new TypeError("callToolsBatch takes an array of { name, args, raw? }, and element " + i + " has " + (given || "nothing") +
+          ": write { name: \"server:tool\", args: { … } }");
+      }
       push(running, callTool(name, args, { raw }));
     }
     const answers = [];
@@ -218,7 +385,9 @@ export default function prelude(native) {
   const noteLinks = (blocks, server) => {
     for (let i = 0; i < blocks.length && i < maxLinks; i++) {
       const block = blocks[i];
-      if (typeof block === "object" && block !== null && (block.type === "resource_link" || block.type === "resource")) weakSet(owners, block, server);
+      if (typeof block !== "object" || block === null) continue;
+      const type = getOwnPropertyDescriptor(block, "type")?.value;
+      if (type === "resource_link" || type === "resource") weakSet(owners, block, server);
     }
   };
   const readResource = async (resource, server) => {
@@ -279,9 +448,31 @@ export default function prelude(native) {
       return native.json(token, path, stackOf(new Error()));
     }
     [symbolAsyncIterator]() { return chunks(tokenOf(this), this.size, stackOf(new Error())); }
-    toJSON() { return { [handleKey]: tokenOf(this) }; }
+    toString() {
+      tokenOf(this);
+      throw new TypeError("a handle of " + kindOfHandle(this) + " is no text: " + handleUse(this));
+    }
+    // What `JSON.stringify` gives. Results and arguments have the value that the handle stands for.
+    toJSON() {
+      tokenOf(this);
+      native.warn("JSON.stringify gives the description of a handle of " + kindOfHandle(this) + ", not its content: " + handleUse(this));
+      return { ...this };
+    }
   }
+  const kindOfHandle = (handle) => {
+    const { type } = handle;
+    return type === "image" ? "an image" : type === "audio" ? "audio" : type === "resource" ? "a resource" : "a large " + type + " result";
+  };
+  const handleUse = (handle) =>
+    handle.type === "json" ? "read a part of it with `await handle.json(\"items[3].name\")`, or return or pass on the handle itself"
+      : handle.type === "text" ? "read it with `await handle.slice()`, or return or pass on the handle itself"
+        : "return or pass on the handle itself, or read its base64 text with `await handle.slice()`";
+  const handleMarker = (handle) => ({ [handleKey]: tokenOf(handle) });
   tag(ResultHandle, "ResultHandle");
+  setPrototypeOf(ResultHandle.prototype, watch(Object.prototype, Object.prototype, (name, handle, stack) => {
+    if (weakGet(tokens, handle) === undefined) return;
+    native.missed("", name, handle, "handle", stack, kindOfHandle(handle) + ": " + handleUse(handle));
+  }));
   freeze(ResultHandle);
   freeze(ResultHandle.prototype);
   const makeHandle = (token, type, size, mimeType, uri) => {
@@ -307,7 +498,6 @@ export default function prelude(native) {
 
   /// Such values: the text, and the tool that returned it.
   const texts = new WeakMap();
-  const parseJson = JSON.parse, stringify = JSON.stringify;
   /// Is the value still what the text says, however deep one looks?
   const isUnchanged = (value, source) => {
     if (native.isUnchanged(value, source)) return true;
@@ -320,6 +510,7 @@ export default function prelude(native) {
     if (origin === undefined) return undefined;
     return isUnchanged(value, origin.text) ? origin.text : stringify(value);
   };
+  native.textOf = (value) => (typeof value === "object" && value !== null ? textOf(value) : undefined);
   const originalText = (value) => {
     const origin = weakGet(texts, value);
     return origin !== undefined && isUnchanged(value, origin.text) ? origin.text : undefined;
@@ -373,7 +564,7 @@ export default function prelude(native) {
   });
   const markText = (value, source, tool) => {
     weakSet(texts, value, freeze({ __proto__: null, text: source, tool }));
-    return setPrototypeOf(value, isArray(value) ? textArray : textObject);
+    return setPrototypeOf(value, isArray(value) ? watched(tool).textArray : watched(tool).textObject);
   };
 
   // ── Numbers as they came ───────────────────────────────────────────────────────────────────
@@ -383,18 +574,127 @@ export default function prelude(native) {
   const noteNumbers = (object, noted) => { weakSet(numbers, object, noted); };
   const numbersOf = (object) => weakGet(numbers, object);
 
+  // ── Sorting ────────────────────────────────────────────────────────────────────────────────
+
+  // With a comparator, the order is Node's also if the comparator is not consistent; see `sort.rs`.
+  const engineSort = Array.prototype.sort, engineToSorted = Array.prototype.toSorted;
+  const toNumber = (value) => +value;
+  hide(Array.prototype, "sort", {
+    sort(comparator) {
+      if (typeof comparator === "function" && isArray(this) && native.sort(this, comparator, toNumber)) return this;
+      return apply(engineSort, this, [comparator]);
+    },
+  }.sort);
+  hide(Array.prototype, "toSorted", {
+    toSorted(comparator) {
+      if (typeof comparator !== "function" || !isArray(this)) return apply(engineToSorted, this, [comparator]);
+      const copy = [];
+      for (let i = 0; i < this.length; i++) copy[i] = this[i];
+      native.sort(copy, comparator, toNumber);
+      return copy;
+    },
+  }.toSorted);
+
+  // ── Values that JSON loses ─────────────────────────────────────────────────────────────────
+
+  // `JSON.stringify` asks each value for its `toJSON`, and makes `{}` of these.
+  for (const [prototype, isOne, warning] of [
+    [Map.prototype, (value) => getter(Map.prototype, "size")(value) > 0, "JSON.stringify makes {} of a Map: use Object.fromEntries(map), or [...map]"],
+    [Set.prototype, (value) => getter(Set.prototype, "size")(value) > 0, "JSON.stringify makes {} of a Set: use [...set]"],
+    [Promise.prototype, native.isPromise, "JSON.stringify makes {} of a promise: await it first"],
+  ]) {
+    defineProperty(prototype, "toJSON", {
+      __proto__: null, enumerable: false, configurable: true,
+      get() {
+        let isLost = false;
+        try { isLost = isOne(this); } catch {}
+        if (isLost) native.warnStringify(warning);
+        return undefined;
+      },
+      set(value) { put(this, "toJSON", value); },
+    });
+  }
+  /// Of an object without properties of its own: what it is, and what to use instead.
+  const formless = (value) => {
+    let name = "";
+    try { name = substring(objectText(value), 8, -1); } catch {}
+    const end = (suffix) => name.length >= suffix.length && substring(name, -suffix.length) === suffix;
+    if (name === "AsyncGenerator" || end("Async Iterator")) return ["an async iterator", "collect it with `for await (const item of it) list.push(item)`"];
+    if (end("Iterator") || name === "Generator" || name === "Iterator Helper") return ["an iterator", "use [...it]"];
+    if (name === "URLSearchParams" || name === "Headers") return ["a " + name + " object", "use Object.fromEntries(it)"];
+    if (name === "RegExp") return ["a regular expression", "use String(regex)"];
+    if (name === "ArrayBuffer" || name === "SharedArrayBuffer" || name === "DataView") return ["an object of bytes (" + name + ")", "use [...new Uint8Array(buffer)], or Buffer.from(buffer).toString(\"base64\")"];
+    if (name === "WeakRef") return ["a WeakRef", "use ref.deref()"];
+    if (name === "WeakMap" || name === "WeakSet") return ["a " + name, "keep its keys in a Map or Set"];
+    if (name === "Blob") return ["a Blob", "use await blob.text()"];
+    if (substring(name, 0, 5) === "Intl.") return ["an " + name + " object", "use what its methods give, such as format(value)"];
+    if (name === "URL" || name === "Event" || name === "AbortSignal" || name === "AbortController" || name === "EventTarget") return ["an object of the class " + name, "use its properties"];
+    return undefined;
+  };
+
   // ── The module ─────────────────────────────────────────────────────────────────────────────
+
+  // ── Texts that are no JSON ─────────────────────────────────────────────────────────────────
+
+  const excerpt = (source) => native.quote(source.length > 40 ? substring(source, 0, 40) + "…" : source);
+  const isJson = (source) => { try { parseJson(source); return true; } catch { return false; } };
+  /// What to do with a text that is not JSON as a whole.
+  const insteadOfParsing = (source) => {
+    const trimmed = trim(source);
+    let start = indexOf(source, "[");
+    const brace = indexOf(source, "{");
+    if (start < 0 || (brace >= 0 && brace < start)) start = brace;
+    if (start > 0 && isJson(substring(source, start))) {
+      return "the JSON begins after some text: JSON.parse(text.slice(text.indexOf(\"" + source[start] + "\")))";
+    }
+    const newline = indexOf(trimmed, "\n");
+    if (newline > 0 && (start === 0 || indexOf(trimmed, "{") === 0) && isJson(substring(trimmed, 0, newline))) {
+      return "it has a JSON value on each line: text.trim().split(\"\\n\").map((line) => JSON.parse(line))";
+    }
+    return "it is no JSON: use it as a text";
+  };
+  hide(JSON, "parse", {
+    parse(source, reviver) {
+      if (typeof source === "object" && source !== null && weakGet(texts, source) === undefined) {
+        if (native.isPromise(source)) throw new SyntaxError("JSON.parse was given a promise, not a text: await it first");
+        const prototype = getPrototypeOf(source);
+        const isResult = prototype !== null && weakGet(disguises, prototype) !== undefined;
+        if (isResult && weakGet(envelopes, prototype)) {
+          throw new SyntaxError("JSON.parse was given what callTool returns, { success, result, error }, and not a text: use its `result`");
+        }
+        if (isResult) {
+          if (typeof reviver !== "function") {
+            native.warn("JSON.parse was given the result of a tool, which is " + kindOf(source) + " already, and not a text: use it without JSON.parse");
+            return source;
+          }
+          source = stringify(source);
+        } else if (isArray(source) || prototype === Object.prototype) {
+          throw new SyntaxError("JSON.parse was given " + kindOf(source) + ", not a text: use it without JSON.parse");
+        }
+      }
+      if (source === undefined) throw new SyntaxError("JSON.parse was given undefined, not a text");
+      const json = text(source);
+      try {
+        return reviver === undefined ? parseJson(json) : parseJson(json, reviver);
+      } catch (error) {
+        if (!(error instanceof SyntaxError) || isJson(json)) throw error;
+        const tool = primitives[primitiveKey(json)];
+        const whose = ": the text" + (tool === undefined ? "" : ", the result of " + tool + ",");
+        throw new SyntaxError(error.message + whose + (trim(json) === "" ? " is empty" : " begins with " + excerpt(json) + "; " + insteadOfParsing(json)));
+      }
+    },
+  }.parse);
 
   const exported = { searchTools, callTool, callToolsBatch, executeWorkflow, readResource, listResources, getPrompt, progress, result, ToolError, ResultHandle };
   const pml = freeze({ __proto__: null, ...exported });
-  const namespace = freeze({ __proto__: null, default: pml, ...exported });
+  const namespace = freeze({ __proto__: null, default: pml, mcp, ...exported });
   /// `import(…)`: the compiler puts it in the place of the engine's own.
   const dynamicImport = async (specifier) => {
     const name = text(specifier);
     if (name !== "pml") throw new TypeError(native.importRefusal(name));
     return namespace;
   };
-  const imports = { __proto__: null, "*": namespace, "import()": dynamicImport, default: pml, ...exported };
+  const imports = { __proto__: null, "*": namespace, "import()": dynamicImport, default: pml, mcp, ...exported };
 
   // ── Console ────────────────────────────────────────────────────────────────────────────────
 
@@ -801,10 +1101,13 @@ export default function prelude(native) {
     makeFailure,
     makeHandle,
     noteLinks,
+    watched: (tool) => watched(tool).object,
+    markResult,
+    handlePrototype: ResultHandle.prototype,
+    handleMarker,
+    formless,
     markText,
     originalText,
-    textArray,
-    textObject,
     noteNumbers,
     numbersOf,
     genuine: (error) => weakGet(genuine, error),

@@ -11,7 +11,7 @@ use rquickjs::{Object, Value};
 use super::{Session, deadline::Limit, inspect, raw, to_json::Failure};
 use crate::{
     last_words, memory,
-    transpile::{Blame, MODULE_EXPORTS, Source, function_of, is_assigned, is_explained, undefined_name},
+    transpile::{Blame, MODULE_EXPORTS, Source, function_of, innermost, is_assigned, is_explained, undefined_name},
 };
 
 /// Longest message that is passed on.
@@ -27,7 +27,7 @@ const MAX_CLASSES: usize = 5;
 const MAX_CAUSES: usize = 3;
 
 /// Names that programs expect from other places, and what to do here instead.
-const ABSENT: [(&[&str], &str); 6] = [
+const ABSENT: [(&[&str], &str); 12] = [
     (&MODULE_EXPORTS, "is in the module \"pml\": import it from there, or write `pml.` in front"),
     (
         &["fetch", "XMLHttpRequest", "WebSocket", "EventSource", "Request", "Response", "FormData"],
@@ -69,6 +69,18 @@ const ABSENT: [(&[&str], &str); 6] = [
         "is not available here; a Blob or a Uint8Array holds bytes",
     ),
     (&["WebAssembly"], "is not available in this engine"),
+    (
+        &["tools", "client", "mcpClient", "servers", "mcpServers", "session", "context", "ctx"],
+        "is not available here; call a tool with `await mcp.server.tool({ … })`",
+    ),
+    (&["input", "inputs", "params", "parameters"], "is not available here; what the program was given is in `args`"),
+    (&["print", "println", "puts"], "is not JavaScript; use `console.log(…)`, and `return` what is to be the result"),
+    (&["None", "nil"], "is not JavaScript; write `null`"),
+    (&["True", "False"], "is not JavaScript; write `true` or `false`"),
+    (
+        &["len", "str", "dict", "range", "elif", "json", "asyncio"],
+        "is not JavaScript: programs are TypeScript, as in `list.length`, `String(value)`, `JSON.stringify(value)`",
+    ),
 ];
 
 /// Makes reports about one program.
@@ -120,6 +132,12 @@ impl<'a, 'js> Reporter<'a, 'js> {
             report.missing = missing.filter(|_| report.hint.is_none());
             // What failed is shown, not what the engine did just before.
             report.frame = position.map(|position| self.source.frame(position)).or(report.frame);
+        }
+        // A value that was reached through other functions is not known from the source; the read that found nothing is.
+        if report.hint.is_none() && error.is_some() {
+            let place = innermost(&self.stack(&exception));
+            report.hint = place.and_then(|place| self.session.state.misses.explanation(place, &report.message));
+            report.missing = report.missing.filter(|_| report.hint.is_none());
         }
         Box::new(report)
     }

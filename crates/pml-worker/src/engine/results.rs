@@ -12,6 +12,8 @@ const MAX_RESULTS: usize = 100;
 /// How deep, and how many members of an object.
 const MAX_DEPTH: usize = 4;
 const MAX_MEMBERS: usize = 40;
+/// Elements of an array that are looked at.
+const MAX_ELEMENTS: usize = 20;
 /// Longest text that is looked at to know whether it is JSON.
 const MAX_LOOK_BYTES: usize = 64 * 1024;
 
@@ -37,6 +39,11 @@ impl Results {
         results.push_back(Given { tool: tool.to_owned(), place, shape: Some(shape) });
     }
 
+    /// Is any of them a text that holds JSON after other text?
+    pub(super) fn has_prefixed(&self) -> bool {
+        self.0.borrow().iter().any(|given| matches!(given.shape, Some(Shape::Text(Text::Prefixed(_)))))
+    }
+
     pub(super) fn list(&self) -> Vec<Given> {
         self.0.borrow().iter().cloned().collect()
     }
@@ -60,7 +67,7 @@ pub(super) fn text_of(json: &[u8]) -> Text {
     }
 }
 
-fn shape<'js>(value: &Value<'js>, depth: usize) -> Shape {
+pub(super) fn shape<'js>(value: &Value<'js>, depth: usize) -> Shape {
     if value.is_string() {
         return Shape::Text(Text::Plain);
     }
@@ -80,11 +87,25 @@ fn shape<'js>(value: &Value<'js>, depth: usize) -> Shape {
     }
 }
 
+/// Can what is said of one be said of the other?
+fn is_alike(one: &Shape, other: &Shape) -> bool {
+    match (one, other) {
+        (Shape::Object(left), Shape::Object(right)) => {
+            let shared = left.iter().filter(|(key, _)| right.iter().any(|(name, _)| name == key)).count();
+            2 * shared >= left.len().max(right.len())
+        }
+        (one, other) => std::mem::discriminant(one) == std::mem::discriminant(other),
+    }
+}
+
 fn members<'js>(object: &Object<'js>, depth: usize) -> Shape {
     let data = |name: &Value<'js>| raw::own_data(object, name).map_or(Shape::Other, |value| shape(&value, depth + 1));
     if let Some(array) = object.as_array() {
-        let first = array.get::<Value<'js>>(0).ok().filter(|_| !array.is_empty());
-        return Shape::Array(Some(array.len()), first.map(|first| Box::new(shape(&first, depth + 1))));
+        let mut elements = array.iter::<Value<'js>>().take(MAX_ELEMENTS).flatten().map(|it| shape(&it, depth + 1));
+        let first = elements.next();
+        // Of a text and an image, neither says anything of the other.
+        let is_mixed = first.as_ref().is_some_and(|first| depth == 0 && elements.any(|other| !is_alike(first, &other)));
+        return Shape::Array(Some(array.len()), first.filter(|_| !is_mixed).map(Box::new));
     }
     let keys = object.own_keys::<Atom<'js>>(Filter::new().string().enum_only()).flatten().take(MAX_MEMBERS);
     let named = keys.filter_map(|key| {

@@ -27,6 +27,7 @@ use super::{
     inspect::Helpers,
     json_texts,
     lines::Lines,
+    misses::Misses,
     natives,
     no_modules::NoModules,
     raw,
@@ -94,6 +95,9 @@ pub(super) struct State<'js> {
     /// How numbers in results are written.
     pub(super) exact: Exact,
     pub(super) results: Results,
+    pub(super) misses: Misses,
+    /// The prototypes of values that were read from JSON text.
+    pub(super) text_prototypes: Rc<RefCell<Vec<Object<'js>>>>,
     pub(super) explained: Explained,
     pub(super) lines: Lines,
     /// The program, once it is compiled.
@@ -126,6 +130,10 @@ pub(super) struct PendingCall<'js> {
     pub(super) stack: Value<'js>,
     pub(super) manner: Manner,
     pub(super) form: Form,
+    /// What stood in the arguments where JSON has something else.
+    pub(super) lost: Vec<(String, String)>,
+    /// The only argument, if it looks as if it held the arguments.
+    pub(super) wrapper: Option<&'static str>,
 }
 
 /// How a program hears of a failure.
@@ -162,6 +170,10 @@ pub(super) struct Prelude<'js> {
     pub(super) make_failure: Function<'js>,
     pub(super) make_handle: Function<'js>,
     pub(super) note_links: Function<'js>,
+    /// Gives the prototype of the objects in the results of a tool.
+    pub(super) watched: Function<'js>,
+    /// Has the reads of a result noted that find nothing.
+    pub(super) mark_result: Function<'js>,
     /// Makes a value one that was read from a text.
     pub(super) mark_text: Function<'js>,
     /// Keeps how numbers of an array or object are written.
@@ -233,6 +245,8 @@ impl<'js> Session<'js> {
             warnings: RefCell::default(),
             exact: Exact::default(),
             results: Results::default(),
+            misses: Misses::default(),
+            text_prototypes: Rc::default(),
             explained: Explained::default(),
             lines: Lines::default(),
             source: RefCell::default(),
@@ -307,9 +321,22 @@ impl<'js> Session<'js> {
 
         // What is said about the end must not be cut short by what ended the run.
         self.deadline.end();
+        let source = self.state.source.borrow().clone();
+        let mut missing = Vec::new();
+        if let Some(source) = source {
+            let said = outcome
+                .as_ref()
+                .err()
+                .map(|report| format!("{} {}", report.message, report.hint.as_deref().unwrap_or_default()));
+            missing = self.state.misses.told(&source, said.as_deref());
+            if said.is_none() && self.state.results.has_prefixed() {
+                self.state.warnings.borrow_mut().extend(source.text_uses(&self.state.results.list()));
+            }
+        }
         let mut complete = ExecutionComplete {
             error: None,
             warnings: self.state.warnings.take(),
+            missing,
             decisions: decisions::untold(&self.state),
             decisions_cut: self.state.decisions_cut.get(),
         };
@@ -326,7 +353,8 @@ impl<'js> Session<'js> {
             let dropped = self.state.logs_dropped.get();
             complete.warnings.push(format!("{dropped} console lines over the limit of {log_bytes} bytes were dropped"));
         }
-        for warning in &mut complete.warnings {
+        let missing = complete.missing.iter_mut().map(|read| &mut read.warning);
+        for warning in complete.warnings.iter_mut().chain(missing) {
             warning.truncate(warning.floor_char_boundary(WARNING_BYTES));
         }
         channel.send_json(Kind::ExecutionComplete, &complete);
@@ -396,7 +424,7 @@ impl<'js> Session<'js> {
 
     /// Makes the program's function. Nothing of the program runs yet.
     fn load(&self, javascript: &str, args: &str) -> rquickjs::Result<Function<'js>> {
-        let args = exact::parse(&self.ctx, &self.state, &self.prelude, args.into(), "args")?;
+        let args = exact::parse(&self.ctx, &self.state, &self.prelude, args.into(), "args", None)?;
         let args = Property::from(args).writable().configurable();
         self.ctx.globals().prop("args", args)?;
         let mut options = EvalOptions::default();
@@ -527,7 +555,10 @@ impl<'js> Session<'js> {
         let text = results::text_of(&frame.body);
         let value = match frame.kind {
             Kind::RpcResult if call.form == Form::Text => handles::text(&self.ctx, parse(&frame)),
-            Kind::RpcResult => exact::parse(&self.ctx, &self.state, &self.prelude, frame.body, &call.target),
+            Kind::RpcResult => {
+                let prototype = self.watched(&call.target);
+                exact::parse(&self.ctx, &self.state, &self.prelude, frame.body, &call.target, prototype.as_ref())
+            }
             Kind::RpcJsonText => json_texts::value(&self.ctx, &self.state, &self.prelude, frame.body, &call.target),
             Kind::RpcHandles => handles::value(&self.ctx, &self.state, &self.prelude, parse(&frame), &call.target),
             Kind::RpcError => return self.settle(&call, Err(parse(&frame))),
@@ -545,8 +576,22 @@ impl<'js> Session<'js> {
             // What stands at the place of `callTool` is the envelope, not the result.
             let stack = Some(&call.stack).filter(|_| call.manner == Manner::Thrown);
             self.state.results.note(&call.target, stack, value, text);
+            if call.target.contains(':')
+                && self.prelude.mark_result.call::<_, ()>((value.clone(), &call.target)).is_err()
+            {
+                self.ctx.catch();
+            }
         }
         self.settle(&call, outcome);
+    }
+
+    /// The prototype of the objects in the results of a tool, if it is one.
+    fn watched(&self, target: &str) -> Option<Object<'js>> {
+        let prototype = target.contains(':').then(|| self.prelude.watched.call((target,)))?;
+        if prototype.is_err() {
+            self.ctx.catch();
+        }
+        prototype.ok()
     }
 
     /// Resolves or rejects. What cannot be done for lack of memory shows as a run that stops.

@@ -8,6 +8,7 @@
 //! proxy cannot show one value to a check and another to the host.
 
 use std::{
+    cell::{Cell, RefCell},
     collections::HashMap,
     hash::{BuildHasherDefault, Hasher},
     rc::Rc,
@@ -32,6 +33,9 @@ const SHOWN_STEPS: usize = 200;
 /// Most warnings about one value; the rest is counted.
 const MAX_WARNINGS: usize = 10;
 
+/// How the description of an image, audio or a resource begins.
+const HANDLE_BEGINNINGS: [&[u8]; 3] =
+    [b"{\"type\":\"image\",\"size\":", b"{\"type\":\"audio\",\"size\":", b"{\"type\":\"resource\",\"size\":"];
 /// Names of members that are remembered as they are written, and how long each may be.
 const MAX_KNOWN_NAMES: usize = 1024;
 const MAX_KNOWN_BYTES: usize = 64;
@@ -45,7 +49,14 @@ pub(crate) struct Intrinsics<'js> {
     pub(crate) to_number: Function<'js>,
     pub(crate) unbox: Function<'js>,
     /// The prototypes of values that were read from JSON text.
-    pub(crate) text_prototypes: [Object<'js>; 2],
+    pub(crate) text_prototypes: Rc<RefCell<Vec<Object<'js>>>>,
+    /// Set while something is written.
+    pub(crate) is_writing: Rc<Cell<bool>>,
+    /// The prototype of handles, and what stands for one in JSON.
+    pub(crate) handle_prototype: Object<'js>,
+    pub(crate) handle_marker: Function<'js>,
+    /// What an object without properties is, and what to use instead.
+    pub(crate) formless: Function<'js>,
     /// The text that such a value was read from, if it is unchanged.
     pub(crate) original_text: Function<'js>,
     /// How numbers of results are written.
@@ -78,6 +89,8 @@ pub(crate) struct Json {
     /// Where the texts of values begin that were read from JSON text.
     pub(crate) texts: Vec<u32>,
     pub(crate) warnings: Vec<String>,
+    /// What stood where JSON has something else: the path, and what it was.
+    pub(crate) lost: Vec<(String, String)>,
 }
 
 /// Why a value has no JSON text.
@@ -114,8 +127,12 @@ pub(crate) fn to_json<'js>(
         open: Vec::new(),
         warnings: Vec::new(),
         more_warnings: 0,
+        lost: Vec::new(),
     };
-    if !writer.value(value.clone())? {
+    intrinsics.is_writing.set(true);
+    let written = writer.value(value.clone());
+    intrinsics.is_writing.set(false);
+    if !written? {
         writer.out.extend_from_slice(b"null");
     }
     if writer.out.len() > limit {
@@ -124,7 +141,7 @@ pub(crate) fn to_json<'js>(
     if writer.more_warnings > 0 {
         writer.warnings.push(format!("and {} more values were changed or dropped", writer.more_warnings));
     }
-    Ok(Json { text: writer.out, texts: writer.texts, warnings: writer.warnings })
+    Ok(Json { text: writer.out, texts: writer.texts, warnings: writer.warnings, lost: writer.lost })
 }
 
 enum Step<'js> {
@@ -174,6 +191,7 @@ struct Writer<'a, 'js> {
     open: Vec<Object<'js>>,
     warnings: Vec<String>,
     more_warnings: usize,
+    lost: Vec<(String, String)>,
 }
 
 impl<'js> Writer<'_, 'js> {
@@ -206,6 +224,7 @@ impl<'js> Writer<'_, 'js> {
             return self.item(Item::Null);
         }
         if value.is_big_int() {
+            self.lose("a bigint: use Number(it)");
             self.string(&value)?;
             return Ok(true);
         }
@@ -242,6 +261,7 @@ impl<'js> Writer<'_, 'js> {
                 "-Infinity"
             };
             self.warn(&format!("{name} became null"));
+            self.lose(name);
             self.out.extend_from_slice(b"null");
             return;
         }
@@ -297,7 +317,9 @@ impl<'js> Writer<'_, 'js> {
     }
 
     fn object(&mut self, mut object: Object<'js>) -> Result<bool, Failure<'js>> {
-        if let Some(replacement) = self.call_to_json(&object)? {
+        if !object.is_proxy() && raw::has_prototype(&object, std::slice::from_ref(&self.intrinsics.handle_prototype)) {
+            object = self.intrinsics.handle_marker.call((object,)).map_err(|_| self.threw())?;
+        } else if let Some(replacement) = self.call_to_json(&object)? {
             match replacement.try_into_object() {
                 Ok(other) => object = other,
                 Err(primitive) => return self.value(primitive),
@@ -332,10 +354,16 @@ impl<'js> Writer<'_, 'js> {
         } else if !is_plain && self.is_error(&object) {
             self.error(&object)?;
         } else {
-            if !is_plain {
-                self.warn_if_empty(&object);
-            }
+            let start = self.out.len();
             self.members(&object)?;
+            if self.out.len() == start + 2 {
+                self.warn_if_empty(&object, is_plain);
+            }
+            let is_copy = HANDLE_BEGINNINGS.iter().any(|beginning| self.out[start..].starts_with(beginning));
+            let object_prototype = std::slice::from_ref(&self.intrinsics.object_prototype);
+            if is_copy && is_ordinary && raw::has_prototype(&object, object_prototype) {
+                self.warn("a copy of a handle has its description, not its content: use the handle itself");
+            }
         }
         self.open.pop();
         Ok(true)
@@ -343,7 +371,7 @@ impl<'js> Writer<'_, 'js> {
 
     /// Was the value read from JSON text?
     fn is_text(&self, object: &Object<'js>) -> bool {
-        !object.is_proxy() && raw::has_prototype(object, &self.intrinsics.text_prototypes)
+        !object.is_proxy() && raw::has_prototype(object, &self.intrinsics.text_prototypes.borrow())
     }
 
     /// Writes a value that was read from JSON text.
@@ -548,13 +576,41 @@ impl<'js> Writer<'_, 'js> {
     }
 
     /// Some objects have all their content where JSON does not look.
-    fn warn_if_empty(&mut self, object: &Object<'js>) {
-        if raw::is_map(object) {
-            self.warn("a Map has no JSON form: use Object.fromEntries(map)");
+    fn warn_if_empty(&mut self, object: &Object<'js>, is_plain: bool) {
+        let (what, instead) = if raw::is_map(object) {
+            ("a Map".to_owned(), "use Object.fromEntries(map)".to_owned())
         } else if raw::is_set(object) {
-            self.warn("a Set has no JSON form: use [...set]");
+            ("a Set".to_owned(), "use [...set]".to_owned())
         } else if object.is_promise() {
-            self.warn("a Promise has no JSON form: await it");
+            ("a Promise".to_owned(), "await it".to_owned())
+        } else {
+            let object_prototype = std::slice::from_ref(&self.intrinsics.object_prototype);
+            if is_plain && (object.is_proxy() || raw::has_prototype(object, object_prototype)) {
+                return;
+            }
+            match self
+                .intrinsics
+                .formless
+                .call::<_, Option<Vec<String>>>((object.clone(),))
+                .map(|found| found.map(<[String; 2]>::try_from))
+            {
+                Ok(Some(Ok([what, instead]))) => (what, instead),
+                Ok(_) => return,
+                Err(_) => {
+                    self.ctx.catch();
+                    return;
+                }
+            }
+        };
+        self.warn(&format!("{what} has no JSON form: {instead}"));
+        self.lose(&format!("{what}: {instead}"));
+    }
+
+    /// Notes that something else than what stood here is written.
+    fn lose(&mut self, what: &str) {
+        if self.lost.len() < MAX_WARNINGS {
+            let path = self.path();
+            self.lost.push((path, what.to_owned()));
         }
     }
 

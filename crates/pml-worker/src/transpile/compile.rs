@@ -22,13 +22,14 @@ use super::{
     fence::Unfenced,
     namespace, preflight, probe,
     probe::Branch,
-    raw_text, shape,
+    raw_text,
+    shape::{self, Shaped},
     source::{Mapped, Source},
     unreturned, wrap,
 };
 
 /// What `import … from "pml"` can name.
-pub(crate) const MODULE_EXPORTS: [&str; 11] = [
+pub(crate) const MODULE_EXPORTS: [&str; 12] = [
     "searchTools",
     "callTool",
     "callToolsBatch",
@@ -40,6 +41,7 @@ pub(crate) const MODULE_EXPORTS: [&str; 11] = [
     "result",
     "ToolError",
     "ResultHandle",
+    "mcp",
 ];
 
 /// The name the engine knows the program by.
@@ -170,8 +172,8 @@ pub(super) fn translate(source: &Source, probes: Probes, options: CodegenOptions
         _ => None,
     });
     let result_name = allocator.alloc_str(&probe::unused_name(text, "$result"));
-    let main = shape::normalise(&allocator, &mut program, result_name, source)?;
-    let unreturned = unreturned::warning(&program, main, source);
+    let Shaped { called, uncalled } = shape::normalise(&allocator, &mut program, result_name, source)?;
+    let unreturned = unreturned::uncalled_warning(&uncalled).or_else(|| unreturned::warning(&program, called, source));
 
     let scoping = resolve(&program).map_err(|errors| explain(&allocator, source, text, &errors))?;
     wrap::refuse_unsupported(&program, source)?;
@@ -253,8 +255,13 @@ fn explain(allocator: &Allocator, source: &Source, text: &str, diagnostics: &Dia
     if tsx.diagnostics.is_empty()
         && let Some(offset) = wrap::first_jsx(&tsx.program)
     {
+        let is_wrapped = text[..offset as usize].trim().is_empty();
+        let hint = match is_wrapped {
+            true => "send the code alone, without tags around it",
+            false => "build the text with a template string instead",
+        };
         return ErrorReport {
-            hint: Some("build the text with a template string instead".to_owned()),
+            hint: Some(hint.to_owned()),
             ..source.report(ErrorCode::UnsupportedSyntax, "JSX is not supported", offset)
         };
     }
@@ -279,6 +286,9 @@ fn advice(text: &str, offset: usize) -> Option<&'static str> {
     }
     if matches!(next, Some('“' | '”' | '‘' | '’')) {
         return Some("the quotes are typographic: write \" or '");
+    }
+    if ["=&gt;", "&amp;&amp;", "&lt;", "&quot;"].iter().any(|escape| text.contains(escape)) {
+        return Some("the code is escaped as HTML: send `=>`, `&&`, `<` and quotes as they are");
     }
     let is_prose = |line: &str| {
         let words: Vec<_> = line.split_whitespace().collect();

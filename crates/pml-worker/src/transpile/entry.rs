@@ -142,7 +142,9 @@ pub(super) fn parameters(value: &Expression<'_>) -> Option<Parameters> {
 pub(super) fn is_program(value: &Expression<'_>) -> bool {
     match value.get_inner_expression() {
         Expression::AwaitExpression(it) => is_called_function(&it.argument),
-        Expression::UnaryExpression(it) if it.operator == UnaryOperator::Void => is_called_function(&it.argument),
+        Expression::UnaryExpression(it) if matches!(it.operator, UnaryOperator::Void | UnaryOperator::LogicalNot) => {
+            is_called_function(&it.argument)
+        }
         _ => is_function(value) || is_called_function(value),
     }
 }
@@ -213,8 +215,8 @@ pub(super) fn member_to_call<'a>(
     Some((name, parameters))
 }
 
-/// `module.exports = …` and its relatives.
-pub(super) fn is_module_exports(value: &Expression<'_>) -> bool {
+/// `module.exports = …` and its relatives, such as `exports.main = …`.
+pub(super) fn is_module_exports(value: &Expression<'_>, mains: &[&str]) -> bool {
     let Expression::AssignmentExpression(it) = value else { return false };
     let Some(target) = it.left.as_member_expression().filter(|_| it.operator == AssignmentOperator::Assign) else {
         return false;
@@ -224,7 +226,46 @@ pub(super) fn is_module_exports(value: &Expression<'_>) -> bool {
         value.is_specific_id("exports") || value.is_specific_member_access("module", "exports")
     };
     (name == "exports" && target.object().is_specific_id("module"))
-        || (name == "default" && is_exports(target.object()))
+        || ((name == "default" || mains.contains(&name)) && is_exports(target.object()))
+}
+
+/// `require.main === module` or `import.meta.main`: is this file the one that runs? It is.
+pub(super) fn is_main_test(test: &Expression<'_>) -> bool {
+    let is_main = |value: &Expression<'_>| {
+        let value = value.get_inner_expression();
+        value.is_specific_member_access("require", "main")
+            || value.as_member_expression().is_some_and(|member| {
+                matches!(member.object().get_inner_expression(), Expression::ImportMeta(_))
+                    && member.static_property_name().is_some_and(|name| name == "main" || name == "url")
+            })
+    };
+    match test.get_inner_expression() {
+        Expression::BinaryExpression(it) if it.operator.is_equality() => is_main(&it.left) || is_main(&it.right),
+        test => is_main(test),
+    }
+}
+
+/// The members of `{ a, b }` or `{ total: sum, b }`, which JavaScript reads as a block where a statement stands.
+pub(super) fn block_members<'b, 'a>(block: &'b BlockStatement<'a>) -> Option<Vec<(&'a str, &'b Expression<'a>)>> {
+    let [statement] = &block.body[..] else { return None };
+    let (label, value) = match statement {
+        Statement::ExpressionStatement(it) => (None, &it.expression),
+        Statement::LabeledStatement(it) => match &it.body {
+            Statement::ExpressionStatement(value) => (Some(it.label.name.as_str()), &value.expression),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let all: Vec<&Expression<'a>> = match value {
+        Expression::SequenceExpression(it) => it.expressions.iter().collect(),
+        value => vec![value],
+    };
+    let named = all.into_iter().enumerate().map(|(index, value)| match (label, value) {
+        (Some(label), value) if index == 0 => Some((label, value)),
+        (_, Expression::Identifier(name)) => Some((name.name.as_str(), value)),
+        _ => None,
+    });
+    named.collect()
 }
 
 /// Does the top level declare one of these names?

@@ -30,7 +30,7 @@ mod wrap;
 
 use self::compile::{parse, source_map, translate};
 pub(crate) use self::{
-    blame::{Blame, Given, Shape, Text, is_assigned, is_explained, undefined_name},
+    blame::{Blame, Given, Read, Shape, Text, is_assigned, is_explained, undefined_name},
     compile::{ENGINE_FILE, MODULE_EXPORTS, Probes, compile},
     parameters::analyse,
     probe::Branch,

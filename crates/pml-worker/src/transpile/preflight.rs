@@ -20,6 +20,8 @@ use serde_json::{Map, Value};
 
 use super::Source;
 
+/// Functions that programs look for on `mcp`, and find there unless a server is called so.
+const LOOKED_FOR: [&str; 6] = ["callTool", "call", "callToolsBatch", "searchTools", "listTools", "list_tools"];
 /// By these a program could reach the global object and put another `mcp` there.
 const WAYS_TO_THE_GLOBALS: [&str; 3] = ["globalThis", "eval", "Function"];
 
@@ -133,7 +135,8 @@ impl<'a> Calls<'_> {
     fn tool(&self, callee: &Expression<'a>) -> Option<String> {
         let (server_object, tool) = member(callee)?;
         if self.is_global(server_object, "mcp") {
-            return (!RESERVED_NAMES.contains(&tool)).then(|| tool.to_owned());
+            let is_tool = !RESERVED_NAMES.contains(&tool) && !LOOKED_FOR.contains(&tool);
+            return is_tool.then(|| tool.to_owned());
         }
         let (mcp, server) = member(server_object)?;
         let is_tool = self.is_global(mcp, "mcp") && ![server, tool].iter().any(|name| RESERVED_NAMES.contains(name));

@@ -4,7 +4,7 @@
 //! the program as it runs. What is moved keeps its place in the text, and so its lines in errors.
 
 use oxc::{
-    allocator::{Allocator, ArenaBox, ArenaVec, TakeIn},
+    allocator::{Allocator, ArenaBox, ArenaVec, CloneIn, TakeIn},
     ast::{ast::*, builder::AstBuilder},
     span::{GetSpan, SPAN, Span},
 };
@@ -44,16 +44,30 @@ impl Place {
     }
 }
 
-/// Gives `program` its shape. `unused` is a name that is nowhere in the text. Returns the name of the function that the
-/// program now calls, if it was defined and never called.
+/// What was found about the functions of a program.
+pub(super) struct Shaped<'a> {
+    /// The function that the program now calls: it was defined and never called.
+    pub(super) called: Option<&'a str>,
+    /// Functions that nothing calls, of a program that does nothing else than to define them.
+    pub(super) uncalled: Vec<&'a str>,
+}
+
+/// Gives `program` its shape. `unused` is a name that is nowhere in the text.
 pub(super) fn normalise<'a>(
     allocator: &'a Allocator,
     program: &mut oxc::ast::ast::Program<'a>,
     unused: &'a str,
     source: &Source,
-) -> Result<Option<&'a str>, Box<ErrorReport>> {
-    let mut shaper =
-        Shaper { builder: AstBuilder::new(allocator), allocator, source, unused, result: None, called: None };
+) -> Result<Shaped<'a>, Box<ErrorReport>> {
+    let mut shaper = Shaper {
+        builder: AstBuilder::new(allocator),
+        allocator,
+        source,
+        unused,
+        result: None,
+        called: None,
+        uncalled: Vec::new(),
+    };
     let exported = program.body.take_in(&allocator);
     let mut statements = ArenaVec::new_in(&allocator);
     let has_own_module = entry::declares(&exported, &["module", "exports"]);
@@ -62,7 +76,7 @@ pub(super) fn normalise<'a>(
     }
     shaper.finish(&mut statements)?;
     program.body = statements;
-    Ok(shaper.called)
+    Ok(Shaped { called: shaper.called, uncalled: shaper.uncalled })
 }
 
 struct Shaper<'a, 's> {
@@ -72,6 +86,7 @@ struct Shaper<'a, 's> {
     unused: &'a str,
     result: Option<(Span, Outcome<'a>)>,
     called: Option<&'a str>,
+    uncalled: Vec<&'a str>,
 }
 
 impl<'a> Shaper<'a, '_> {
@@ -127,12 +142,29 @@ impl<'a> Shaper<'a, '_> {
             Statement::TSExportAssignment(export) => {
                 self.take_default(export.span, export.unbox().expression, statements)
             }
-            Statement::ExpressionStatement(it) if !has_own_module && entry::is_module_exports(&it.expression) => {
+            Statement::ExpressionStatement(it)
+                if !has_own_module && entry::is_module_exports(&it.expression, &MAINS) =>
+            {
                 let span = it.span;
                 match it.unbox().expression {
                     Expression::AssignmentExpression(it) => self.take_default(span, it.unbox().right, statements),
                     _ => Ok(()),
                 }
+            }
+            Statement::IfStatement(it) if entry::is_main_test(&it.test) => {
+                statements.push(it.unbox().consequent);
+                Ok(())
+            }
+            // A line break ends a `return`: what was meant to be returned stands behind it.
+            Statement::BlockStatement(it) if is_ended(statements) && entry::block_members(&it).is_some() => {
+                statements.pop();
+                statements.push(Statement::BlockStatement(it));
+                Ok(())
+            }
+            Statement::ExpressionStatement(it) if is_ended(statements) => {
+                statements.pop();
+                statements.push(Statement::ExpressionStatement(it));
+                Ok(())
             }
             statement => {
                 statements.push(statement);
@@ -288,7 +320,12 @@ impl<'a> Shaper<'a, '_> {
             let only = unused.next().filter(|_| unused.next().is_none());
             only.filter(|_| entry::is_all_definitions(statements))
         };
-        let function = main.or_else(only)?;
+        let Some(function) = main.or_else(only) else {
+            if entry::is_all_definitions(statements) {
+                self.uncalled = unused().map(|function| function.name).collect();
+            }
+            return None;
+        };
         self.called = Some(function.name);
         let name = Expression::new_identifier(function.span, function.name, &self.builder);
         Some((function.span, Outcome::Call(name, function.parameters)))
@@ -337,7 +374,7 @@ impl<'a> Shaper<'a, '_> {
                 let mut value = it.expression.take_in(&self.allocator);
                 // `void f()` would drop the result, and not wait for it.
                 if let Expression::UnaryExpression(it) = &mut value
-                    && it.operator == UnaryOperator::Void
+                    && matches!(it.operator, UnaryOperator::Void)
                     && it.argument.get_inner_expression().is_call_expression()
                 {
                     value = it.argument.take_in(&self.allocator);
@@ -345,10 +382,41 @@ impl<'a> Shaper<'a, '_> {
                 // Returned without being awaited, a rejection would pass the `catch` by.
                 *statement = self.returned(span, value, place == Place::Try);
             }
+            Statement::BlockStatement(it) if place == Place::Top && entry::block_members(it).is_some() => {
+                let span = it.span;
+                let Some(members) = entry::block_members(it) else { return };
+                let members = members.into_iter().map(|(name, value)| {
+                    let key =
+                        PropertyKey::from(Expression::new_string_literal(value.span(), name, None, &self.builder));
+                    let value = value.clone_in(self.allocator);
+                    let kind = PropertyKind::Init;
+                    let member =
+                        ObjectProperty::new(value.span(), kind, key, value, false, false, false, &self.builder);
+                    ObjectPropertyKind::ObjectProperty(ArenaBox::new_in(member, &self.allocator))
+                });
+                let members = ArenaVec::from_iter_in(members, &self.allocator);
+                let object = Expression::new_object_expression(span, members, &self.builder);
+                *statement = self.returned(span, object, false);
+            }
             Statement::BlockStatement(it) => self.end_statements(&mut it.body, place.inside()),
             Statement::IfStatement(it) => {
                 self.end_statement(&mut it.consequent, place.inside());
                 it.alternate.iter_mut().for_each(|it| self.end_statement(it, place.inside()));
+            }
+            Statement::SwitchStatement(it) => {
+                let last = it.cases.len().saturating_sub(1);
+                for (index, case) in it.cases.iter_mut().enumerate() {
+                    let is_ended =
+                        matches!(case.consequent.last(), Some(Statement::BreakStatement(it)) if it.label.is_none());
+                    let value = match is_ended {
+                        true => case.consequent.len().checked_sub(2),
+                        // Others go on with the next case.
+                        false => case.consequent.len().checked_sub(1).filter(|_| index == last),
+                    };
+                    if let Some(value) = value {
+                        self.end_statement(&mut case.consequent[value], place.inside());
+                    }
+                }
             }
             // What a `finally` does comes after the value.
             Statement::TryStatement(it) if it.finalizer.is_none() => {
@@ -371,6 +439,11 @@ impl<'a> Shaper<'a, '_> {
             ..self.source.report(ErrorCode::UnsupportedSyntax, "`export … from` means nothing in a program", span.start)
         })
     }
+}
+
+/// Is the last statement a `return` without a value?
+fn is_ended(statements: &ArenaVec<'_, Statement<'_>>) -> bool {
+    matches!(statements.last(), Some(Statement::ReturnStatement(it)) if it.argument.is_none())
 }
 
 /// A text that is no program but one expression, such as `function () { … }`, as a statement.
@@ -431,6 +504,17 @@ mod tests {
             ("try { f() } catch (e) { e.message }", "try { return await f(); } catch (e) { return e.message; }"),
             ("const a = []; if (b) a.push(1)", "const a = []; if (b) a.push(1);"),
             ("{ a: 1, b: 2 }", "return { a: 1, b: 2 };"),
+            ("const a = 1, b = 2; { a, b }", "const a = 1, b = 2; return { \"a\": a, \"b\": b };"),
+            ("const a = 1, b = 2; { sum: a + b, b }", "const a = 1, b = 2; return { \"sum\": a + b, \"b\": b };"),
+            ("const a = 1; { f(); a }", "const a = 1; { f(); return a; }"),
+            ("const a = 1; return\n{ a }", "const a = 1; return { \"a\": a };"),
+            ("const a = 1; return\na", "const a = 1; return a;"),
+            ("switch (a) { case 1: 'x'; break; default: 'y' }", "switch (a) { case 1: return \"x\"; break; default: return \"y\"; }"),
+            ("!async function () { return 1 }()", "{ return 1; }"),
+            ("exports.main = async () => { return 1 }", "{ return 1; }"),
+            ("const run = () => 1; exports.handler = run", "const run = () => 1; return await run();"),
+            ("function f() {} if (require.main === module) f()", "function f() {} return f();"),
+            ("function f() {} if (import.meta.main) { await f() }", "function f() {} { return await f(); }"),
             // What is used is not called, nor what is one of several.
             ("function run() {} run", "function run() {} return await run();"),
             ("function f() {} function g() {}", "function f() {} function g() {}"),
@@ -457,6 +541,7 @@ mod tests {
             ("Here is the code you asked for", "", "the code alone"),
             ("const a = 1;\\nreturn a", "", "real ones"),
             ("return “a”", "", "typographic"),
+            ("[1].map((x) =&gt; x)", "", "escaped as HTML"),
         ];
         for (code, message, hint) in table {
             let report = compile(code, "agent.ts", Probes::Omit).unwrap_err();

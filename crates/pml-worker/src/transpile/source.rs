@@ -5,7 +5,7 @@ use std::{cell::OnceCell, fmt::Write as _};
 use oxc_sourcemap::{SourceMap, Token};
 use pml_wire::{ErrorCode, message::ErrorReport};
 
-use super::{Blame, ENGINE_FILE, Given, Probes, blame, function_text, source_map};
+use super::{Blame, ENGINE_FILE, Given, Probes, Read, blame, function_text, source_map};
 
 /// Lines shown above and below the one that failed.
 const CONTEXT_LINES: usize = 2;
@@ -141,6 +141,16 @@ impl Source {
         };
         let frame = StackFrame::parse(place)?;
         blame::explain(self, self.probes, message, (frame.line, frame.column), native, results)
+    }
+
+    /// Places where the program takes a text for the list that it holds.
+    pub(crate) fn text_uses(&self, results: &[Given]) -> Vec<String> {
+        blame::text_uses(self, self.probes, results)
+    }
+
+    /// Judges reads of properties that were not there, each by the engine's line and column and the name.
+    pub(crate) fn reads(&self, reads: &[((u32, u32), &str)]) -> Vec<Read> {
+        blame::reads(self, self.probes, reads)
     }
 
     /// Rewrites an engine's stack in the agent's lines, and gives the innermost place.

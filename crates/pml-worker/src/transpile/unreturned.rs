@@ -31,6 +31,16 @@ pub(super) fn warning(program: &oxc::ast::ast::Program<'_>, main: Option<&str>, 
     ))
 }
 
+/// What to say of a program that defines functions and calls none.
+pub(super) fn uncalled_warning(functions: &[&str]) -> Option<String> {
+    let [first, _, ..] = functions else { return None };
+    let names: Vec<_> = functions.iter().take(5).map(|name| format!("`{name}`")).collect();
+    let names = names.join(", ");
+    Some(format!(
+        "nothing was run: the program defines {names} and calls none of them; end it with `return await {first}(…)`"
+    ))
+}
+
 /// What to say of a program whose result is what `list.push()` gives.
 pub(super) fn length_warning(value: &Expression<'_>) -> Option<String> {
     let Expression::CallExpression(call) = value.get_inner_expression() else { return None };

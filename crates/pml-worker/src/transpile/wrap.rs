@@ -205,6 +205,11 @@ fn instead(package: &str) -> &'static str {
         "util" => "`TextEncoder`, `TextDecoder` and `structuredClone` are globals: leave out the import",
         "timers/promises" => "wait with `await new Promise((done) => setTimeout(done, 100))`",
         "uuid" => "use `crypto.randomUUID()`",
+        package
+            if package.contains("modelcontextprotocol") || package.contains("servers/") || package.contains("mcp") =>
+        {
+            "tools need no import: call them with `await mcp.server.tool({ … })`"
+        }
         _ => "there are no packages here; call an MCP tool for files, network and other services",
     }
 }

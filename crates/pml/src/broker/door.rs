@@ -9,7 +9,7 @@ use std::{
 
 use pml_wire::{
     CallId, ErrorCode, ToolId, json,
-    message::{Ask, CallError, ErrorReport, PreflightCall},
+    message::{Ask, CallError, ErrorReport, MissingRead, PreflightCall},
 };
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -628,6 +628,14 @@ impl CallHandler for Broker {
         Box::pin(self.check_program(context, calls))
     }
 
+    fn may_be_absent(&self, read: &MissingRead) -> bool {
+        let Ok(id) = read.tool.parse() else { return false };
+        let snapshot = self.snapshot();
+        let Some(tool) = snapshot.tool(&id) else { return false };
+        let learned = self.learned().and_then(|learned| learned.result_type(tool)).map(|learned| learned.schema);
+        tool.output_schema.as_ref().or(learned.as_ref()).is_some_and(|schema| names_property(schema, read))
+    }
+
     /// Of a property that one result of a tool does not have, what other results of the tool have.
     fn explain(&self, report: &mut ErrorReport) {
         let Some(missing) = report.missing.take().filter(|_| report.hint.is_none()) else { return };
@@ -639,6 +647,23 @@ impl CallHandler for Broker {
 
     fn refused(&self, context: &Arc<Context>, id: CallId, target: &str, error: &CallError) {
         self.record_refusal(context, id, target, error.code.as_str(), error.clone());
+    }
+}
+
+/// Does a schema, or one within it, name a property that was read, and most of those that the object has?
+fn names_property(schema: &serde_json::Value, read: &MissingRead) -> bool {
+    use serde_json::Value;
+    match schema {
+        Value::Object(members) => {
+            let named = members.get("properties").and_then(Value::as_object);
+            let is_meant = named.is_some_and(|named| {
+                let shared = read.keys.iter().filter(|key| named.contains_key(*key)).count();
+                named.contains_key(&read.property) && 2 * shared >= read.keys.len()
+            });
+            is_meant || members.values().any(|member| names_property(member, read))
+        }
+        Value::Array(items) => items.iter().any(|item| names_property(item, read)),
+        _ => false,
     }
 }
 

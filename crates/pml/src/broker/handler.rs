@@ -4,7 +4,7 @@ use std::{fmt::Debug, future::Future, pin::Pin, sync::Arc};
 
 use pml_wire::{
     CallId, ErrorCode, ToolId,
-    message::{Ask, CallError, ErrorReport, PreflightCall, Recall},
+    message::{Ask, CallError, ErrorReport, MissingRead, PreflightCall, Recall},
 };
 use serde_json::{Value, value::RawValue};
 
@@ -55,6 +55,11 @@ pub trait CallHandler: Send + Sync {
         _calls: Vec<PreflightCall>,
     ) -> HandlerFuture<'_, Result<Vec<String>, Box<ErrorReport>>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// May results of the tool lack the property, since their type has it as one that need not be there?
+    fn may_be_absent(&self, _read: &MissingRead) -> bool {
+        false
     }
 
     /// Adds hints to the report of a failed program that only the host can know.

@@ -12,8 +12,8 @@ use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 use pml_wire::{
     CallId, ErrorCode, Frame, Kind,
     message::{
-        Decision, ErrorReport, ExecutionComplete, Init, Limits, Log, MAX_DECISIONS_CUT, Progress, WAITING_AFTER_MS,
-        log_cost,
+        Decision, ErrorReport, ExecutionComplete, Init, Limits, Log, MAX_DECISIONS_CUT, MissingRead, Progress,
+        WAITING_AFTER_MS, log_cost,
     },
     trace::Entry,
 };
@@ -157,6 +157,7 @@ pub async fn run(
         logs: Vec::new(),
         log_left: budget.log_bytes,
         warnings: Vec::new(),
+        missing: Vec::new(),
         decisions: Vec::new(),
     };
     let mut result = run.execute(pool, request, cancel).instrument(span.clone()).await;
@@ -169,6 +170,11 @@ pub async fn run(
     if let Err(error) = &result {
         span.record("code", error.code.as_str());
     }
+    // A result that is not what the program takes it for says more than what became of it.
+    let missing = std::mem::take(&mut run.missing);
+    let missing = missing.into_iter().filter(|read| !handler.may_be_absent(read)).map(|read| read.warning);
+    run.warnings.splice(0..0, missing.take(MAX_WARNINGS).collect::<Vec<_>>());
+    run.warnings.truncate(MAX_WARNINGS);
     run.warnings.extend(run.calls.notices.take());
     let used = run.recording.context().used.names();
     let (calls, unfinished) = run.calls.finish();
@@ -219,6 +225,8 @@ struct Run<'a> {
     logs: Vec<Log>,
     log_left: usize,
     warnings: Vec<String>,
+    /// Reads of what results do not have, each with a warning.
+    missing: Vec<MissingRead>,
     decisions: Vec<Decision>,
 }
 
@@ -535,7 +543,8 @@ impl Run<'_> {
 
     /// Takes what the worker says at its end. Values take the places of handles in the result, elsewhere if they are large.
     async fn finish(&mut self, complete: ExecutionComplete) -> RunResult {
-        let ExecutionComplete { error, warnings, decisions, decisions_cut } = complete;
+        let ExecutionComplete { error, warnings, missing, decisions, decisions_cut } = complete;
+        self.missing = missing;
         self.warnings.extend(warnings);
         self.warnings.truncate(MAX_WARNINGS);
         self.decide(decisions, decisions_cut);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pml_wire::{
     CallId, ErrorCode, ToolId,
-    message::{Ask, CallError, ErrorReport, PreflightCall, Recall},
+    message::{Ask, CallError, ErrorReport, MissingRead, PreflightCall, Recall},
 };
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -83,6 +83,10 @@ impl CallHandler for ClientHandler<'_> {
         calls: Vec<PreflightCall>,
     ) -> HandlerFuture<'_, Result<Vec<String>, Box<ErrorReport>>> {
         self.broker.preflight(context, calls)
+    }
+
+    fn may_be_absent(&self, read: &MissingRead) -> bool {
+        self.broker.may_be_absent(read)
     }
 
     fn explain(&self, report: &mut ErrorReport) {

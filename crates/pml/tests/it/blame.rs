@@ -78,7 +78,7 @@ async fn what_is_done_to_a_result_is_explained_by_the_result() {
             2,
             "",
         ),
-        // Of two calls of a tool, each is told from the other; one that gave different things says nothing.
+        // Of two calls of a tool, each is told from the other; of one that gave different things, what was read last is told.
         (
             "const a = await mcp.test.text({ text: '\"a\"' });\nconst b = await mcp.test.text({ text: '{\"x\":1}' });\nreturn a.map(b);",
             "TypeError: a.map is not a function: a is a string, the result of test:text (line 1)",
@@ -89,13 +89,13 @@ async fn what_is_done_to_a_result_is_explained_by_the_result() {
             "for (const text of ['[]', '5']) {\n  const a = await mcp.test.text({ text });\n  a.map((x) => x);\n}",
             "TypeError: a.map is not a function",
             3,
-            "",
+            "`map` was read of the result of test:text, which has no such property: it is a number",
         ),
         (
             "import { callTool } from 'pml';\nconst r = await callTool('test:echo', { list: [1] });\nreturn r.list.length;",
             "TypeError: cannot read property 'length' of undefined: r.list is undefined, and r is an object with `success`, `result`, `error`, from the result of test:echo (line 2)",
             3,
-            "",
+            "which is { success, result, error }: read it of `result`",
         ),
     ])
     .await;

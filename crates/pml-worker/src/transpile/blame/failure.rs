@@ -19,6 +19,9 @@ use crate::transpile::{Probes, Source, nearest, parse, source::Position, transla
 /// Longest text of an expression in a message.
 const TEXT_CHARS: usize = 60;
 
+/// Places of one program that are named where it takes a text for a list.
+const MAX_TEXT_USES: usize = 3;
+
 /// What failed.
 #[derive(Debug)]
 pub(crate) struct Blame {
@@ -133,10 +136,62 @@ pub(in crate::transpile) fn explain(
     }
     // Of `list[i].name`, both reads have the same place: one whose property is written out and is the failure's goes first.
     let fitting = || at_place().filter(|operation| failure.fits(operation));
-    let operation = fitting().find(|operation| operation.property.is_some()).or_else(|| fitting().next())?;
+    // `for await (… of mcp.a.b())`: a tool is a function, and so it is not the call that failed.
+    let is_tool_call = |it: &&Operation<'_>| {
+        it.kind == Kind::Call && it.subject.is_some_and(|callee| teller.text(callee).starts_with("mcp."))
+    };
+    let iterated = || fitting().find(|it| it.kind == Kind::Iterate).filter(|_| fitting().any(|it| is_tool_call(&it)));
+    let operation =
+        iterated().or_else(|| fitting().find(|operation| operation.property.is_some())).or_else(|| fitting().next())?;
     let mut blame = teller.operation(&failure, operation)?;
     blame.position = teller.position(operation.start);
     Some(blame)
+}
+
+/// Places where a program takes a text for the list that it holds after its first line: it iterates over it, indexes it or
+/// asks for its length. One sentence for each.
+pub(in crate::transpile) fn text_uses(source: &Source, probes: Probes, results: &[Given]) -> Vec<String> {
+    let Ok(output) = translate(source, probes, CodegenOptions::default()) else { return Vec::new() };
+    let javascript = output.javascript;
+    let allocator = Allocator::default();
+    let parsed = parse(&allocator, &javascript, SourceType::mjs());
+    let program = allocator.alloc(parsed.program);
+    let semantic = SemanticBuilder::new().with_build_nodes(true).build(program).semantic;
+    let operations = operations::find(program);
+    let places = |start: u32| {
+        let call = operations.iter().find(|it| it.kind == Kind::Call && it.start == start)?;
+        Some(place_of(&javascript, call.place))
+    };
+    let knowledge = Knowledge { semantic: &semantic, results, places: &places };
+    let teller = Teller { knowledge, source, javascript: &javascript };
+    let sentences = operations.iter().filter_map(|operation| {
+        let (subject, does) = match (operation.kind, operation.property) {
+            (Kind::Iterate, _) => (operation.subject?, "iterating over it gives its characters"),
+            // Whether there is a text at all is a good question.
+            (Kind::Read, Some("length")) if is_compared(&javascript, operation.subject?.span().end) => return None,
+            (Kind::Read, Some("length")) => (operation.subject?, "its `length` counts characters"),
+            (Kind::Read, Some(index)) if index.parse::<usize>().is_ok() => {
+                (operation.subject?, "an index of it gives a character")
+            }
+            _ => return None,
+        };
+        let known = teller.knowledge.of(subject).filter(|known| !known.is_promise && !known.is_part)?;
+        let Shape::Text(Text::Prefixed(bracket)) = known.shape else { return None };
+        let text = teller.text(subject);
+        let line = teller.position(operation.start).map(|position| format!("line {}: ", position.line));
+        Some(format!(
+            "{}{text} is {}: {does}; the JSON in it begins after some text: `JSON.parse({text}.slice({text}.indexOf(\"{bracket}\")))`",
+            line.unwrap_or_default(),
+            teller.describe(&known)
+        ))
+    });
+    sentences.take(MAX_TEXT_USES).collect()
+}
+
+/// Is the `.length` that begins here compared or tested?
+fn is_compared(javascript: &str, at: u32) -> bool {
+    let rest = javascript[at as usize..].trim_start_matches(['?', '.']).trim_start_matches("length");
+    rest.trim_start().starts_with(['<', '>', '=', '!', '?', '&', '|'])
 }
 
 /// Does the call call a function of this name?
@@ -149,7 +204,7 @@ fn names(operation: &Operation<'_>, name: &str) -> bool {
 }
 
 /// The byte that a line and column of the engine, counted from 1 and in bytes, stand for.
-fn offset_of(text: &str, (line, column): (u32, u32)) -> Option<u32> {
+pub(super) fn offset_of(text: &str, (line, column): (u32, u32)) -> Option<u32> {
     let mut start = 0;
     for _ in 1..line {
         start += text[start..].find('\n')? + 1;
@@ -158,7 +213,7 @@ fn offset_of(text: &str, (line, column): (u32, u32)) -> Option<u32> {
 }
 
 /// The engine's line and column of a byte.
-fn place_of(text: &str, offset: u32) -> (u32, u32) {
+pub(super) fn place_of(text: &str, offset: u32) -> (u32, u32) {
     let before = &text[..text.floor_char_boundary(offset as usize)];
     let start = before.rfind('\n').map_or(0, |newline| newline + 1);
     (before.matches('\n').count() as u32 + 1, (before.len() - start) as u32 + 1)

@@ -6,10 +6,15 @@
 mod failure;
 mod known;
 mod operations;
+mod reads;
 mod shape;
 
-pub(super) use self::failure::explain;
 pub(crate) use self::{
     failure::{Blame, is_assigned, is_explained, undefined_name},
+    reads::Read,
     shape::{Given, Shape, Text},
+};
+pub(super) use self::{
+    failure::{explain, text_uses},
+    reads::reads,
 };

@@ -82,7 +82,7 @@ impl Shape {
         }
     }
 
-    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
         let members = match self {
             Shape::Object(members) => &members[..],
             _ => &[],
@@ -91,7 +91,7 @@ impl Shape {
     }
 
     /// The members that are arrays.
-    pub(super) fn arrays(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn arrays(&self) -> impl Iterator<Item = &str> {
         let members = match self {
             Shape::Object(members) => &members[..],
             _ => &[],
@@ -100,7 +100,7 @@ impl Shape {
     }
 
     /// `a string`, `an object with …`.
-    pub(super) fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match self {
             Shape::Text(_) => "a string".to_owned(),
             Shape::Number => "a number".to_owned(),

@@ -1,0 +1,348 @@
+//! Reads of properties that results do not have.
+//!
+//! Such a read gives `undefined`, and a program that goes on with it gives a wrong value without a word. The prelude notes the
+//! reads (`watch` in `prelude.js`), this module keeps what a warning needs, and says it when the run is over: by then it is
+//! known whether other objects of the tool's results have the property, and the source tells whether the program reckons
+//! with its absence.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    rc::Rc,
+};
+
+use pml_wire::message::MissingRead;
+use rquickjs::{Ctx, Function, Object, Result, Value, function::Opt};
+
+use super::{State, from_json::Kind, raw, results};
+use crate::transpile::{Given, Read, Shape, Source, Text, innermost, nearest};
+
+/// Different reads that are kept.
+const MAX_MISSES: usize = 60;
+/// Warnings about them in one run.
+const MAX_WARNINGS: usize = 10;
+/// Kinds of objects of one tool that are kept.
+const MAX_KINDS: usize = 100;
+/// Names that programs expect around a result, since MCP or other libraries have them there.
+const WRAPPERS: [&str; 17] = [
+    "content",
+    "structuredContent",
+    "data",
+    "result",
+    "results",
+    "response",
+    "output",
+    "body",
+    "value",
+    "text",
+    "json",
+    "payload",
+    "items",
+    "rows",
+    "success",
+    "ok",
+    "list",
+];
+
+/// What a property was read of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Subject {
+    /// The result of a tool.
+    Whole,
+    /// Something in a result.
+    Part,
+    /// What `callTool` returns.
+    Envelope,
+    Handle,
+}
+
+/// A read of a property that was not there.
+#[derive(Clone, Debug)]
+struct Miss {
+    tool: String,
+    property: String,
+    subject: Subject,
+    shape: Shape,
+    /// The engine's line and column.
+    place: (u32, u32),
+    /// What to do about a handle, or how the call of an envelope failed.
+    advice: Option<String>,
+}
+
+/// The reads of a run.
+#[derive(Debug, Default)]
+pub(super) struct Misses {
+    noted: RefCell<Vec<Miss>>,
+    /// The kinds of objects that a tool returned.
+    kinds: RefCell<HashMap<String, Vec<Kind>>>,
+    /// Is a result or are arguments being written? Then a `toJSON` that is asked for is no call of `JSON.stringify`.
+    pub(super) is_writing: Rc<Cell<bool>>,
+}
+
+impl Misses {
+    /// Keeps the names of the objects in a result.
+    pub(super) fn note_kinds(&self, tool: &str, kinds: Vec<Kind>) {
+        let mut known = self.kinds.borrow_mut();
+        let known = known.entry(tool.to_owned()).or_default();
+        for kind in kinds {
+            if known.len() < MAX_KINDS && !known.contains(&kind) {
+                known.push(kind);
+            }
+        }
+    }
+
+    fn note(&self, miss: Miss) {
+        let mut noted = self.noted.borrow_mut();
+        let is_same =
+            |other: &Miss| (&other.tool, &other.property, other.place) == (&miss.tool, &miss.property, miss.place);
+        if noted.len() < MAX_MISSES && !noted.iter().any(is_same) {
+            noted.push(miss);
+        }
+    }
+
+    /// Do other objects of the kind, in the results of the tool, have the property?
+    fn is_optional(&self, miss: &Miss) -> bool {
+        let kinds = self.kinds.borrow();
+        let Some(kinds) = kinds.get(&miss.tool).filter(|_| matches!(miss.shape, Shape::Object(_))) else {
+            return false;
+        };
+        let own: Vec<&str> = miss.shape.keys().collect();
+        let is_alike = |kind: &Kind| {
+            let shared = own.iter().filter(|key| kind.names.iter().any(|name| name == *key)).count();
+            2 * shared >= own.len()
+        };
+        // Of `{ date }` and `{ dateTime }`, both are found under `start`.
+        let places: Vec<&Option<String>> = kinds.iter().filter(|kind| is_alike(kind)).map(|kind| &kind.under).collect();
+        let mut having = kinds.iter().filter(|kind| kind.names.contains(&miss.property));
+        having.any(|kind| is_alike(kind) || places.contains(&&kind.under))
+    }
+
+    /// What a read found that led to an error at a place, in words. `said` is the message of the error.
+    pub(super) fn explanation(&self, place: (u32, u32), said: &str) -> Option<String> {
+        let noted = self.noted.borrow();
+        let is_meant = |miss: &&Miss| {
+            miss.place == place || miss.place.0 == place.0 && said.contains(&format!("{} is not", miss.property))
+        };
+        let miss = noted.iter().rev().find(is_meant)?;
+        // A message that describes the value needs only the advice.
+        let is_described = matches!(miss.subject, Subject::Whole | Subject::Part) && said.contains(" result of ");
+        if is_described { advise(miss) } else { Some(sentence(miss, None)) }
+    }
+
+    /// The warnings of a run that is over. `said` is what its error says already.
+    pub(super) fn told(&self, source: &Source, said: Option<&str>) -> Vec<MissingRead> {
+        let noted = self.noted.take();
+        let mut noted: Vec<Miss> = noted.into_iter().filter(|miss| !self.is_optional(miss)).collect();
+        if let Some(said) = said {
+            noted.retain(|miss| !said.contains(&miss.property));
+        }
+        if noted.is_empty() {
+            return Vec::new();
+        }
+        let reads: Vec<_> = noted.iter().map(|miss| (miss.place, miss.property.as_str())).collect();
+        let reads = source.reads(&reads);
+        let mut told: Vec<(String, String)> = Vec::new();
+        let mut warnings = Vec::new();
+        for (miss, read) in noted.iter().zip(reads) {
+            if is_handled(miss, &read) {
+                continue;
+            }
+            // Once for each tool and property is enough for a person; the place is that of the first.
+            let key = (miss.tool.clone(), miss.property.clone());
+            if !told.contains(&key) && warnings.len() < MAX_WARNINGS {
+                // Only of objects may the host know more.
+                let tool = match (miss.subject, &miss.shape) {
+                    (Subject::Whole | Subject::Part, Shape::Object(_)) => miss.tool.clone(),
+                    _ => String::new(),
+                };
+                let keys = miss.shape.keys().map(str::to_owned).collect();
+                let warning = sentence(miss, read.line);
+                warnings.push(MissingRead { tool, property: miss.property.clone(), keys, warning });
+                told.push(key);
+            }
+        }
+        warnings
+    }
+}
+
+/// Does the program reckon with the absence of what it reads?
+fn is_handled(miss: &Miss, read: &Read) -> bool {
+    // An error says it.
+    if read.throws {
+        return true;
+    }
+    let name = miss.property.to_ascii_lowercase();
+    let is_error = name == "error" || name == "errors" || name == "iserror" || name == "err";
+    match miss.subject {
+        Subject::Envelope => is_error || read.is_test || name == "result" && read.mentions_failure,
+        Subject::Handle => read.is_test || read.has_alternative,
+        Subject::Whole | Subject::Part => {
+            let is_paging = ["cursor", "next", "more", "token", "truncated"].iter().any(|part| name.contains(part));
+            is_error || is_paging || read.is_test || read.has_alternative
+        }
+    }
+}
+
+/// `` `data` was read of the result of hr:list (line 3), which has no such property: it is an array of 7; … ``
+fn sentence(miss: &Miss, line: Option<usize>) -> String {
+    let Miss { tool, property, subject, shape, advice, .. } = miss;
+    let line = line.map(|line| format!(" (line {line})")).unwrap_or_default();
+    let what = shape.describe();
+    match subject {
+        Subject::Handle => {
+            format!(
+                "`{property}` was read of a handle{line}, which has no such property; it is {}",
+                advice.as_deref().unwrap_or_default()
+            )
+        }
+        Subject::Envelope => match (advice, property.as_str()) {
+            (Some(failure), "result") => {
+                format!(
+                    "`result` was read of what callTool returned for {tool}{line}, but the call failed: {failure}; check `success` first"
+                )
+            }
+            _ => format!(
+                "`{property}` was read of what callTool returned for {tool}{line}, which is {{ success, result, error }}: read it of `result`"
+            ),
+        },
+        Subject::Whole | Subject::Part => {
+            let whose = if *subject == Subject::Whole { "the result" } else { "a part of the result" };
+            let advice = advise(miss).map(|advice| format!("; {advice}")).unwrap_or_default();
+            format!(
+                "`{property}` was read of {whose} of {tool}{line}, which has no such property: it is {what}{advice}"
+            )
+        }
+    }
+}
+
+/// What to read instead.
+fn advise(miss: &Miss) -> Option<String> {
+    let Miss { property, subject, shape, .. } = miss;
+    match shape {
+        Shape::Array(_, Some(element)) if element.keys().any(|key| key == property) => {
+            return Some(format!("its elements have it, as in `[0].{property}` or `.map((it) => it.{property})`"));
+        }
+        Shape::Array(_, Some(element)) if *subject == Subject::Part || !WRAPPERS.contains(&property.as_str()) => {
+            if let Some(near) = nearest(property, element.keys()) {
+                return Some(format!("its elements have `{near}`"));
+            }
+        }
+        Shape::Object(_) => {
+            if let Some(near) = nearest(property, shape.keys()).or_else(|| alike(property, shape.keys())) {
+                return Some(format!("did you mean `{near}`?"));
+            }
+            if matches!(
+                property.as_str(),
+                "length" | "map" | "filter" | "forEach" | "items" | "rows" | "data" | "results" | "list"
+            ) && let Some(list) = shape.arrays().next()
+            {
+                let rest = if property == "length" { ".length" } else { "" };
+                return Some(format!("did you mean `{list}{rest}`?"));
+            }
+            if property == "text" && shape.keys().any(|key| key == "type") {
+                return None;
+            }
+        }
+        Shape::Text(Text::Prefixed(bracket)) => {
+            return Some(format!(
+                "the JSON in it begins after some text: `JSON.parse(r.slice(r.indexOf(\"{bracket}\")))`"
+            ));
+        }
+        Shape::Text(Text::Json) => return Some("it is a JSON text: `JSON.parse` it first".to_owned()),
+        _ => {}
+    }
+    let is_wrapper = *subject == Subject::Whole && WRAPPERS.contains(&property.as_str());
+    is_wrapper
+        .then(|| "the value of a call is the result itself, not wrapped in anything, and a failure throws".to_owned())
+}
+
+/// A name that begins or ends as the other does: `dept` for `department`.
+fn alike<'a>(name: &str, keys: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let plain = |name: &str| name.replace('_', "").to_ascii_lowercase();
+    let name = plain(name);
+    let mut keys = keys.filter(|key| {
+        let key = plain(key);
+        let (short, long) = if key.len() < name.len() { (&key, &name) } else { (&name, &key) };
+        short.len() >= 3 && (long.contains(short.as_str()) || long.starts_with(&short[..short.floor_char_boundary(3)]))
+    });
+    keys.next()
+}
+
+/// Gives the prelude what it needs to note reads.
+pub(super) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>) -> Result<()> {
+    let shared = Rc::clone(state);
+    let missed = move |tool: String,
+                       name: Value<'js>,
+                       value: Value<'js>,
+                       subject: String,
+                       stack: Value<'js>,
+                       advice: Opt<String>| {
+        note(&shared, tool, &name, &value, &subject, &stack, advice.0);
+    };
+    native.set("missed", Function::new(ctx.clone(), missed)?)?;
+
+    let shared = Rc::clone(state);
+    let prototypes =
+        move |object: Object<'js>, array: Object<'js>| shared.text_prototypes.borrow_mut().extend([object, array]);
+    native.set("noteTextPrototypes", Function::new(ctx.clone(), prototypes)?)?;
+
+    let shared = Rc::clone(state);
+    let warn = move |text: String| {
+        if !shared.misses.is_writing.get() {
+            shared.warn(text);
+        }
+    };
+    native.set("warnStringify", Function::new(ctx.clone(), warn)?)?;
+    native.set("isPromise", Function::new(ctx.clone(), |value: Value<'js>| value.is_promise())?)
+}
+
+fn note<'js>(
+    state: &State<'js>,
+    tool: String,
+    name: &Value<'js>,
+    value: &Value<'js>,
+    subject: &str,
+    stack: &Value<'js>,
+    advice: Option<String>,
+) {
+    // Reads of our own have no place in the program.
+    let place =
+        Some(stack).filter(|stack| stack.is_string()).and_then(raw::text).and_then(|(stack, _)| innermost(&stack));
+    let (Some(place), Some((property, _))) = (place, raw::text(name)) else { return };
+    let subject = match subject {
+        "whole" => Subject::Whole,
+        "part" => Subject::Part,
+        "envelope" => Subject::Envelope,
+        _ => Subject::Handle,
+    };
+    let given = |given: &Given| given.tool == tool && matches!(given.shape, Some(Shape::Text(_)));
+    let shape = match value.is_string() {
+        true => state
+            .results
+            .list()
+            .into_iter()
+            .rev()
+            .find(given)
+            .and_then(|given| given.shape)
+            .unwrap_or(Shape::Text(Text::Plain)),
+        false => results::shape(value, 0),
+    };
+    let advice = match subject {
+        Subject::Envelope => failure(value),
+        _ => advice,
+    };
+    state.misses.note(Miss { tool, property, subject, shape, place, advice });
+}
+
+/// How the call of an envelope failed.
+fn failure(envelope: &Value<'_>) -> Option<String> {
+    let own = |object: &Object<'_>, name: &str| -> Option<String> {
+        let name = rquickjs::String::from_str(object.ctx().clone(), name).ok()?;
+        let value = raw::own_data(object, name.as_value()).filter(Value::is_string)?;
+        raw::text(&value).map(|(text, _)| text)
+    };
+    let object = envelope.as_object()?;
+    let name = rquickjs::String::from_str(object.ctx().clone(), "error").ok()?;
+    let error = raw::own_data(object, name.as_value())?.into_object()?;
+    Some(format!("{}: {}", own(&error, "code")?, own(&error, "message")?))
+}
