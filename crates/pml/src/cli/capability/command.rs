@@ -108,7 +108,7 @@ pub(in crate::cli) async fn run(what: What, config: Config) -> ExitCode {
         let desk = Desk { config: desk_config, pool, services, saver, interrupt };
         desk.dispatch(what).await
     });
-    match done.await {
+    match Box::pin(done).await {
         Ok(Ok(code)) => code,
         Ok(Err(err)) | Err(err) => {
             let is_usage =
