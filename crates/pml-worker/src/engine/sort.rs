@@ -528,8 +528,10 @@ fn min_run(mut length: usize) -> usize {
 mod tests {
     use super::sort_by;
 
+    type Comparator = fn(u32, u32) -> f64;
+
     /// Comparators as programs have them, of numbers that carry where they stood.
-    const COMPARATORS: [(&str, fn(u32, u32) -> f64); 6] = [
+    const COMPARATORS: [(&str, Comparator); 6] = [
         ("less", |a, b| if a < b { -1.0 } else { 1.0 }),
         ("more", |a, b| if a > b { 1.0 } else { -1.0 }),
         ("flag", |a, b| f64::from(u8::from(a > b))),
