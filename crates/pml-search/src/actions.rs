@@ -232,7 +232,7 @@ pub(crate) fn wanted(typed: &str, query: &str, has_parts: bool) -> Option<Action
         return Some(Action::SHOWING);
     }
     let all: Vec<String> = words(query).collect();
-    let of_whole = || at_the_beginning(&all).or_else(|| anywhere(&all));
+    let of_whole = || at_the_beginning(&all).or_else(|| of_parts(query)).or_else(|| anywhere(&all));
     let found = if has_parts { of_parts(query) } else { of_whole() };
     match found {
         Some(Action::SHOWING) => found,

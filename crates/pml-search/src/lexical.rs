@@ -33,7 +33,7 @@ const PARAMETER_TEXTS: Field = Field { weight: 0.65, usual_words: 50.0 };
 pub(crate) const SERVER: Field = Field { weight: 1.5, usual_words: 2.0 };
 
 /// What a verb counts that a word of a name undoes, where that word counts 1.
-const UNDONE: f32 = 0.8;
+const UNDONE: f32 = 1.0;
 
 /// How much less a word counts among many: 0 is not at all, 1 is that twice as many count half.
 const SLOPE: f32 = 0.4;

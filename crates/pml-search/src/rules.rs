@@ -18,6 +18,7 @@ const DESTRUCTIVE: f32 = 0.85;
 /// and of one of another server than the query names.
 const NOT_SHOWING: f32 = 0.86;
 const SHOWING: f32 = 0.88;
+const NOT_UNDOING: f32 = 0.8;
 const OTHER_SERVER: f32 = 0.85;
 const DEPRECATED: f32 = 0.8;
 /// The same if none of the query's words is a word.
@@ -72,7 +73,8 @@ impl<'s> Rules<'s> {
         {
             factor *= match wanted {
                 Action::SHOWING => NOT_SHOWING,
-                Action::DOING | Action::UNDOING => SHOWING,
+                Action::DOING => SHOWING,
+                Action::UNDOING => NOT_UNDOING,
                 _ => OTHER_ACTION,
             };
         }
