@@ -43,8 +43,10 @@ pub(super) async fn with_servers<F: Future>(
 ) -> Result<F::Output, Error> {
     with_started(config, Traces::reading(&config.traces, config.data_dir.as_deref()), |services| {
         let interrupt = CancellationToken::new();
-        drop(cancel_on_signal(interrupt.clone()));
+        let listening = cancel_on_signal(interrupt.clone());
         async move {
+            // Whoever hears from this process may end it at once.
+            let _ = listening.await;
             if let Some(capabilities) = services.capabilities() {
                 capabilities.read().await;
             }
@@ -77,8 +79,13 @@ pub(super) async fn with_pool<F: Future>(
     work: impl FnOnce(Pool, CancellationToken) -> F,
 ) -> F::Output {
     let interrupt = CancellationToken::new();
-    drop(cancel_on_signal(interrupt.clone()));
-    with_pool_alone(config, mode, |pool| work(pool, interrupt)).await
+    let listening = cancel_on_signal(interrupt.clone());
+    with_pool_alone(config, mode, |pool| async {
+        // Whoever hears from this process may end it at once.
+        let _ = listening.await;
+        work(pool, interrupt).await
+    })
+    .await
 }
 
 /// The same for callers that already listen for signals.

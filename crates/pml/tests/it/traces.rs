@@ -65,7 +65,7 @@ async fn a_trace_has_everything_that_a_program_did() {
     let expected = [
         "t1 tool fix:get-sum true -",
         "t2 search pml:search true -",
-        "t3 resource *:resource:fixture://item/1 true -",
+        "t3 resource fix:resource:fixture://item/1 true -",
         "t4 prompt fix:prompt:greet true -",
         "t5 resource fix:resource:* true -",
         "t6 tool fix:fail false TOOL_ERROR",
