@@ -205,8 +205,8 @@ impl Journal {
         place.journals().into_iter().filter_map(open).collect()
     }
 
-    /// Waits until the database has what other processes have in their journals: whoever asks after an answer finds its trace. A process
-    /// whose journal is never empty is waited for for a moment only.
+    /// Waits until the database has what other processes have in their journals: whoever asks after an answer finds its trace. The wait ends
+    /// after [`PATIENCE`], since the journal of a busy process may never be empty.
     pub(super) async fn others_filed(&self) {
         let Some(place) = &self.place else { return };
         let own = self.lock().as_ref().map(|own| own.owner.id);

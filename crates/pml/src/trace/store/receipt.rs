@@ -67,8 +67,8 @@ impl Receipt {
         }
     }
 
-    /// Waits until what was submitted survives the process. What is in no journal is waited for for less than 2 ms, and not at all
-    /// while the store is known to be stuck.
+    /// Waits until what was submitted survives the process: not at all if the journal has it, else for the commit. The wait for a
+    /// commit takes less than 2 ms, and is left out while the store is known to be stuck.
     pub async fn kept(mut self) -> Waited {
         self.wake();
         if self.is_kept {
