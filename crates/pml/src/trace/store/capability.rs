@@ -65,6 +65,9 @@ pub(crate) fn lookup(db: &Connection, tenant: i64, name: &Fqdn) -> rusqlite::Res
         .optional()
 }
 
+/// Newest versions whose hashes traces may await. Those of older versions were linked when these were new.
+pub(super) const AWAITED_VERSIONS: i64 = 100;
+
 /// Links traces of its organisation that named a capability before it was known, at most `limit`. How many.
 pub(crate) fn adopt(db: &Connection, id: CapabilityId, limit: usize) -> rusqlite::Result<usize> {
     let sql = "SELECT other.id, own.id, own.org || '.' || own.project FROM capability
@@ -74,20 +77,20 @@ pub(crate) fn adopt(db: &Connection, id: CapabilityId, limit: usize) -> rusqlite
         .prepare_cached(sql)?
         .query_map([id.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
         .collect::<rusqlite::Result<_>>()?;
-    let sql = "SELECT namespace || '.' || action || coalesce('.' || hash, '') FROM capability_name
-               LEFT JOIN (SELECT hash FROM capability_version WHERE capability = ?1 UNION ALL SELECT NULL)
-               WHERE capability = ?1";
+    let sql = "SELECT namespace || '.' || action FROM capability_name WHERE capability = ?1";
     let names: Vec<String> =
         db.prepare_cached(sql)?.query_map([id.as_bytes()], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    let sql =
+        "SELECT hash, lower(hex(sha256)) FROM capability_version WHERE capability = ?1 ORDER BY version DESC LIMIT ?2";
+    let versions: Vec<(String, String)> = db
+        .prepare_cached(sql)?
+        .query_map(params![id.as_bytes(), AWAITED_VERSIONS], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
     let mut linked = 0;
     for (tenant, own, scope) in &tenants {
-        let local = Scope::local().to_string();
-        let scopes = [Some(scope.as_str()), Some(local.as_str()).filter(|_| tenant == own)];
-        let full =
-            scopes.into_iter().flatten().flat_map(|scope| names.iter().map(move |name| format!("{scope}.{name}")));
-        for name in full.chain([id.to_string()]) {
+        for name in awaited(db, *tenant, &full_names(scope, tenant == own, &names, &versions, id))? {
             // Another capability may be called so by now.
-            if linked < limit && is_awaited(db, *tenant, &name)? && resolve(db, *tenant, &name)? == Some(id) {
+            if linked < limit && resolve(db, *tenant, &name)? == Some(id) {
                 let sql = "UPDATE trace SET capability_id = ?3 WHERE seq IN (SELECT seq FROM trace
                            WHERE tenant = ?1 AND capability = ?2 AND capability NOTNULL AND capability_id IS NULL LIMIT ?4)";
                 let rest = (limit - linked) as i64;
@@ -98,9 +101,35 @@ pub(crate) fn adopt(db: &Connection, id: CapabilityId, limit: usize) -> rusqlite
     Ok(linked)
 }
 
-/// Does a trace name a capability that is not known by this name?
-fn is_awaited(db: &Connection, tenant: i64, name: &str) -> rusqlite::Result<bool> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM trace
-               WHERE tenant = ?1 AND capability = ?2 AND capability NOTNULL AND capability_id IS NULL)";
-    db.prepare_cached(sql)?.query_row(params![tenant, name], |row| row.get(0))
+/// Everything by which a trace may name a capability: its id, and its names in its scope and, at home, in the scope of a gateway
+/// that was not told its own; each without a hash, and with as many digits of the hash of each version as [`lookup`] takes.
+/// A version is its hash in names and its whole SHA-256, in hexadecimal digits.
+pub(super) fn full_names(
+    scope: &str,
+    is_home: bool,
+    names: &[String],
+    versions: &[(String, String)],
+    id: CapabilityId,
+) -> Vec<String> {
+    let local = Scope::local().to_string();
+    let mut full = vec![id.to_string()];
+    for scope in [Some(scope), Some(local.as_str()).filter(|_| is_home)].into_iter().flatten() {
+        for name in names {
+            full.push(format!("{scope}.{name}"));
+            for (hash, sha256) in versions {
+                let digits = (hash.len()..=sha256.len()).filter_map(|digits| sha256.get(..digits));
+                full.extend(digits.map(|digits| format!("{scope}.{name}.{digits}")));
+            }
+        }
+    }
+    full
+}
+
+/// Those of the names that traces name a capability by and that stand for none yet.
+fn awaited(db: &Connection, tenant: i64, names: &[String]) -> rusqlite::Result<Vec<String>> {
+    let sql =
+        "SELECT DISTINCT capability FROM trace WHERE tenant = ?1 AND capability IN (SELECT value FROM json_each(?2))
+               AND capability NOTNULL AND capability_id IS NULL";
+    let names = serde_json::Value::from(names).to_string();
+    db.prepare_cached(sql)?.query_map(params![tenant, names], |row| row.get(0))?.collect()
 }

@@ -257,7 +257,8 @@ pub(crate) async fn only_those_see_a_capability_who_may(store: Arc<dyn HubStore>
 
 pub(crate) async fn traces_are_linked_to_capabilities_whichever_comes_first(store: Arc<dyn HubStore>) {
     let (web, app) = (scope("acme.web"), scope("acme.app"));
-    let hash = &sha256("return 1")[..4];
+    let whole = sha256("return 1");
+    let hash = &whole[..4];
     let trace = |name: &str| {
         let trace = json!({
             "traceId": ExecutionId::mint(), "success": true, "durationMs": 4.0, "timestamp": 1_790_000_000_000_u64,
@@ -272,11 +273,17 @@ pub(crate) async fn traces_are_linked_to_capabilities_whichever_comes_first(stor
     let link = async |of: &Scope, trace: &pml_wire::trace::Trace| {
         store.of(of).record(trace.trace_id).await.unwrap().unwrap().capability
     };
-    let names =
-        [format!("acme.web.fs.read.{hash}"), "acme.web.fs.read".to_owned(), format!("local.default.fs.read.{hash}")];
+    let names = [
+        format!("acme.web.fs.read.{hash}"),
+        "acme.web.fs.read".to_owned(),
+        format!("local.default.fs.read.{hash}"),
+        format!("acme.web.fs.read.{}", &whole[..12]),
+        format!("acme.web.fs.read.{whole}"),
+    ];
     let early: Vec<_> = names.iter().map(|name| trace(name)).collect();
     let (wrong, foreign) = (trace("acme.web.fs.read.0000"), trace(&names[0]));
-    for trace in early.iter().chain([&wrong]) {
+    let other = trace(&format!("acme.web.fs.read.{hash}0000000000"));
+    for trace in early.iter().chain([&wrong, &other]) {
         send(&web, trace).await;
         assert_eq!(link(&web, trace).await, None);
     }
@@ -286,7 +293,7 @@ pub(crate) async fn traces_are_linked_to_capabilities_whichever_comes_first(stor
     for trace in &early {
         assert_eq!(link(&web, trace).await, Some(made.id), "{:?}", trace.capability_id);
     }
-    assert_eq!(link(&web, &wrong).await, None);
+    assert_eq!((link(&web, &wrong).await, link(&web, &other).await), (None, None));
     let late = trace(&names[0]);
     send(&web, &late).await;
     let by_id = trace(&made.id.to_string());
@@ -301,7 +308,7 @@ pub(crate) async fn traces_are_linked_to_capabilities_whichever_comes_first(stor
     send(&app, &now_shared).await;
     assert_eq!(link(&app, &now_shared).await, Some(made.id));
     let stats = capabilities.get(Which::Id(made.id)).await.unwrap().unwrap().stats;
-    assert_eq!((stats.runs, stats.failed, stats.mean_ms), (5, 0, 4.0), "of the viewer's own project");
+    assert_eq!((stats.runs, stats.failed, stats.mean_ms), (7, 0, 4.0), "of the viewer's own project");
     capabilities.rename(made.id, "files", "open", Expected::Anything).await.unwrap();
     assert_eq!(link(&web, &early[0]).await, Some(made.id));
 }

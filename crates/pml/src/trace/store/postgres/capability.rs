@@ -3,7 +3,11 @@
 use pml_wire::CapabilityId;
 
 use super::{
-    super::{Fqdn, Scope, capability::VersionId, connection::Trouble},
+    super::{
+        Fqdn, Scope,
+        capability::{AWAITED_VERSIONS, VersionId, full_names},
+        connection::Trouble,
+    },
     session::{Id, Session},
 };
 
@@ -63,19 +67,17 @@ pub(crate) async fn adopt(session: &Session, id: CapabilityId, limit: usize) -> 
                JOIN tenant AS own ON own.id = capability.tenant JOIN tenant AS other ON other.org = own.org
                WHERE capability.id = $1";
     let tenants = session.query(sql, &[&uuid]).await?;
-    let sql = "SELECT namespace || '.' || action || coalesce('.' || hash, '') FROM capability_name
-               CROSS JOIN (SELECT hash FROM capability_version WHERE capability = $1 UNION ALL SELECT NULL) AS version
-               WHERE capability = $1";
+    let sql = "SELECT namespace || '.' || action FROM capability_name WHERE capability = $1";
     let names: Vec<String> = session.query(sql, &[&uuid]).await?.iter().map(|row| row.get(0)).collect();
+    let sql = "SELECT hash, encode(sha256, 'hex') FROM capability_version WHERE capability = $1 ORDER BY version DESC LIMIT $2";
+    let versions = session.query(sql, &[&uuid, &AWAITED_VERSIONS]).await?;
+    let versions: Vec<(String, String)> = versions.iter().map(|row| (row.get(0), row.get(1))).collect();
     let mut linked = 0;
     for row in &tenants {
         let (tenant, own, scope): (i32, i32, &str) = (row.get(0), row.get(1), row.get(2));
-        for name in full_names(scope, tenant == own, &names, id) {
+        for name in awaited(session, tenant, &full_names(scope, tenant == own, &names, &versions, id)).await? {
             // Another capability may be called so by now.
-            if linked < limit
-                && is_awaited(session, tenant, &name).await?
-                && resolve(session, tenant, &name).await? == Some(uuid)
-            {
+            if linked < limit && resolve(session, tenant, &name).await? == Some(uuid) {
                 let sql = "UPDATE trace SET capability_id = $3 WHERE tenant = $1 AND id IN (SELECT id FROM trace
                            WHERE tenant = $1 AND capability = $2 AND capability IS NOT NULL AND capability_id IS NULL LIMIT $4)";
                 let rest = i64::try_from(limit - linked).unwrap_or(i64::MAX);
@@ -86,21 +88,10 @@ pub(crate) async fn adopt(session: &Session, id: CapabilityId, limit: usize) -> 
     Ok(linked)
 }
 
-/// Everything by which a trace may name a capability: its names in its scope, and, at home, in the scope of a gateway that was
-/// not told its own; and its id.
-fn full_names(scope: &str, is_home: bool, names: &[String], id: CapabilityId) -> Vec<String> {
-    let local = Scope::local().to_string();
-    let scopes = [Some(scope), Some(local.as_str()).filter(|_| is_home)];
-    let mut full = vec![id.to_string()];
-    for scope in scopes.into_iter().flatten() {
-        full.extend(names.iter().map(|name| format!("{scope}.{name}")));
-    }
-    full
-}
-
-/// Does a trace name a capability that is not known by this name?
-async fn is_awaited(session: &Session, tenant: i32, name: &str) -> Result<bool, Trouble> {
-    let sql = "SELECT 1 FROM trace WHERE tenant = $1 AND capability = $2 AND capability IS NOT NULL
-               AND capability_id IS NULL LIMIT 1";
-    Ok(session.query_opt(sql, &[&tenant, &name]).await?.is_some())
+/// Those of the names that traces name a capability by and that stand for none yet.
+async fn awaited(session: &Session, tenant: i32, names: &[String]) -> Result<Vec<String>, Trouble> {
+    let sql =
+        "SELECT DISTINCT capability FROM trace WHERE tenant = $1 AND capability = ANY($2) AND capability IS NOT NULL
+               AND capability_id IS NULL";
+    Ok(session.query(sql, &[&tenant, &names]).await?.iter().map(|row| row.get(0)).collect())
 }
