@@ -1,8 +1,8 @@
 //! Removes secrets and personal data from what pml keeps and sends.
 //!
 //! [`Sanitizer`] takes texts, JSON and traces. A text passes through an automaton over everything that begins, marks or
-//! names a secret (`automaton.rs`); checks written by hand decide at each hit (`services.rs`, `tokens.rs`, `assignment.rs`,
-//! `headers.rs`, `statements.rs`, `tables.rs`, `url.rs`, `pem.rs`), and further passes find what has no fixed beginning (`encoded.rs`, `email.rs`,
+//! names a secret (`automaton.rs`); checks written by hand decide at each hit (`services.rs`, `tokens.rs`, `assignment.rs` with the files
+//! that it uses, `headers.rs`, `statements.rs`, `tables.rs`, `url.rs`, `pem.rs`), and further passes find what has no fixed beginning (`encoded.rs`, `email.rs`,
 //! `numbers.rs`). JSON is walked over with its names (`document.rs`, `keys.rs`, `value.rs`).
 //!
 //! **Invariant:** linear in the length of its input, never a panic, s(s(x)) = s(x), and what comes out of JSON is JSON.
@@ -10,16 +10,21 @@
 
 mod assignment;
 mod automaton;
+mod bounds;
 mod document;
 mod email;
 mod encoded;
 mod finding;
 mod headers;
+mod joint;
 mod keys;
+mod literal;
+mod names;
 mod numbers;
 mod pem;
 mod sanitizer;
 mod scan;
+mod sentences;
 mod services;
 mod settings;
 mod shape;
