@@ -244,6 +244,11 @@ fn is_honest(before: Option<char>, character: char, next: Option<char>) -> bool 
     }
 }
 
+/// `1 tool`, `2 tools`.
+pub fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -18,6 +18,7 @@ use crate::{
     error::Error,
     execution::{self, Event, Request},
     sandbox,
+    shown::counted,
     upstream::{Secret, Settings, Target},
 };
 
@@ -65,7 +66,8 @@ pub(super) async fn run(mut config: Config) -> ExitCode {
         for started in starting::all(services.servers.all(), &interrupt).await {
             let name = &started.server.settings().name;
             let tools = services.catalog.snapshot().listing(name).map_or(0, |listing| listing.tools.len());
-            let _ = writeln!(io::stderr(), "  {name}: {tools} tools, ready in {}", print::duration(started.duration));
+            let (tools, took) = (counted(tools, "tool", "tools"), print::duration(started.duration));
+            let _ = writeln!(io::stderr(), "  {name}: {tools}, ready in {took}");
         }
         let _ = writeln!(io::stderr(), "\npml runs the program in a process that can only compute and ask:\n");
         execution::run(&pool, request, config.limits, &*services.broker, &listener, &interrupt).await

@@ -21,7 +21,7 @@ use crate::{
     config::{self, Config, Project, Sources},
     error::Error,
     sandbox::Mode,
-    shown::visible,
+    shown::{counted, visible},
     upstream::{Failure, Settings, Target},
 };
 
@@ -213,7 +213,8 @@ async fn servers(args: &Args, config: &Config) -> Result<Checked, Error> {
             let _ = match &start.result {
                 Ok(()) => writeln!(
                     stdout,
-                    "  ok       {name}: {tools} tools, {} {}, {took}",
+                    "  ok       {name}: {}, {} {}, {took}",
+                    counted(tools, "tool", "tools"),
                     visible(health.server.as_deref().unwrap_or_default()).replace(['\n', '\t'], " "),
                     health.protocol_version.unwrap_or_default()
                 ),

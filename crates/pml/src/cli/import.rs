@@ -22,7 +22,7 @@ use crate::{
     clients::{self, Base, Change, Client, Document, Mistake, Place, Source, Translated},
     config::{self, Places, ServerFile},
     error::Error,
-    shown::check_name,
+    shown::{check_name, counted},
 };
 
 #[derive(Debug, clap::Args)]
@@ -160,7 +160,7 @@ fn import(client: Client, args: &Args, common: Common<'_>) -> Result<ExitCode, E
         }
     };
     if let Some(Outcome::Made(_)) = &outcome {
-        let count = counted(plan.imported.len());
+        let count = counted(plan.imported.len(), "server", "servers");
         say(&format!("{count} added to {}; `pml import --undo` takes it back", targets.own.display()));
     }
     if args.json {
@@ -171,10 +171,6 @@ fn import(client: Client, args: &Args, common: Common<'_>) -> Result<ExitCode, E
 
 fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorCode::ConfigInvalid, message)
-}
-
-pub(super) fn counted(count: usize) -> String {
-    if count == 1 { "1 server".to_owned() } else { format!("{count} servers") }
 }
 
 /// The folder that is meant, as clients write it.

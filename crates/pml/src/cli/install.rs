@@ -12,12 +12,13 @@ use super::{
     USAGE,
     changes::{self, Consent, Outcome, say},
     fail,
-    import::{self, ClientServer, Common, Plan, Shadowed, Targets, broken, counted, say_plan},
+    import::{self, ClientServer, Common, Plan, Shadowed, Targets, broken, say_plan},
 };
 use crate::{
     clients::{self, Change, Client, Document, Edit, How, Place, Scope, Source},
     config::{self, Places},
     error::Error,
+    shown::counted,
 };
 
 #[derive(Debug, clap::Args)]
@@ -170,7 +171,7 @@ fn install(client: Client, args: &Args, common: Common<'_>, client_files: &[Path
     if let Outcome::Made(_) = outcome {
         let also = match moved {
             0 => String::new(),
-            count => format!(", and {} moved into pml", counted(count)),
+            count => format!(", and {} moved into pml", counted(count, "server", "servers")),
         };
         say(&format!("pml is installed in {client}{also}; restart it to see pml"));
         if let How::Http(_) = how {

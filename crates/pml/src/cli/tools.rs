@@ -26,7 +26,7 @@ use crate::{
     error::Error,
     learning::{LearnedType, View},
     serve::Services,
-    shown::visible,
+    shown::{counted, visible},
     upstream::Failure,
 };
 
@@ -245,7 +245,7 @@ fn print_text(known: &ToolOverview, policy: &Policy, signatures: bool) -> io::Re
     let mut stdout = io::stdout().lock();
     for listing in known.snapshot.listings() {
         let count = listing.tools.len();
-        writeln!(stdout, "{} ({count} {})", listing.server, if count == 1 { "tool" } else { "tools" })?;
+        writeln!(stdout, "{} ({})", listing.server, counted(count, "tool", "tools"))?;
         let width = listing.tools.keys().map(|name| name.chars().count()).max().unwrap_or(0).min(40);
         let denied = listing.tools.values().filter(|tool| !policy.allows(&tool.id)).count();
         for (name, tool) in listing.tools.iter().filter(|(_, tool)| policy.allows(&tool.id)) {

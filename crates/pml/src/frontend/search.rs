@@ -17,7 +17,7 @@ use crate::{
     broker::{Findings, Question, rounded},
     catalog::{Found, nearest},
     learning::{Related, View},
-    shown::{clean, count_hidden, visible, visible_json},
+    shown::{clean, count_hidden, counted, visible, visible_json},
     work::{self, Waiter},
 };
 
@@ -138,7 +138,12 @@ impl Frontend {
             };
             let more = if tools.len() > some { ", …" } else { "" };
             let names = &tools[..some];
-            let _ = writeln!(text, "{server}: {} tools, {state}. {}{more}", tools.len(), names.join(", "));
+            let _ = writeln!(
+                text,
+                "{server}: {}, {state}. {}{more}",
+                counted(tools.len(), "tool", "tools"),
+                names.join(", ")
+            );
             let entry = json!({ "server": server, "tools": tools.len(), "state": state, "names": names });
             used += tokens::estimate(&entry.to_string());
             if used > room {

@@ -18,7 +18,7 @@ use crate::{
     digest::sha256,
     error::Error,
     hub::store::Expected,
-    shown::visible,
+    shown::{counted, visible},
 };
 
 #[derive(Debug, clap::Args)]
@@ -59,7 +59,7 @@ impl Desk {
         };
         written.map_err(|err| Error::new(ErrorCode::ConfigInvalid, format!("it cannot be written: {err}")))?;
         if let Some(path) = &args.output {
-            say(&format!("{} written to {}", counted(files.len()), path.display()));
+            say(&format!("{} written to {}", capabilities(files.len()), path.display()));
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -98,7 +98,7 @@ impl Desk {
         }
         let count = new.len();
         if count > 0
-            && let Some(code) = asked(args.yes, &format!("Add {}?", counted(count)))
+            && let Some(code) = asked(args.yes, &format!("Add {}?", capabilities(count)))
         {
             return Ok(code);
         }
@@ -114,14 +114,14 @@ impl Desk {
         }
         match args.json {
             true => drop(print::json(&json!({ "added": count, "capabilities": told }))),
-            false => say(&format!("{} added", counted(count))),
+            false => say(&format!("{} added", capabilities(count))),
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn counted(count: usize) -> String {
-    if count == 1 { "1 capability".to_owned() } else { format!("{count} capabilities") }
+fn capabilities(count: usize) -> String {
+    counted(count, "capability", "capabilities")
 }
 
 /// Shows what would be added, whole: somebody else wrote it.
