@@ -15,6 +15,8 @@
 mod catalogue;
 #[path = "gateway/client.rs"]
 mod client;
+#[path = "gateway/relay.rs"]
+mod relay;
 mod support;
 
 use std::{
@@ -31,6 +33,7 @@ use std::{
 use catalogue::Listed;
 use client::{Pipe, Web, descendants};
 use pml_testkit::promises::{Promise, Results, report};
+use relay::Relay;
 use serde_json::{Value, json};
 use support::{Sdk, everything, median, percentile, server_path};
 use tiktoken_rs::o200k_base_singleton;
@@ -232,9 +235,11 @@ fn sequential(results: &mut Results) {
     let code = "for (let i = 0; i < 10; i++) await mcp.everything.echo({ message: 'hello' }); return 1";
     let mut sdk = Sdk::start(&server);
     let mut pipe = Pipe::begin(setup.path());
-    let (mut direct, mut runs) = (Vec::new(), Vec::new());
+    let mut relay = Relay::start(&server);
+    let (mut direct, mut relayed, mut runs) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..400 {
         direct.push(sdk.ten_calls() * 1e3);
+        relayed.push(relay.ten_calls());
         let started = Instant::now();
         pipe.call("execute_code", &json!({ "code": code }));
         runs.push(started.elapsed().as_secs_f64() * 1e3);
@@ -248,6 +253,10 @@ fn sequential(results: &mut Results) {
     // Later it is about three times as fast in most runs, and at once slow again in a new process: it seems that its
     // engine has compiled it by then.
     let (warm_direct, warm_runs) = (median(&direct[300..]), median(&runs[300..]));
+    // What is left if a gateway does nothing and runs no program.
+    let warm_relayed = median(&relayed[300..]);
+    results.insert("relayed_10_calls_warm_ms", warm_relayed);
+    results.insert("ratio_relayed_warm", warm_relayed / warm_direct);
     results.insert("direct_10_calls_warm_ms", warm_direct);
     results.insert("code_10_calls_warm_ms", warm_runs);
     results.insert("ratio_sequential_warm", warm_runs / warm_direct);
