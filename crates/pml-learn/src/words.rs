@@ -192,8 +192,8 @@ mod tests {
         let most = (0..RAREST).fold(1.0, |product, _| product * ratio(1e60, f64::MIN_POSITIVE));
         assert!(most.is_finite() && lift(most, RAREST) == LARGEST_LIFT, "{most}");
         assert_eq!(lift(1.0, 0), 0.0);
-        // Three of three traces with the word, of a tool that one in three uses: (3 + 1) / 1 times.
-        assert!((lift(ratio(3.0, 1.0 / 3.0), 1) - 0.5 * 4.0_f32.ln()).abs() < 1e-6);
+        // All of three traces with the word use a tool that one in four uses; three more as usual make that 1 + 3 / 0.75.
+        assert!((lift(ratio(3.0, 0.25), 1) - 0.5 * 5.0_f32.ln()).abs() < 1e-6);
     }
 
     #[test]

@@ -261,7 +261,8 @@ fn scores_that_are_not_needed_change_nothing() {
 /// Tool `a` is in every trace, and `b` only where an intent has a word. Shares of the word's traces are the same for both.
 #[test]
 fn a_tool_of_a_word_is_told_from_one_that_is_always_used() {
-    let mut model = Model::new(settings());
+    let settings = Settings { replay: Replay::Uniform, ..settings() };
+    let mut model = Model::new(settings.clone());
     for round in 0..200_u128 {
         let is_marked = round % 10 == 0;
         let tools: &[&str] = if is_marked { &["a", "b"] } else { &["a", "c"] };
@@ -283,4 +284,6 @@ fn a_tool_of_a_word_is_told_from_one_that_is_always_used() {
     assert_eq!(of(&[7, 999], b, Feature::Lift), of(&[7], b, Feature::Lift));
     assert_eq!(of(&[999], b, Feature::Lift), 0.0);
     assert_eq!(of(&[], b, Feature::Lift), 0.0);
+    let restored = Model::from_bytes(&model.to_bytes(), settings).unwrap();
+    assert_eq!(restored.to_bytes(), model.to_bytes(), "examples that are replayed have lifts above 1");
 }
