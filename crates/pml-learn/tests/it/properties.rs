@@ -58,7 +58,9 @@ proptest! {
     fn features_are_bounded(traces in prop::collection::vec(told(), 0..60), words in prop::collection::vec(0..6_u32, 0..8)) {
         let settings = Settings { replay: Replay::Uniform, ..settings() };
         let mut model = Model::new(settings.clone());
-        traces.iter().for_each(|told| drop(learn(&mut model, told)));
+        for told in &traces {
+            learn(&mut model, told);
+        }
         let (intent, scores) = (intent(1, 1), scores());
         let query = Query {
             purpose: Purpose::Suggestion,
