@@ -1,4 +1,4 @@
-//! What speaks for a tool, as ten numbers from 0 to 1.
+//! What speaks for a tool, as eleven numbers: ten from 0 to 1, and a lift from 0 to 3.
 //!
 //! Shares are shrunk toward zero where there is little evidence, and put on a logarithmic scale, on which 3 % and 30 % are as far
 //! apart as they are for a ranking.
@@ -11,7 +11,7 @@ use crate::{
     memory::{Memory, Nearness},
     names::NameId,
     tools::Lineup,
-    words::{WordId, Words},
+    words::{LARGEST_LIFT, WordId, Words, lift, ratio},
 };
 
 /// Traces after which what depends on their number counts half.
@@ -27,7 +27,7 @@ const NEAREST: usize = 20;
 /// Tools of a prefix that are looked at, the last ones.
 pub(crate) const PREFIX: usize = 32;
 
-pub const FEATURES: usize = 10;
+pub const FEATURES: usize = 11;
 
 /// The values of all features, in the order of [`Feature`].
 pub type Features = [f32; FEATURES];
@@ -55,11 +55,18 @@ pub enum Feature {
     Prototype,
     /// How often it was used where the intent has a word of this one.
     Words,
+    /// How much more often that was than it is used at all.
+    Lift,
 }
 
 impl Feature {
     pub fn index(self) -> usize {
         self as usize
+    }
+
+    /// The most that a feature with this index can be.
+    pub(crate) fn largest(index: usize) -> f32 {
+        if index == Feature::Lift.index() { LARGEST_LIFT } else { 1.0 }
     }
 }
 
@@ -250,13 +257,23 @@ impl Scene {
     }
 
     fn set_words(&mut self, known: Known<'_>, words: &[WordId]) {
+        let Known { graph, factor, .. } = known;
         let mut sums = vec![0.0; self.len()];
-        known.words.shares(words, known.factor, |tool, share| {
+        // The logarithm of a product, in place of one for each pair of word and tool.
+        let mut ratios = vec![1.0_f64; self.len()];
+        let all = graph.traces * factor + 1.0;
+        let speaking = known.words.shares(words, factor, |tool, share, count| {
             if let Some(place) = self.place(tool) {
                 sums[place] += share;
+                let usual = graph.nodes[tool as usize].traces * factor + 0.5;
+                ratios[place] *= ratio(count, usual / all);
             }
         });
         let trust = self.trust;
+        for (value, ratio) in self.column_mut(Feature::Lift).iter_mut().zip(&ratios).filter(|(_, ratio)| **ratio > 1.0)
+        {
+            *value = lift(*ratio, speaking) * trust;
+        }
         for (value, sum) in self.column_mut(Feature::Words).iter_mut().zip(&sums) {
             *value = scaled(*sum) * trust;
         }

@@ -19,9 +19,9 @@ pub(crate) const LARGEST_WEIGHT: f64 = 100.0;
 
 #[rustfmt::skip]
 pub(crate) const PRIOR: [[f64; FEATURES]; 2] = [
-    // search  similar  ~sequence  follows  ~two  together  popularity  used  prototype  words
-    [  4.0,    3.2,     0.0,       0.0,     0.0,  0.0,      1.2,        0.0,  0.8,       1.6 ],
-    [  3.0,    1.4,     1.4,       1.4,     1.6,  0.7,      0.5,       -0.5,  0.4,       0.5 ],
+    // search  similar  ~sequence  follows  ~two  together  popularity  used  prototype  words  lift
+    [  4.0,    3.2,     0.0,       0.0,     0.0,  0.0,      1.2,        0.0,  0.8,       1.6,   1.0 ],
+    [  3.0,    1.4,     1.4,       1.4,     1.6,  0.7,      0.5,       -0.5,  0.4,       0.5,   0.2 ],
 ];
 
 /// What was used, and what could have been used instead.

@@ -26,7 +26,7 @@ use crate::{
 };
 
 const MAGIC: &[u8; 8] = b"PMLSHARE";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// What the ids of tools begin with that run capabilities.
 const CAPABILITIES: &str = "capabilities:";
 /// Longest document that is read.

@@ -27,7 +27,7 @@ use crate::{
 
 const MAGIC: &[u8; 8] = b"PMLLEARN";
 /// Rises with every change of the format, of the features, of the meaning of a count or of which traces weights are learned from.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 const CHECKSUM: usize = 32;
 /// No count gets there: `2^64` half-lives' worth of one, times as many traces as there can be.
 const LARGEST_COUNT: f64 = 1e60;
@@ -396,7 +396,7 @@ fn read_buffer(reader: &mut Reader<'_>, buffer: &mut Buffer) -> Result<(), Snaps
             for number in &mut row {
                 *number = reader.f32()?;
             }
-            if row.iter().any(|number| !(0.0..=1.0).contains(number)) {
+            if row.iter().enumerate().any(|(index, number)| !(0.0..=Feature::largest(index)).contains(number)) {
                 return Err(SnapshotError::Damaged);
             }
             example.features.push(row);

@@ -15,6 +15,12 @@ pub(crate) const WORDS: usize = 16_384;
 pub(crate) const OF_INTENT: usize = 32;
 /// Traces that a share is doubted by.
 const DOUBT: f64 = 1.0;
+/// Traces, with tools as usual, that each word's traces are mixed with before shares are compared.
+const LIFT_DOUBT: f64 = 3.0;
+/// The most that one word says: what [`RAREST`] of them say is multiplied, and stays finite.
+const LARGEST_RATIO: f64 = 1e9;
+/// The lift of a tool that each word makes some four hundred times as probable.
+pub(crate) const LARGEST_LIFT: f32 = 3.0;
 /// Words of an intent that speak, the rarest ones.
 const RAREST: usize = 24;
 
@@ -94,8 +100,9 @@ impl Words {
         self.pairs = self.rows.values().map(|row| row.tools.len()).sum();
     }
 
-    /// For each tool that was used with one of the words, a share from 0 to 1: how often it was, the rarer the word the more.
-    pub(crate) fn shares(&self, words: &[WordId], factor: f64, mut add: impl FnMut(NameId, f32)) {
+    /// For each tool that was used with one of the words, a share from 0 to 1: how often it was, the rarer the word the more; and
+    /// how many traces with the word have used it. The answer is how many of the words speak.
+    pub(crate) fn shares(&self, words: &[WordId], factor: f64, mut add: impl FnMut(NameId, f32, f64)) -> usize {
         let rarity = |row: &Row| ln(1.0 + self.all * factor / (row.traces * factor + DOUBT));
         let mut known: Vec<(f64, &Row)> =
             distinct(words).iter().filter_map(|word| self.rows.get(word)).map(|row| (rarity(row), row)).collect();
@@ -104,12 +111,14 @@ impl Words {
         known.truncate(RAREST);
         let total: f64 = known.iter().map(|(rarity, _)| rarity).sum();
         if total <= 0.0 {
-            return;
+            return 0;
         }
+        let speaking = known.len();
         for (rarity, row) in known {
             let scale = rarity / total * factor / (row.traces * factor + DOUBT);
-            row.tools.iter().for_each(|(tool, count)| add(*tool, (count * scale) as f32));
+            row.tools.iter().for_each(|(tool, count)| add(*tool, (count * scale) as f32, count * factor));
         }
+        speaking
     }
 
     pub(crate) fn rescale(&mut self, factor: f64) {
@@ -128,6 +137,18 @@ impl Words {
         }
         self.count();
     }
+}
+
+/// How much more often a tool is used where an intent has a word: `count` times, where `usual` is its share of all traces. The
+/// odds of naive Bayes, less what is the same for all tools.
+pub(crate) fn ratio(count: f64, usual: f64) -> f64 {
+    1.0 + (count / (LIFT_DOUBT * usual)).min(LARGEST_RATIO)
+}
+
+/// Half the mean of the logarithms of what so many words say, of whose ratios this is the product: one logarithm for each tool, and
+/// none for each pair of tool and word.
+pub(crate) fn lift(product: f64, words: usize) -> f32 {
+    ((0.5 * ln(product) / words.max(1) as f64) as f32).min(LARGEST_LIFT)
 }
 
 fn distinct(words: &[WordId]) -> Vec<WordId> {
@@ -160,9 +181,19 @@ mod tests {
         words.add(&[1, 2], &[(8, 1.0), (8, 1.0)]);
         words.add(&[1, 2], &[(8, 1.0)]);
         let mut shares = BTreeMap::new();
-        words.shares(&[1, 2, 2, 999], 1.0, |tool, share| *shares.entry(tool).or_insert(0.0) += share);
+        let speaking = words.shares(&[1, 2, 2, 999], 1.0, |tool, share, _| *shares.entry(tool).or_insert(0.0) += share);
+        assert_eq!(speaking, 2, "a word counts once, and one that is not known does not");
         assert!(shares[&8] > shares[&7] && shares[&8] < 1.0, "{shares:?}");
         assert_eq!(words.rows[&2].tools, [(8, 2.0)], "a tool counts once per trace");
+    }
+
+    #[test]
+    fn what_all_words_say_stays_finite() {
+        let most = (0..RAREST).fold(1.0, |product, _| product * ratio(1e60, f64::MIN_POSITIVE));
+        assert!(most.is_finite() && lift(most, RAREST) == LARGEST_LIFT, "{most}");
+        assert_eq!(lift(1.0, 0), 0.0);
+        // All of three traces with the word use a tool that one in four uses; three more as usual make that 1 + 3 / 0.75.
+        assert!((lift(ratio(3.0, 0.25), 1) - 0.5 * 5.0_f32.ln()).abs() < 1e-6);
     }
 
     #[test]

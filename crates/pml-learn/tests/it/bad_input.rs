@@ -193,8 +193,8 @@ fn a_damaged_snapshot_is_an_error() {
     assert_eq!(read(b""), Err(SnapshotError::Foreign));
     assert_eq!(read(&[&bytes[..], b"more"].concat()), Err(SnapshotError::Damaged));
     let mut newer = bytes.clone();
-    newer[8] = 6;
-    assert_eq!(read(&newer), Err(SnapshotError::Version { found: 6, reads: 5 }));
+    newer[8] = 7;
+    assert_eq!(read(&newer), Err(SnapshotError::Version { found: 7, reads: 6 }));
     let other = pml_learn::Settings { dimensions: 17, ..settings() };
     assert_eq!(Model::from_bytes(&bytes, other).map(|_| ()), Err(SnapshotError::Settings));
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pml_learn::{
-    EdgeKind, Model, Observation, Purpose, Query, Reason, Replay, Settings, Step, StepOutcome, Tools, TraceId,
+    EdgeKind, Feature, Model, Observation, Purpose, Query, Reason, Replay, Settings, Step, StepOutcome, Tools, TraceId,
     needs_scores,
 };
 
@@ -256,4 +256,34 @@ fn scores_that_are_not_needed_change_nothing() {
     }
     assert!((700..800).contains(&skipped), "{skipped}");
     assert!(with.to_bytes() == without.to_bytes());
+}
+
+/// Tool `a` is in every trace, and `b` only where an intent has a word. Shares of the word's traces are the same for both.
+#[test]
+fn a_tool_of_a_word_is_told_from_one_that_is_always_used() {
+    let settings = Settings { replay: Replay::Uniform, ..settings() };
+    let mut model = Model::new(settings.clone());
+    for round in 0..200_u128 {
+        let is_marked = round % 10 == 0;
+        let tools: &[&str] = if is_marked { &["a", "b"] } else { &["a", "c"] };
+        let words = if is_marked { vec![7] } else { vec![8] };
+        learn(&mut model, &Told { words, caller: format!("caller{round}"), ..Told::new(round, 1, tools) });
+    }
+    let (intent, scores) = (intent(1, 1), scores());
+    let features = |words: &[u32]| {
+        let query =
+            Query { purpose: Purpose::Suggestion, intent: &intent, words, prefix: &[], tools: &TOOLS, scores: &scores };
+        model.learned().features(&query)
+    };
+    let of = |words: &[u32], tool: usize, feature: Feature| features(words)[tool][feature.index()];
+    let (a, b) = (0, 1);
+    assert!((of(&[7], a, Feature::Words) - of(&[7], b, Feature::Words)).abs() < 0.01, "words cannot tell");
+    assert!(of(&[7], b, Feature::Lift) > 1.5 && of(&[7], b, Feature::Lift) > of(&[7], a, Feature::Lift) + 0.5);
+    // A word that says nothing halves the mean; one that nobody has used changes nothing.
+    assert!(of(&[7, 8], b, Feature::Lift) < of(&[7], b, Feature::Lift));
+    assert_eq!(of(&[7, 999], b, Feature::Lift), of(&[7], b, Feature::Lift));
+    assert_eq!(of(&[999], b, Feature::Lift), 0.0);
+    assert_eq!(of(&[], b, Feature::Lift), 0.0);
+    let restored = Model::from_bytes(&model.to_bytes(), settings).unwrap();
+    assert_eq!(restored.to_bytes(), model.to_bytes(), "examples that are replayed have lifts above 1");
 }

@@ -1,9 +1,9 @@
 //! What holds for any traces, in any order.
 
-use pml_learn::{Model, StepOutcome};
+use pml_learn::{Feature, Model, Purpose, Query, Replay, Settings, StepOutcome};
 use proptest::prelude::*;
 
-use crate::world::{Told, intent, learn, rank, settings};
+use crate::world::{TOOLS, Told, intent, learn, rank, scores, settings};
 
 fn told() -> impl Strategy<Value = Told> {
     let outcome = prop_oneof![
@@ -15,12 +15,14 @@ fn told() -> impl Strategy<Value = Told> {
     let steps = prop::collection::vec((tool.prop_map(str::to_owned), outcome), 0..6);
     let values = prop_oneof![4 => (0..8_usize, 0..8_usize).prop_map(|(topic, variant)| intent(topic, variant)), 1 => Just(Vec::new())];
     let time_ms = prop_oneof![8 => 0..100_000_000_000_i64, 1 => any::<i64>()];
-    (0..30_u128, time_ms, 0..3_u8, values, steps, any::<bool>()).prop_map(
-        |(id, time_ms, caller, intent, steps, success)| Told {
+    let words = prop::collection::vec(0..6_u32, 0..5);
+    (0..30_u128, time_ms, 0..3_u8, values, words, steps, any::<bool>()).prop_map(
+        |(id, time_ms, caller, intent, words, steps, success)| Told {
             id,
             time_ms,
             caller: caller.to_string(),
             intent,
+            words,
             steps,
             success,
         },
@@ -49,6 +51,33 @@ proptest! {
         }
         prop_assert_eq!(plain.to_bytes(), restored.to_bytes());
         prop_assert_eq!(plain.to_bytes(), twice.to_bytes());
+    }
+
+    /// Features keep their bounds, so a model that replays examples is read back whatever it has learned.
+    #[test]
+    fn features_are_bounded(traces in prop::collection::vec(told(), 0..60), words in prop::collection::vec(0..6_u32, 0..8)) {
+        let settings = Settings { replay: Replay::Uniform, ..settings() };
+        let mut model = Model::new(settings.clone());
+        for told in &traces {
+            learn(&mut model, told);
+        }
+        let (intent, scores) = (intent(1, 1), scores());
+        let query = Query {
+            purpose: Purpose::Suggestion,
+            intent: &intent,
+            words: &words,
+            prefix: &["a"],
+            tools: &TOOLS,
+            scores: &scores,
+        };
+        for features in model.learned().features(&query) {
+            for (index, value) in features.iter().enumerate() {
+                let most = if index == Feature::Lift.index() { 3.0 } else { 1.0 };
+                prop_assert!((0.0..=most).contains(value), "{index}: {value}");
+            }
+        }
+        let restored = Model::from_bytes(&model.to_bytes(), settings).unwrap();
+        prop_assert_eq!(restored.to_bytes(), model.to_bytes());
     }
 
     /// Every candidate is ranked once, by a number.

@@ -1,7 +1,7 @@
 //! What others may be told, and what they can do to a ranking.
 
 use pml_learn::{
-    Feature, Model, Observation, Purpose, Query, Ranked, Shared, SnapshotError, Step, StepOutcome, TraceId,
+    Feature, Features, Model, Observation, Purpose, Query, Ranked, Shared, SnapshotError, Step, StepOutcome, TraceId,
     mean_weights,
 };
 use sha2::{Digest as _, Sha256};
@@ -155,8 +155,8 @@ fn a_hub_flooded_with_one_tool_does_not_take_the_ranking_over() {
 fn weights_of_others_are_their_mean_within_bounds() {
     let prior = Model::new(settings()).learned().status().weights;
     let changed = |change: f32| prior.map(|weights| weights.map(|weight| weight + change));
-    let search = |weights: [[f32; 10]; 2]| weights[0][Feature::Search.index()];
-    let mean = |told: &[(f64, [[f32; 10]; 2])]| mean_weights(told.iter().copied());
+    let search = |weights: [Features; 2]| weights[0][Feature::Search.index()];
+    let mean = |told: &[(f64, [Features; 2])]| mean_weights(told.iter().copied());
     assert_eq!(mean(&[]), None);
     assert_eq!(mean(&[(19.0, changed(1.0)), (f64::NAN, changed(1.0)), (1e3, changed(f32::NAN))]), None);
     let both = mean(&[(100.0, changed(1.0)), (300.0, changed(0.0))]).unwrap();

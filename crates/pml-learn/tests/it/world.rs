@@ -28,6 +28,7 @@ pub(crate) struct Told {
     pub(crate) time_ms: i64,
     pub(crate) caller: String,
     pub(crate) intent: Vec<f32>,
+    pub(crate) words: Vec<u32>,
     pub(crate) steps: Vec<(String, StepOutcome)>,
     pub(crate) success: bool,
 }
@@ -39,6 +40,7 @@ impl Told {
             time_ms: 1_700_000_000_000 + id as i64 * 1000,
             caller: "agent".to_owned(),
             intent: intent(topic, id as usize),
+            words: Vec::new(),
             steps: tools.iter().map(|tool| ((*tool).to_owned(), StepOutcome::Succeeded)).collect(),
             success: true,
         }
@@ -68,7 +70,7 @@ pub(crate) fn learn(model: &mut Model, told: &Told) -> Option<pml_learn::Update>
         time_ms: told.time_ms,
         caller: &told.caller,
         intent: &told.intent,
-        words: &[],
+        words: &told.words,
         tools: &TOOLS,
         scores: &scores(),
         steps: &steps,
