@@ -60,7 +60,7 @@ pub struct Registry {
 struct State {
     all: Vec<Arc<Capability>>,
     by_tool: HashMap<String, Arc<Capability>>,
-    /// By names that capabilities had before and that no other has now, with the tool as it is now.
+    /// By names that capabilities had before and that no other has now, with the tool as it is called now.
     former: HashMap<String, (Arc<Capability>, Arc<Tool>)>,
     /// How far the database was when everything was read.
     mark: RegistryMark,
@@ -93,7 +93,7 @@ impl Registry {
         state.by_tool.get(name).or_else(|| state.former.get(name).map(|(capability, _)| capability)).cloned()
     }
 
-    /// The tool of a capability under a name that it had before.
+    /// The tool of the capability that had this name before.
     pub(super) fn former_tool(&self, name: &str) -> Option<Arc<Tool>> {
         self.state().former.get(name).map(|(_, tool)| Arc::clone(tool))
     }
@@ -239,9 +239,7 @@ impl Registry {
         for capability in &state.all {
             for name in capability.former.iter().map(CapabilityName::in_code) {
                 if !state.by_tool.contains_key(&name) && !former.contains_key(&name) {
-                    let mut described = tool(capability);
-                    described["name"] = name.as_str().into();
-                    let raw = RawValue::from_string(described.to_string()).expect("a value is JSON");
+                    let raw = RawValue::from_string(tool(capability).to_string()).expect("a value is JSON");
                     if let Ok(tool) = Tool::parse(CAPABILITIES, raw) {
                         former.insert(name, (Arc::clone(capability), Arc::new(tool)));
                     }

@@ -222,7 +222,9 @@ fn tell(saved: &Saved) {
     let Saved { capability, is_new, is_known, notes } = saved;
     let (name, version) = (&capability.name, capability.version);
     match (is_known, is_new) {
-        (true, _) => say(&format!("`{name}` has this code already, as version {version}")),
+        (true, _) => say(&format!(
+            "`{name}` has this code already, as version {version}; what is told of it and its defaults are as they were saved now"
+        )),
         (_, true) => say(&format!("saved as `{name}`")),
         (_, false) => say(&format!("saved as version {version} of `{name}`")),
     }
