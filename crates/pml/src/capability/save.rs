@@ -85,7 +85,6 @@ pub struct Draft {
     /// What it will be. Its id and its version are known only when it is stored.
     pub capability: Capability,
     new: NewCapability,
-    is_new: bool,
     /// What is lost by saving, in words.
     notes: Vec<String>,
 }
@@ -293,15 +292,17 @@ impl Saver {
             former: Vec::new(),
             stats: Default::default(),
         };
-        Ok(Draft { capability, new, is_new: known.is_none(), notes: notes_to_saver })
+        Ok(Draft { capability, new, notes: notes_to_saver })
     }
 
     /// Stores a capability that was checked.
     pub async fn keep(&self, draft: Draft) -> Result<Saved, Error> {
-        let Draft { capability: Capability { name, .. }, new, is_new, notes } = draft;
-        let (stored, is_known) = match self.registry.put(new, Expected::Anything).await? {
-            Put::Created(stored) | Put::NewVersion(stored) => (stored, false),
-            Put::Known(stored) => (stored, true),
+        let Draft { capability: Capability { name, .. }, new, notes } = draft;
+        // Somebody else may have saved under the name since the draft was made.
+        let (stored, is_new, is_known) = match self.registry.put(new, Expected::Anything).await? {
+            Put::Created(stored) => (stored, true, false),
+            Put::NewVersion(stored) => (stored, false, false),
+            Put::Known(stored) => (stored, false, true),
             Put::Taken | Put::Changed | Put::Forbidden => {
                 return Err(refused(format!("`{name}` is the name of somebody else's capability")));
             }

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use super::{
@@ -241,5 +242,46 @@ async fn a_plan_of_what_has_changed_is_refused_and_nothing_runs() {
     assert!(home.pml(&["capability", "remove", "demo.greet", "--yes"]).status.success());
     let refused = peer.call("execute_workflow", json!({ "accept": gone })).await;
     assert_eq!(refused["structuredContent"]["error"]["code"], "PLAN_OUTDATED", "{refused}");
+    peer.end().await;
+}
+
+#[test]
+fn of_processes_that_save_under_one_name_at_once_one_makes_the_capability() {
+    let home = Home::with_fixture("");
+    let programs: Vec<String> =
+        (0..4).map(|number| format!("return await mcp.fix.echo({{ text: 'x' }}) + {number}")).collect();
+    let ids: Vec<Value> =
+        programs.iter().map(|code| parsed(&home.pml(&["run", "--json", "-e", code]))["execution_id"].clone()).collect();
+    let save = |id: &Value| home.pml(&["capability", "save", id.as_str().unwrap(), "--name", "race.one", "--json"]);
+    let told: Vec<Value> = std::thread::scope(|scope| {
+        let saving: Vec<_> = ids.iter().map(|id| scope.spawn(|| parsed(&save(id)))).collect();
+        saving.into_iter().map(|saving| saving.join().unwrap()).collect()
+    });
+    let mut versions: Vec<_> = told.iter().map(|told| told["version"].as_u64().unwrap()).collect();
+    versions.sort_unstable();
+    assert_eq!(versions, [1, 2, 3, 4], "{told:?}");
+    let makers: Vec<_> = told.iter().filter(|told| told["new"] == true).map(|told| &told["version"]).collect();
+    assert_eq!(makers, [&json!(1)], "{told:?}");
+    let shown = parsed(&home.pml(&["capability", "show", "race.one", "--json"]));
+    assert_eq!((&shown["version"], shown["versions"].as_array().unwrap().len()), (&json!(4), 4), "{shown}");
+}
+
+#[tokio::test]
+async fn while_the_database_is_locked_a_result_comes_all_the_same_and_nothing_is_saved() {
+    let home = Home::with_fixture("");
+    let mut peer = home.connected(Era::Legacy).await;
+    save(&mut peer, "demo.before", "return 1", json!({})).await;
+    let other = Connection::open(home.path().join(".local/share/pml/traces/traces.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let asked = json!({ "code": "return 2", "save_as": "demo.during" });
+    let result = peer.call("execute_code", asked.clone()).await;
+    assert_eq!(result["structuredContent"]["result"], 2, "{result}");
+    assert_eq!(result["structuredContent"]["saved"]["error"]["code"], "TRACE_STORE_FAILED", "{result}");
+    other.execute_batch("ROLLBACK").unwrap();
+    // What was not done in time is not done later.
+    let names = || parsed(&home.pml(&["capability", "list", "--json"]))["capabilities"].as_array().unwrap().len();
+    assert_eq!(names(), 1);
+    assert_eq!(peer.call("execute_code", asked).await["structuredContent"]["saved"]["version"], 1);
+    assert_eq!(names(), 2);
     peer.end().await;
 }
