@@ -3,12 +3,15 @@
 //! A capability is a program with a name and the tools that it calls. Its memory is the intents that it was saved for, and those
 //! of every successful trace that used it or used exactly its tools. An intent is compared with all remembered intents. They form
 //! groups by what was used for them: one group for each capability, one for each other set of tools. The probability that a
-//! group is what an intent needs begins with `σ(w · [1, similarity, margin, agreement])`:
+//! group is what an intent needs begins with `σ(w · [1, similarity, margin, agreement, size, record])`:
 //!
 //! - similarity: the cosine with the nearest intent of the group,
 //! - margin: the same less the cosine with the nearest intent of any other group, or [`NOISE`] if that is higher,
 //! - agreement: the share of the group among the [`AGREEING`] nearest intents that are nearer than [`NOISE`]; less while there are
-//!   few groups that could disagree.
+//!   few groups that could disagree,
+//! - size: one divided by the number of its tools, because of many tools one is easily another,
+//! - record: how often answers like this group were right before, less 1/2. Groups are counted by a hash of the names of their tools, in
+//!   [`RECORDS`] cells.
 //!
 //! A group that is no nearer than [`NOISE`], where unrelated intents are, is never probable. The only capability
 //! that was saved for the very same words is.
@@ -26,7 +29,7 @@
 //! The probability of a capability is then multiplied by how often it succeeds: `(s + 2r) / (n + 2)` after `s` successes in `n`
 //! runs, where `r` is the success rate of all remembered traces, and 1/2 without any. The run that it was saved from is one.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::{
     learned::Learned,
@@ -55,7 +58,7 @@ const SAVED_FOR: f64 = 0.95;
 /// Ranges of estimates that are compared with what came of them.
 pub(crate) const BINS: usize = 10;
 /// Questions that each range is thought to have had, and the share of the estimate that was right of them.
-const PRIOR_QUESTIONS: f64 = 15.0;
+const PRIOR_QUESTIONS: f64 = 8.0;
 const PRIOR_RIGHT: f64 = 0.8;
 /// Of how many of the nearest intents the agreement is the share. Fewer intents than that cannot agree fully.
 const AGREEING: usize = 10;
@@ -68,9 +71,16 @@ const LEARNING_RATE: f64 = 0.5;
 const PULL: f64 = 0.001;
 /// No weight gets beyond.
 pub(crate) const LARGEST_WEIGHT: f64 = 50.0;
-/// Of the constant, the similarity, the margin and the agreement.
-const PRIOR: [f64; TERMS] = [-3.0, 3.3, 1.8, 3.3];
-pub(crate) const TERMS: usize = 4;
+/// Of the constant, the similarity, the margin, the agreement, the size and the record.
+const PRIOR: [f64; TERMS] = [-3.3, 3.3, 1.8, 3.3, 0.6, 1.5];
+pub(crate) const TERMS: usize = 6;
+/// Cells that the records of groups share.
+const RECORDS: usize = 1024;
+/// Of the hash FNV-1a.
+const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0100_0000_01b3;
+/// Answers that each record is thought to have begun with, half of them right.
+const PRIOR_ANSWERS: f64 = 2.0;
 
 type Terms = [f64; TERMS];
 
@@ -112,8 +122,9 @@ pub struct Match {
 pub(crate) struct Calibration {
     pub(crate) weights: Terms,
     pub(crate) squares: Terms,
-    /// Of estimates in each range, how many were right, and how many there were.
-    pub(crate) bins: [(f64, f64); BINS],
+    /// How many answers were right, and how many there were: [`BINS`] by the range of the estimate, and behind them
+    /// [`RECORDS`] by the group that was the answer.
+    pub(crate) bins: Vec<(f64, f64)>,
     /// Questions that were asked to learn from the answers.
     pub(crate) asked: u64,
 }
@@ -130,6 +141,8 @@ enum Group {
 #[derive(Clone, Debug)]
 struct Near {
     group: Group,
+    /// The cell of its record.
+    record: usize,
     nearest: f32,
     /// Was it saved for an intent in the same words?
     is_saved_for: bool,
@@ -139,7 +152,8 @@ struct Near {
 }
 
 /// Which group the tools of a trace belong to.
-struct Groups {
+struct Groups<'n> {
+    names: &'n Names,
     /// By a set of tools; `None` if several capabilities have it, so that nobody knows which one was meant.
     of_tools: HashMap<Box<[NameId]>, Option<usize>>,
 }
@@ -179,7 +193,7 @@ impl Capabilities {
         &self.names[place]
     }
 
-    fn groups(&self, names: &Names) -> Groups {
+    fn groups<'n>(&self, names: &'n Names) -> Groups<'n> {
         let mut of_tools: HashMap<Box<[NameId]>, Option<usize>> = HashMap::new();
         for (place, tools) in self.tools.iter().enumerate() {
             let ids: Option<Vec<NameId>> = tools.iter().map(|tool| names.id(tool)).collect();
@@ -192,11 +206,25 @@ impl Capabilities {
                 of_tools.insert(Box::new([id]), Some(place));
             }
         }
-        Groups { of_tools }
+        Groups { names, of_tools }
     }
 }
 
-impl Groups {
+impl Groups<'_> {
+    /// The cell of a group's record, and how many tools the group has. A set of tools keeps its record when a capability is
+    /// made of it.
+    fn record(&self, group: &Group, capabilities: &Capabilities) -> (usize, usize) {
+        let names: BTreeSet<&str> = match group {
+            Group::Capability(place) => capabilities.tools[*place].iter().map(String::as_str).collect(),
+            Group::Tools(tools) => tools.iter().map(|tool| &**self.names.name(*tool)).collect(),
+        };
+        let hash = names
+            .iter()
+            .flat_map(|name| name.bytes().chain([0]))
+            .fold(FNV_START, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME));
+        ((hash % RECORDS as u64) as usize, names.len())
+    }
+
     /// `None` if it cannot be known.
     fn of(&self, tools: Box<[NameId]>) -> Option<Group> {
         match self.of_tools.get(&tools) {
@@ -217,7 +245,7 @@ fn signature(tools: impl IntoIterator<Item = NameId>) -> Box<[NameId]> {
 
 impl Calibration {
     pub(crate) fn new() -> Calibration {
-        Calibration { weights: PRIOR, squares: [1.0; TERMS], bins: [(0.0, 0.0); BINS], asked: 0 }
+        Calibration { weights: PRIOR, squares: [1.0; TERMS], bins: vec![(0.0, 0.0); BINS + RECORDS], asked: 0 }
     }
 
     /// The probability of a group, corrected by what came of such estimates.
@@ -226,7 +254,7 @@ impl Calibration {
             let middle = (bin as f64 + 0.5) / BINS as f64;
             (right + PRIOR_QUESTIONS * PRIOR_RIGHT * middle) / (all + PRIOR_QUESTIONS)
         };
-        let rights: Vec<f64> = self.bins.iter().enumerate().map(right).collect();
+        let rights: Vec<f64> = self.bins[..BINS].iter().enumerate().map(right).collect();
         let [(low, share), (high, rest)] = neighbours(self.estimate(terms));
         let probability = share * rights[low] + rest * rights[high];
         let noise = f64::from(NOISE);
@@ -258,6 +286,19 @@ impl Calibration {
         }
     }
 
+    /// How often a group with this record was the right answer, less 1/2.
+    fn record(&self, record: usize) -> f64 {
+        let (right, all) = self.bins[BINS + record];
+        (right + PRIOR_ANSWERS / 2.0) / (all + PRIOR_ANSWERS) - 0.5
+    }
+
+    /// Counts an answer for the record of its group.
+    fn note(&mut self, record: usize, is_right: bool, share: f64) {
+        let (right, all) = &mut self.bins[BINS + record];
+        *right += share * f64::from(u8::from(is_right));
+        *all += share;
+    }
+
     /// Learns what was used for an intent, before the trace is remembered. `share` is how much the caller still has to say.
     pub(crate) fn observe(
         &mut self,
@@ -285,7 +326,7 @@ impl Calibration {
     /// Learns whether the most probable group was the right one.
     fn ask(
         &mut self,
-        (memory, capabilities, groups): (&Memory, &Capabilities, &Groups),
+        (memory, capabilities, groups): (&Memory, &Capabilities, &Groups<'_>),
         (intent, cosines): (&Direction, &[f32]),
         right: Option<Group>,
         share: f64,
@@ -294,12 +335,14 @@ impl Calibration {
         let Some(right) = right else { return };
         let is_absent = self.asked.is_multiple_of(ABSENT_EVERY);
         let counts = |group: &Group, cosine: f32| cosine < SAME_WORDS && !(is_absent && *group == right);
-        let near = nearest_groups(memory, capabilities, groups, (intent, cosines), counts);
+        let near = nearest_groups((self, memory), capabilities, groups, (intent, cosines), counts);
         let best = near.iter().max_by(|a, b| self.estimate(&a.terms).total_cmp(&self.estimate(&b.terms)));
         if let Some(best) = best {
             // With one possible answer, being right says nothing.
             let choices = near.len() + usize::from(is_absent);
-            self.learn(&best.terms, best.group == right, share * (1.0 - 1.0 / choices as f64));
+            let (is_right, share) = (best.group == right, share * (1.0 - 1.0 / choices as f64));
+            self.learn(&best.terms, is_right, share);
+            self.note(best.record, is_right, share);
         }
     }
 }
@@ -315,7 +358,8 @@ impl Learned {
         let mut cosines = Vec::new();
         self.memory.rows.cosines(&intent, &mut cosines);
         let groups = capabilities.groups(&self.graph.names);
-        let near = nearest_groups(&self.memory, capabilities, &groups, (&intent, &cosines), |group, _| match group {
+        let known = (&self.calibration, &self.memory);
+        let near = nearest_groups(known, capabilities, &groups, (&intent, &cosines), |group, _| match group {
             Group::Capability(place) => is_there(*place),
             Group::Tools(_) => true,
         });
@@ -380,9 +424,9 @@ fn neighbours(estimate: f64) -> [(usize, f64); 2] {
 
 /// The groups of the nearest intents that count, the nearest group first.
 fn nearest_groups(
-    memory: &Memory,
+    (calibration, memory): (&Calibration, &Memory),
     capabilities: &Capabilities,
-    groups: &Groups,
+    groups: &Groups<'_>,
     (intent, cosines): (&Direction, &[f32]),
     counts: impl Fn(&Group, f32) -> bool,
 ) -> Vec<Near> {
@@ -408,8 +452,10 @@ fn nearest_groups(
             Some(known) if at >= cosines.len() && known.nearest == cosine => continue,
             Some(known) => known.agreeing += is_agreeing,
             None => {
-                let terms = [0.0; TERMS];
-                near.push(Near { group, nearest: cosine, is_saved_for, agreeing: is_agreeing, terms });
+                let (record, size) = groups.record(&group, capabilities);
+                let mut terms = [0.0; TERMS];
+                (terms[4], terms[5]) = (1.0 / size.max(1) as f64, calibration.record(record));
+                near.push(Near { group, record, nearest: cosine, is_saved_for, agreeing: is_agreeing, terms });
             }
         }
         taken += 1;
@@ -421,7 +467,7 @@ fn nearest_groups(
     for (rank, near) in near.iter_mut().enumerate() {
         let other = if rank == 0 { second } else { best };
         let [similarity, margin] = [near.nearest, near.nearest - other.max(NOISE)].map(f64::from);
-        near.terms = [1.0, similarity, margin, weight * near.agreeing as f64 / AGREEING as f64];
+        near.terms[..4].copy_from_slice(&[1.0, similarity, margin, weight * near.agreeing as f64 / AGREEING as f64]);
     }
     near
 }
@@ -455,7 +501,8 @@ mod tests {
     fn a_prior_probability_follows_nearness() {
         let calibration = Calibration::new();
         let probability = |similarity: f64, margin: f64, agreement: f64| {
-            calibration.probability(&[1.0, similarity, margin, agreement])
+            // Of two tools, about which nothing is known.
+            calibration.probability(&[1.0, similarity, margin, agreement, 0.5, 0.0])
         };
         assert!(probability(0.0, 0.0, 0.0) < 0.05);
         assert!(probability(1.0, 0.5, 1.0) > 0.7);
@@ -466,7 +513,7 @@ mod tests {
     #[test]
     fn weights_follow_what_was_right() {
         let mut calibration = Calibration::new();
-        let terms = [1.0, 0.9, 0.4, 0.9];
+        let terms = [1.0, 0.9, 0.4, 0.9, 0.5, 0.0];
         for _ in 0..200 {
             calibration.learn(&terms, false, 1.0);
         }
@@ -479,9 +526,42 @@ mod tests {
     }
 
     #[test]
+    fn what_was_often_right_is_more_probable_and_many_tools_less() {
+        let calibration = Calibration::new();
+        let probability = |size: f64, record: f64| calibration.probability(&[1.0, 0.7, 0.1, 0.4, 1.0 / size, record]);
+        assert!(probability(1.0, 0.4) > probability(1.0, 0.0) + 0.05);
+        assert!(probability(1.0, 0.0) > probability(1.0, -0.4) + 0.05);
+        assert!(probability(1.0, 0.0) > probability(4.0, 0.0) + 0.05);
+    }
+
+    #[test]
+    fn a_set_of_tools_keeps_its_record_when_it_gets_a_name() {
+        let mut names = Names::default();
+        let ids = ["s:one", "s:two"].map(|name| names.intern(name));
+        let capability = |tools: &[&str]| Capability {
+            name: "capabilities:x".to_owned(),
+            tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),
+            intents: Vec::new(),
+        };
+        let all = Capabilities::new(4, [capability(&["s:two", "s:one", "s:two"]), capability(&["s:one"])]);
+        let groups = all.groups(&names);
+        let record = |group: Group| groups.record(&group, &all);
+        assert_eq!(record(Group::Tools(signature(ids))), record(Group::Capability(0)));
+        assert_eq!(record(Group::Capability(0)).1, 2);
+        assert_ne!(record(Group::Capability(0)).0, record(Group::Capability(1)).0);
+        let mut calibration = Calibration::new();
+        let (cell, _) = record(Group::Capability(0));
+        assert_eq!(calibration.record(cell), 0.0, "nothing is known");
+        calibration.note(cell, true, 1.0);
+        assert!(calibration.record(cell) > 0.1);
+        (0..5).for_each(|_| calibration.note(cell, false, 1.0));
+        assert!(calibration.record(cell) < -0.1);
+    }
+
+    #[test]
     fn who_has_said_all_changes_nothing() {
         let mut calibration = Calibration::new();
-        calibration.learn(&[1.0, 0.9, 0.4, 0.9], false, 0.0);
+        calibration.learn(&[1.0, 0.9, 0.4, 0.9, 0.5, 0.0], false, 0.0);
         assert_eq!(calibration, Calibration::new());
     }
 }

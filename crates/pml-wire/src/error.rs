@@ -129,6 +129,8 @@ codes! {
     DependencyFailed = "DEPENDENCY_FAILED",
     /// No plan of that id is kept.
     PlanNotFound = "PLAN_NOT_FOUND",
+    /// A tool or a capability of a plan is not what it was when the plan was made. Nothing of the plan has run.
+    PlanOutdated = "PLAN_OUTDATED",
     /// The configuration cannot be used.
     ConfigInvalid = "CONFIG_INVALID",
 }
@@ -187,6 +189,7 @@ impl ErrorCode {
             | ErrorCode::WorkflowFailed
             | ErrorCode::DependencyFailed
             | ErrorCode::PlanNotFound
+            | ErrorCode::PlanOutdated
             | ErrorCode::ConfigInvalid => false,
         }
     }
@@ -272,6 +275,7 @@ impl ErrorCode {
             | ErrorCode::WorkflowInvalid
             | ErrorCode::DependencyFailed
             | ErrorCode::PlanNotFound
+            | ErrorCode::PlanOutdated
             | ErrorCode::ConfigInvalid => Delivery::NotSent,
         }
     }

@@ -187,6 +187,8 @@ pub enum Handles {
     Whole(Handle),
     /// Content blocks, in order.
     Blocks(Vec<Block>),
+    /// The value that a nested run returned, in which `{HANDLE_KEY: token}` stands for each value that the host keeps.
+    Within { value: Box<RawValue>, handles: Vec<Handle> },
 }
 
 /// One content block of a result.

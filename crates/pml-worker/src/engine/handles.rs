@@ -3,11 +3,12 @@
 //! A handle is an object of the prelude's. Its token stays in the prelude's closure, and comes here
 //! only with a request to read.
 
-use std::rc::Rc;
+use std::{collections::HashMap, rc::Rc};
 
 use pml_wire::{
     ErrorCode, Kind,
     message::{Block, CallError, HANDLE_KEY, Handle, Handles, Part, Read, Recall, Slice},
+    walk::{Step, Walk},
 };
 use rquickjs::{Array, Ctx, Function, IntoJs, Object, Result, Value, object::Property};
 
@@ -85,12 +86,16 @@ pub(super) fn value<'js>(
     handles: Handles,
     tool: &str,
 ) -> Result<Value<'js>> {
+    let prototype = tool.contains(':').then(|| prelude.watched.call::<_, Object<'js>>((tool,))).transpose()?;
     let blocks = match handles {
         Handles::Whole(handle) => return object(prelude, handle),
         Handles::Blocks(blocks) => blocks,
+        Handles::Within { value, handles } => {
+            let read = exact::parse(ctx, state, prelude, value.get().into(), tool, prototype.as_ref())?;
+            return put_in(prelude, read, value.get(), handles);
+        }
     };
     let array = Array::new(ctx.clone())?;
-    let prototype = tool.contains(':').then(|| prelude.watched.call::<_, Object<'js>>((tool,))).transpose()?;
     for (index, block) in blocks.into_iter().enumerate() {
         let block = match block {
             Block::Value(value) => exact::parse(ctx, state, prelude, value.get().into(), tool, prototype.as_ref())?,
@@ -100,6 +105,29 @@ pub(super) fn value<'js>(
         array.as_object().prop(index as u32, Property::from(block).writable().enumerable().configurable())?;
     }
     Ok(array.into_value())
+}
+
+/// Puts handles where their tokens stand in a value that was read from `text`.
+fn put_in<'js>(prelude: &Prelude<'js>, value: Value<'js>, text: &str, handles: Vec<Handle>) -> Result<Value<'js>> {
+    let marker = format!("{{\"{HANDLE_KEY}\":\"");
+    let handles: HashMap<String, Handle> = handles.into_iter().map(|handle| (handle.token.clone(), handle)).collect();
+    let mut walk = Walk::new(text);
+    while let Some(place) = walk.next() {
+        let token = text[place.span.start..].strip_prefix(&marker).and_then(|behind| behind.split_once("\"}"));
+        let Some(handle) = token.and_then(|(token, _)| handles.get(token)) else { continue };
+        let mut path = walk.path(&place);
+        let handle = object(prelude, handle.clone())?;
+        let Some(last) = path.pop() else { return Ok(handle) };
+        let parent = path.into_iter().try_fold(value.clone(), |value, step| exact::child(value.as_object()?, step));
+        let Some(parent) = parent.as_ref().and_then(Value::as_object) else { continue };
+        // Defined, not set: a setter on a prototype would be the program's.
+        let property = Property::from(handle).writable().enumerable().configurable();
+        match last {
+            Step::Key(key) => parent.prop(key, property)?,
+            Step::Index(index) => parent.prop(index as u32, property)?,
+        }
+    }
+    Ok(value)
 }
 
 fn object<'js>(prelude: &Prelude<'js>, handle: Handle) -> Result<Value<'js>> {

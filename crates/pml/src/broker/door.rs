@@ -249,6 +249,10 @@ impl Broker {
         }
     }
 
+    pub(super) fn providers(&self) -> BTreeMap<&'static str, Arc<dyn Provider>> {
+        self.providers.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     pub(super) fn provider(&self, name: &str) -> Option<Arc<dyn Provider>> {
         self.providers.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
@@ -514,17 +518,28 @@ impl Broker {
         Ok(EarlyAnswer { answer: answer?, tool_hash: tool.hash.clone(), server: upstream.id() })
     }
 
+    /// The tool that is known by a name, also one that is in no list.
+    fn known_tool(&self, snapshot: &Snapshot, id: &ToolId) -> Option<Arc<Tool>> {
+        let hidden = || self.provider(id.server())?.hidden(id.tool());
+        snapshot.tool(id).cloned().or_else(hidden)
+    }
+
+    /// The same with the tools of now.
+    pub fn tool(&self, id: &ToolId) -> Option<Arc<Tool>> {
+        self.known_tool(&self.snapshot(), id)
+    }
+
     /// The tool that is meant. A server whose tools are not known for sure is asked first.
     async fn find(&self, id: &ToolId, suggests: bool) -> Result<Arc<Tool>, CallError> {
         let snapshot = self.snapshot();
-        if let Some(tool) = snapshot.tool(id) {
-            return Ok(Arc::clone(tool));
+        if let Some(tool) = self.known_tool(&snapshot, id) {
+            return Ok(tool);
         }
         if let Some(provider) = self.provider(id.server()) {
+            provider.refresh().await;
             if let Some(tool) = provider.hidden(id.tool()) {
                 return Ok(tool);
             }
-            provider.refresh().await;
         }
         if let Some(server) = snapshot.server_name(id.server())
             && snapshot.listing(server).is_none_or(|listing| listing.source == Source::Cached)
@@ -616,8 +631,13 @@ impl CallHandler for Broker {
         meant(&self.snapshot(), target, |tool| rules.policy.allows_as_it_is(&tool.id, pins))
     }
 
+    fn is_former(&self, tool: &ToolId) -> bool {
+        let hidden = || self.provider(tool.server())?.hidden(tool.tool());
+        self.snapshot().tool(tool).is_none() && hidden().is_some_and(|now| now.id != *tool)
+    }
+
     fn canonical(&self, tool: ToolId) -> ToolId {
-        self.snapshot().tool(&tool).map_or(tool, |found| found.id.clone())
+        self.tool(&tool).map_or(tool, |found| found.id.clone())
     }
 
     fn preflight(

@@ -1,6 +1,6 @@
 //! The interface of the broker that runs use.
 
-use std::{fmt::Debug, future::Future, pin::Pin, sync::Arc};
+use std::{any::Any, fmt::Debug, future::Future, pin::Pin, sync::Arc};
 
 use pml_wire::{
     CallId, ErrorCode, ToolId,
@@ -41,6 +41,11 @@ pub trait CallHandler: Send + Sync {
     /// The canonical name of a tool, for the alias that a program may have used.
     fn canonical(&self, tool: ToolId) -> ToolId {
         tool
+    }
+
+    /// Is it a name that the tool had before?
+    fn is_former(&self, _tool: &ToolId) -> bool {
+        false
     }
 
     /// Tools that an invalid target may refer to.
@@ -173,6 +178,23 @@ pub enum AnswerBody {
     JsonText(Box<str>),
     /// Content blocks, some of which the program gets as handles.
     Blocks(Vec<Part>),
+    /// What a nested run returned, with handles in it.
+    Nested(NestedValue),
+}
+
+/// A value that a nested run returned, in which the JSON form of a handle stands for each value that the host kept for that
+/// run. The run around it gets handles of the same values.
+#[derive(Clone, Debug)]
+pub struct NestedValue {
+    pub json: Box<RawValue>,
+    /// Created and read by the module that runs programs.
+    pub kept: Arc<dyn KeptValues>,
+}
+
+/// Values that the host keeps for a run.
+pub trait KeptValues: Any + Debug + Send + Sync {
+    /// The size of all of them.
+    fn bytes(&self) -> usize;
 }
 
 #[derive(Clone, Debug)]
@@ -201,12 +223,12 @@ impl From<Box<RawValue>> for Answer {
 }
 
 impl Answer {
-    /// The value as JSON text; `None` for content blocks.
+    /// The value as JSON text; `None` if the host keeps a part of it.
     pub fn shown_as_json(&self) -> Option<String> {
         match &self.body {
             AnswerBody::Value(value) => Some(value.get().to_owned()),
             AnswerBody::JsonText(text) => Some(text.to_string()),
-            AnswerBody::Blocks(_) => None,
+            AnswerBody::Blocks(_) | AnswerBody::Nested(_) => None,
         }
     }
 
@@ -222,6 +244,8 @@ impl Answer {
                     Part::Kept(kept) => kept.block.get().len(),
                 })
                 .sum(),
+            // What it keeps has its room already.
+            AnswerBody::Nested(nested) => nested.json.get().len(),
         }
     }
 }

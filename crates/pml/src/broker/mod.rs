@@ -44,7 +44,10 @@ pub use self::{
     allowance::{Admission, Allowance, Budget, NestedPlace, Seat},
     door::{Broker, Parts},
     foresight::{Early, EarlyAnswer, Foresight},
-    handler::{Answer, AnswerBody, Arguments, CallHandler, HandlerFuture, KeptBlock, Part, StandIns, ToolCall},
+    handler::{
+        Answer, AnswerBody, Arguments, CallHandler, HandlerFuture, KeptBlock, KeptValues, NestedValue, Part, StandIns,
+        ToolCall,
+    },
     idle_rules::IdleRule,
     notices::Notices,
     offers::{Items, Listed, NoHolder, Resource},

@@ -140,6 +140,7 @@ pub(super) fn check_depth(body: &AnswerBody) -> Result<(), CallError> {
     let any = match body {
         AnswerBody::Value(value) => is_deep(value),
         AnswerBody::JsonText(_) => false,
+        AnswerBody::Nested(nested) => is_deep(&nested.json),
         AnswerBody::Blocks(parts) => parts.iter().any(|part| match part {
             Part::Value(value) => is_deep(value),
             Part::Kept(kept) => is_deep(&kept.block),

@@ -59,6 +59,15 @@ impl Broker {
             futures_util::future::join_all(doubtful.iter().map(|server| self.discover(server))).await;
             (known, mistakes) = self.planned_mistakes(&calls).await;
         }
+        // Another process may have added what is missing.
+        let missing = |(_, mistake): &(usize, Mistake)| match mistake {
+            Mistake::Missing(id) => self.provider(id.server()),
+            _ => None,
+        };
+        if let Some(provider) = mistakes.iter().find_map(missing) {
+            provider.refresh().await;
+            (known, mistakes) = self.planned_mistakes(&calls).await;
+        }
         for (place, mistake) in &mistakes {
             if let (Mistake::Denied(_), Ok(tool)) = (mistake, calls[*place].target.parse::<ToolId>()) {
                 let verdict = self.rules().policy.judge(&tool, &self.pins);

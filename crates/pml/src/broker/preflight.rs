@@ -1,6 +1,9 @@
 //! Calls that can be read off a program, checked before it runs.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use pml_wire::{
     ErrorCode, ToolId,
@@ -11,6 +14,7 @@ use serde_json::Value;
 
 use super::{
     door::{Broker, Rules},
+    provider::Provider,
     search::{did_you_mean, explain_missing, meant},
 };
 use crate::{
@@ -108,6 +112,8 @@ pub(super) struct CheckContext {
     pub(super) snapshot: Arc<Snapshot>,
     rules: Arc<Rules>,
     pins: Pins,
+    /// They may have tools that are in no list.
+    providers: BTreeMap<&'static str, Arc<dyn Provider>>,
     pub(super) index: Option<Searchable>,
 }
 
@@ -153,9 +159,6 @@ impl Broker {
             provider.refresh().await;
             (known, mistakes) = self.mistakes(&calls).await;
         }
-        let is_hidden =
-            |id: &ToolId| self.provider(id.server()).is_some_and(|provider| provider.hidden(id.tool()).is_some());
-        mistakes.retain(|(_, mistake)| !matches!(mistake, Mistake::Missing(id) if is_hidden(id)));
 
         let mut mistakes: Vec<(usize, Mistake, bool)> = mistakes
             .into_iter()
@@ -198,7 +201,8 @@ impl Broker {
 
     /// What calls are checked against now.
     pub(super) fn known(&self) -> CheckContext {
-        CheckContext { snapshot: self.snapshot(), rules: self.rules(), pins: self.pins.clone(), index: None }
+        let (rules, pins, providers) = (self.rules(), self.pins.clone(), self.providers());
+        CheckContext { snapshot: self.snapshot(), rules, pins, providers, index: None }
     }
 
     /// What is wrong with which of the calls, as far as that can be known now, and from what.
@@ -253,7 +257,8 @@ impl CheckContext {
                 return Ok(Some(Mistake::NoTool(format!("{err}{}", did_you_mean(&meant)))));
             }
         };
-        let Some(tool) = snapshot.tool(&id) else {
+        let hidden = || self.providers.get(id.server())?.hidden(id.tool());
+        let Some(tool) = snapshot.tool(&id).cloned().or_else(hidden) else {
             // A server that has never been reached may have any tool.
             let is_known = snapshot.server_name(id.server()).is_none_or(|server| snapshot.listing(server).is_some());
             return Ok(is_known.then_some(Mistake::Missing(id)));
@@ -262,8 +267,8 @@ impl CheckContext {
         if !verdict.is_allowed {
             return Ok(Some(Mistake::Denied(verdict.explain(&tool.id))));
         }
-        let wrong = wrong(tool)?;
-        Ok((!wrong.is_empty()).then(|| Mistake::Arguments(Arc::clone(tool), wrong)))
+        let wrong = wrong(&tool)?;
+        Ok((!wrong.is_empty()).then(|| Mistake::Arguments(tool, wrong)))
     }
 }
 

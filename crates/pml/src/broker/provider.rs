@@ -43,7 +43,7 @@ pub trait Provider: fmt::Debug + Send + Sync {
         Box::pin(std::future::ready(()))
     }
 
-    /// A tool that is not listed.
+    /// A tool that is not listed under this name: one that is in no list, or one that is listed under another name now.
     fn hidden(&self, _name: &str) -> Option<Arc<Tool>> {
         None
     }

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     convert::Infallible,
+    future::Future,
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
     time::Duration,
 };
@@ -11,7 +12,7 @@ use pml_wire::CapabilityId;
 use serde_json::{Value, value::RawValue};
 use tokio::{
     sync::Mutex,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 
 use super::{
@@ -37,6 +38,8 @@ use crate::{
 const LOOK: Duration = Duration::from_millis(500);
 /// After so long, everything is read again: a look does not see how often capabilities were run.
 const AGAIN: Duration = Duration::from_secs(30);
+/// How long a change may take. What is not done then is not done later either.
+const SOON: Duration = Duration::from_secs(5);
 /// Most capabilities that are read; more are left out.
 const MOST: usize = 5000;
 /// On whose behalf a gateway keeps capabilities.
@@ -60,7 +63,7 @@ pub struct Registry {
 struct State {
     all: Vec<Arc<Capability>>,
     by_tool: HashMap<String, Arc<Capability>>,
-    /// By names that capabilities had before and that no other has now, with the tool as it is now.
+    /// By names that capabilities had before and that no other has now, with the tool as it is called now.
     former: HashMap<String, (Arc<Capability>, Arc<Tool>)>,
     /// How far the database was when everything was read.
     mark: RegistryMark,
@@ -93,7 +96,7 @@ impl Registry {
         state.by_tool.get(name).or_else(|| state.former.get(name).map(|(capability, _)| capability)).cloned()
     }
 
-    /// The tool of a capability under a name that it had before.
+    /// The tool of the capability that had this name before.
     pub(super) fn former_tool(&self, name: &str) -> Option<Arc<Tool>> {
         self.state().former.get(name).map(|(_, tool)| Arc::clone(tool))
     }
@@ -239,9 +242,7 @@ impl Registry {
         for capability in &state.all {
             for name in capability.former.iter().map(CapabilityName::in_code) {
                 if !state.by_tool.contains_key(&name) && !former.contains_key(&name) {
-                    let mut described = tool(capability);
-                    described["name"] = name.as_str().into();
-                    let raw = RawValue::from_string(described.to_string()).expect("a value is JSON");
+                    let raw = RawValue::from_string(tool(capability).to_string()).expect("a value is JSON");
                     if let Ok(tool) = Tool::parse(CAPABILITIES, raw) {
                         former.insert(name, (Arc::clone(capability), Arc::new(tool)));
                     }
@@ -279,7 +280,7 @@ impl Registry {
 
     /// Stores a capability, or a new version of one.
     pub async fn put(&self, new: NewCapability, expected: Expected) -> Result<Put, StoreError> {
-        let put = self.store.put(new, expected).await?;
+        let put = soon(self.store.put(new, expected)).await?;
         self.reload().await?;
         Ok(put)
     }
@@ -293,19 +294,19 @@ impl Registry {
     ) -> Result<bool, StoreError> {
         let parameters = Some(write_schema(&capability.parameters, &capability.notes));
         let change = Change { description, parameters, visibility };
-        let changed = self.store.change(capability.id, change, Expected::Anything).await?;
+        let changed = soon(self.store.change(capability.id, change, Expected::Anything)).await?;
         self.reload().await?;
         Ok(matches!(changed, Altered::Altered(_)))
     }
 
     pub async fn rename(&self, id: CapabilityId, name: &CapabilityName) -> Result<Renamed, StoreError> {
-        let renamed = self.store.rename(id, &name.namespace, &name.action, Expected::Anything).await?;
+        let renamed = soon(self.store.rename(id, &name.namespace, &name.action, Expected::Anything)).await?;
         self.reload().await?;
         Ok(renamed)
     }
 
     pub async fn delete(&self, id: CapabilityId, expected: Expected) -> Result<Deleted, StoreError> {
-        let deleted = self.store.delete(id, expected).await?;
+        let deleted = soon(self.store.delete(id, expected)).await?;
         self.reload().await?;
         Ok(deleted)
     }
@@ -341,4 +342,13 @@ impl Registry {
     pub async fn stored(&self, id: CapabilityId) -> Result<Option<store::Capability>, StoreError> {
         self.store.get(Which::Id(id)).await
     }
+}
+
+/// Waits a while for a change of the database, which waits for room on the disk and for other programs as long as it is asked to.
+async fn soon<T>(change: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    let late = || {
+        let why = format!("it took longer than {SOON:?}; the disk is full, or another program has locked the database");
+        StoreError::Failed { doing: "changed", source: why.into() }
+    };
+    timeout(SOON, change).await.unwrap_or_else(|_| Err(late()))
 }

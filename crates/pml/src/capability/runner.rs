@@ -1,6 +1,9 @@
 //! Runs capabilities: the provider behind `mcp.capabilities`.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use pml_wire::{
     ErrorCode,
@@ -58,9 +61,6 @@ impl Runner {
             );
             return Err(CallError::new(ErrorCode::PolicyDenied, message));
         }
-        if name != capability.name.in_code() {
-            notices.add(format!("the capability `{name}` is now called `{}`", capability.name.in_code()));
-        }
         if let Some(why) = &capability.notes.deprecated {
             notices.add(format!("the capability `{}` is deprecated: {why}", capability.name));
         }
@@ -72,16 +72,13 @@ impl Runner {
             name: format!("{}.ts", capability.name),
             args: with_defaults(&capability, args),
         };
-        let door = door.with_only(only(&capability));
+        let door = door.with_only(self.registry.only(&capability));
         let outcome = self.nested.run(program, &door, allowance, progress).await?;
         for warning in &outcome.warnings {
             notices.add(format!("{}: {warning}", capability.name));
         }
         let execution = outcome.execution_id.to_string();
-        match outcome.result {
-            Ok(value) => Ok(Answer::from(value)),
-            Err(report) => Err(failure(&capability, &execution, &report)),
-        }
+        outcome.answer().map_err(|report| failure(&capability, &execution, &report))
     }
 }
 
@@ -103,20 +100,22 @@ impl Provider for Runner {
     }
 }
 
-/// What a capability may use.
-pub(super) fn only(capability: &Capability) -> Only {
-    let tools = capability.notes.tools.iter().map(|saved| saved.tool.clone()).collect();
-    let is_capability =
-        |saved: &&SavedTool| saved.tool.split_once(':').is_some_and(|(server, _)| server == CAPABILITIES);
-    let called = capability.notes.tools.iter().filter(is_capability);
-    let identities = called.map(|saved| (saved.tool.clone(), saved.hash.clone())).collect();
-    Only { capability: capability.name.to_string().into(), tools: Arc::new(tools), identities: Arc::new(identities) }
-}
-
-impl Capability {
-    /// What it may use.
-    pub fn only(&self) -> Only {
-        only(self)
+impl Registry {
+    /// What a capability may use. Of capabilities that it was saved with, that is what they are called now.
+    pub fn only(&self, capability: &Capability) -> Only {
+        let (mut tools, mut identities) = (BTreeSet::new(), BTreeMap::new());
+        for SavedTool { tool, hash } in &capability.notes.tools {
+            let now = tool.strip_prefix(CAPABILITIES).and_then(|name| name.strip_prefix(':')).map(|name| {
+                let now = self.by_tool(name).map_or_else(|| name.to_owned(), |known| known.name.in_code());
+                format!("{CAPABILITIES}:{now}")
+            });
+            if let Some(now) = &now {
+                identities.insert(now.clone(), hash.clone());
+            }
+            tools.insert(now.unwrap_or_else(|| tool.clone()));
+        }
+        let (tools, identities) = (Arc::new(tools), Arc::new(identities));
+        Only { capability: capability.name.to_string().into(), tools, identities }
     }
 }
 

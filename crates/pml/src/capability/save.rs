@@ -85,7 +85,6 @@ pub struct Draft {
     /// What it will be. Its id and its version are known only when it is stored.
     pub capability: Capability,
     new: NewCapability,
-    is_new: bool,
     /// What is lost by saving, in words.
     notes: Vec<String>,
 }
@@ -220,6 +219,7 @@ impl Saver {
         let file = format!("{name}.ts");
         let analysis = analyse(&self.pool, &file, &code).await.map_err(|report| of_report(*report))?;
         refuse_recalls(&analysis)?;
+        let tools = self.current_names(tools);
         if options.written == Written::ByHand {
             self.check_calls(&analysis, &tools)?;
         }
@@ -292,15 +292,17 @@ impl Saver {
             former: Vec::new(),
             stats: Default::default(),
         };
-        Ok(Draft { capability, new, is_new: known.is_none(), notes: notes_to_saver })
+        Ok(Draft { capability, new, notes: notes_to_saver })
     }
 
     /// Stores a capability that was checked.
     pub async fn keep(&self, draft: Draft) -> Result<Saved, Error> {
-        let Draft { capability: Capability { name, .. }, new, is_new, notes } = draft;
-        let (stored, is_known) = match self.registry.put(new, Expected::Anything).await? {
-            Put::Created(stored) | Put::NewVersion(stored) => (stored, false),
-            Put::Known(stored) => (stored, true),
+        let Draft { capability: Capability { name, .. }, new, notes } = draft;
+        // Somebody else may have saved under the name since the draft was made.
+        let (stored, is_new, is_known) = match self.registry.put(new, Expected::Anything).await? {
+            Put::Created(stored) => (stored, true, false),
+            Put::NewVersion(stored) => (stored, false, false),
+            Put::Known(stored) => (stored, false, true),
             Put::Taken | Put::Changed | Put::Forbidden => {
                 return Err(refused(format!("`{name}` is the name of somebody else's capability")));
             }
@@ -346,12 +348,23 @@ impl Saver {
         self.check_cycles(name, &notes.tools)
     }
 
+    /// The same tools by the names that they have now.
+    fn current_names(&self, tools: BTreeSet<String>) -> BTreeSet<String> {
+        let snapshot = self.catalog.snapshot();
+        let now = |tool: String| match tool.parse::<ToolId>().ok().filter(|id| id.server() == CAPABILITIES) {
+            Some(id) => self.tool_now(&snapshot, &id).map_or(tool, |known| known.id.to_string()),
+            None => tool,
+        };
+        tools.into_iter().map(now).collect()
+    }
+
     /// Refuses a program that calls tools which it may not use.
     fn check_calls(&self, analysis: &Analysis, tools: &BTreeSet<String>) -> Result<(), Error> {
         let snapshot = self.catalog.snapshot();
         let canonical = |target: &str| {
             let id = target.parse::<ToolId>().ok()?;
-            (id.server() != OWN).then(|| snapshot.tool(&id).map_or(id.to_string(), |known| known.id.to_string()))
+            (id.server() != OWN)
+                .then(|| self.tool_now(&snapshot, &id).map_or(id.to_string(), |known| known.id.to_string()))
         };
         let mut missing: Vec<(u32, String)> = Vec::new();
         for call in &analysis.calls {
@@ -403,27 +416,35 @@ impl Saver {
             return Err(refused(format!("the program used {} tools, more than {MAX_TOOLS}", tools.len())));
         }
         let snapshot = self.catalog.snapshot();
-        tools.iter().map(|tool| saved_tool(&snapshot, tool)).collect()
+        tools.iter().map(|tool| self.saved_tool(&snapshot, tool)).collect()
     }
-}
 
-fn saved_tool(snapshot: &Snapshot, tool: &str) -> Result<SavedTool, Error> {
-    let plain = || SavedTool { tool: tool.to_owned(), hash: String::new() };
-    let Ok(id) = tool.parse::<ToolId>() else { return Ok(plain()) };
-    let is_tool = !id.tool().starts_with("resource:") && !id.tool().starts_with("prompt:");
-    if !is_tool || id.server() == OWN {
-        return Ok(plain());
+    /// The tool that is known by a name, for a capability also by a name that it had before.
+    fn tool_now(&self, snapshot: &Snapshot, id: &ToolId) -> Option<Arc<Tool>> {
+        let former = || self.registry.former_tool(id.tool()).filter(|_| id.server() == CAPABILITIES);
+        snapshot.tool(id).cloned().or_else(former)
     }
-    match snapshot.tool(&id) {
-        // What is called later is the capability that is reviewed now, or a later version of it.
-        Some(known) if id.server() == CAPABILITIES => {
-            let hash = SavedProgram::of(known).map(|program| program.identity).unwrap_or_default();
-            Ok(SavedTool { tool: known.id.to_string(), hash })
+
+    fn saved_tool(&self, snapshot: &Snapshot, tool: &str) -> Result<SavedTool, Error> {
+        let plain = || SavedTool { tool: tool.to_owned(), hash: String::new() };
+        let Ok(id) = tool.parse::<ToolId>() else { return Ok(plain()) };
+        let is_tool = !id.tool().starts_with("resource:") && !id.tool().starts_with("prompt:");
+        if !is_tool || id.server() == OWN {
+            return Ok(plain());
         }
-        Some(known) => Ok(SavedTool { tool: known.id.to_string(), hash: known.hash.clone() }),
-        None if snapshot.server_name(id.server()).is_some_and(|name| snapshot.listing(name).is_none()) => Ok(plain()),
-        None => Err(refused(format!("the program calls `{id}`, which is not there any more"))
-            .with_hint("`pml tools` lists the tools that there are")),
+        match self.tool_now(snapshot, &id) {
+            // What is called later is the capability that is reviewed now, or a later version of it.
+            Some(known) if id.server() == CAPABILITIES => {
+                let hash = SavedProgram::of(&known).map(|program| program.identity).unwrap_or_default();
+                Ok(SavedTool { tool: known.id.to_string(), hash })
+            }
+            Some(known) => Ok(SavedTool { tool: known.id.to_string(), hash: known.hash.clone() }),
+            None if snapshot.server_name(id.server()).is_some_and(|name| snapshot.listing(name).is_none()) => {
+                Ok(plain())
+            }
+            None => Err(refused(format!("the program calls `{id}`, which is not there any more"))
+                .with_hint("`pml tools` lists the tools that there are")),
+        }
     }
 }
 

@@ -124,7 +124,10 @@ pub(super) async fn run(args: Args, mut config: Config, project: Project, source
         let registry = capabilities.as_ref().map(|saver| Arc::clone(&saver.registry));
         if let Some(registry) = &registry {
             // The first search of a client finds them, unless the database takes long; then they follow.
-            let _ = tokio::time::timeout(READ_CAPABILITIES, registry.read()).await;
+            let read = tokio::time::timeout(READ_CAPABILITIES, registry.read()).await;
+            for name in exposed.iter().filter(|name| read.is_ok() && registry.named(&name.to_string()).is_none()) {
+                tracing::warn!(capability = %name, "--expose names a capability that is not there; it is listed once it is");
+            }
         }
         let frontend = Frontend::new(Parts {
             pool,

@@ -217,6 +217,10 @@ fn tell(outcome: &Outcome) -> io::Result<()> {
         let why = task.error.as_ref().map(|error| format!(" {}: {}", error.code, error.message)).unwrap_or_default();
         let _ = writeln!(stderr, "{} {}{}", task.status.as_str(), visible(&task.id), visible(&why));
     }
+    if let Some(partial) = &outcome.partial_results {
+        let _ =
+            writeln!(stderr, "results of the elements that succeeded, by their numbers: {}", visible(partial.get()));
+    }
     if let Err(report) = &outcome.verdict {
         let _ = writeln!(stderr, "error[{}]: {}", report.code, visible(&report.message));
     }

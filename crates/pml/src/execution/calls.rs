@@ -16,6 +16,7 @@ use tokio::{
 };
 
 use super::{
+    fill::FilledResult,
     outcome::CallRecord,
     plan::{Expected, Order, Plan},
     reports::Reporting,
@@ -441,7 +442,11 @@ impl<'a> Calls<'a> {
         let bytes = checked.as_ref().map_or(0, |(_, args)| args.bytes());
         let work: HandlerFuture<'a, Result<Answer, CallError>> = match checked {
             Ok((tool, args)) => {
-                let tool = self.handler.canonical(tool);
+                let asked = tool;
+                let tool = self.handler.canonical(asked.clone());
+                if tool != asked && self.handler.is_former(&asked) {
+                    self.notices.add(format!("`{asked}` is now called `{tool}`"));
+                }
                 tool.as_str().clone_into(&mut target);
                 let suggests = self.unknown < SUGGESTIONS;
                 let notices = self.notices.clone();
@@ -591,8 +596,8 @@ impl<'a> Calls<'a> {
         value: Box<RawValue>,
         media: Media,
         limit: usize,
-    ) -> Result<(Box<RawValue>, Vec<Box<RawValue>>), Box<ErrorReport>> {
-        let Some(filler) = self.vault.filler(&value) else { return Ok((value, Vec::new())) };
+    ) -> Result<FilledResult, Box<ErrorReport>> {
+        let Some(filler) = self.vault.filler(&value) else { return Ok(value.into()) };
         work::sized(filler.bytes(), move |_| filler.fill_result(&value, media, limit)).await
     }
 

@@ -15,9 +15,12 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     run::Media,
-    vault::{KeptValue, Stored},
+    vault::{HandedOn, KeptValue, Stored},
 };
-use crate::{broker::StandIns, catalog::wants_text};
+use crate::{
+    broker::{NestedValue, StandIns},
+    catalog::wants_text,
+};
 
 /// Longest arguments of one call, after handles are replaced.
 const MAX_ARGUMENT_BYTES: usize = 128 * 1024 * 1024;
@@ -46,12 +49,30 @@ pub(super) struct Filler {
 /// Content blocks attached to a result.
 type Attached = Vec<Box<RawValue>>;
 
+/// A result, once it has left its run.
+#[derive(Debug)]
+pub(crate) struct FilledResult {
+    pub(crate) value: Box<RawValue>,
+    /// Content blocks that the value refers to by number, with [`Media::Apart`].
+    pub(crate) attached: Attached,
+    /// The same value with its handles, with [`Media::Nested`], if it has any.
+    pub(crate) nested: Option<NestedValue>,
+}
+
+impl From<Box<RawValue>> for FilledResult {
+    fn from(value: Box<RawValue>) -> FilledResult {
+        FilledResult { value, attached: Vec::new(), nested: None }
+    }
+}
+
 /// The destination of the values.
 enum Target<'a> {
     /// Into a result.
     Result,
     /// Into a result, with media attached to it.
     ResultAnd(&'a mut Beside),
+    /// Into a record of the result: a note takes the place of each value.
+    Record,
     /// Into arguments with this schema.
     Arguments(&'a Value),
 }
@@ -77,17 +98,18 @@ impl Filler {
         }
     }
 
-    /// The result of the run with handles replaced, and the blocks attached to it.
+    /// The result of the run with handles replaced, and what goes beside it.
     pub(super) fn fill_result(
         &self,
         value: &RawValue,
         media: Media,
         limit: usize,
-    ) -> Result<(Box<RawValue>, Attached), Box<ErrorReport>> {
+    ) -> Result<FilledResult, Box<ErrorReport>> {
         let mut beside = Beside::default();
         let target = match media {
             Media::Inline => Target::Result,
             Media::Apart => Target::ResultAnd(&mut beside),
+            Media::Nested => Target::Record,
         };
         let too_large = |size: usize, limit: usize| {
             let message = format!("the result has {size} bytes, more than the limit of {limit}");
@@ -100,10 +122,13 @@ impl Filler {
             // A result has no JSON texts.
             Err(Unfit::NotJson) => value.to_owned(),
         };
-        let (size, most) = (beside.blocks.iter().map(|block| block.get().len()).sum(), ATTACHED_SHARE * limit);
+        let (size, most) =
+            (beside.blocks.iter().map(|block| block.get().len()).sum(), limit.saturating_mul(ATTACHED_SHARE));
+        let nested = (media == Media::Nested)
+            .then(|| NestedValue { json: value.to_owned(), kept: Arc::new(HandedOn(self.values.clone())) });
         match size > most {
             true => Err(too_large(size, most)),
-            false => Ok((filled, beside.blocks)),
+            false => Ok(FilledResult { value: filled, attached: beside.blocks, nested }),
         }
     }
 
@@ -147,6 +172,12 @@ impl Filler {
                             let note = serde_json::json!({ "type": kind, "mimeType": mime_type, "attached": number });
                             filled.push_str(&note.to_string());
                         }
+                        (_, Target::Record) => {
+                            let (kind, mime_type, _) = kept.kind();
+                            let note =
+                                serde_json::json!({ "type": kind, "mimeType": mime_type, "size": kept.json_bytes() });
+                            filled.push_str(&note.to_string());
+                        }
                         (stored, target) => {
                             // Checked before the value is copied.
                             let size = filled.len() + kept.json_bytes();
@@ -155,7 +186,7 @@ impl Filler {
                             }
                             stored.write(&mut filled, |json| match target {
                                 Target::Arguments(schema) => places.want_text(start, schema, json),
-                                Target::Result | Target::ResultAnd(_) => false,
+                                Target::Result | Target::ResultAnd(_) | Target::Record => false,
                             });
                         }
                     }

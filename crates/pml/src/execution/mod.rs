@@ -29,6 +29,7 @@ pub use self::{
 };
 pub(crate) use self::{
     calls::{Calls, Refused, Written},
+    fill::FilledResult,
     plan::{Expected, Order},
     reports::{Report, Reports},
 };

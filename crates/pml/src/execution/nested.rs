@@ -71,7 +71,7 @@ impl Nested {
             recording: record.recording().clone(),
             name,
             args,
-            media: Media::Inline,
+            media: Media::Nested,
             follows_calls: progress.is_some(),
             allowance: Some(allowance.clone()),
             ..Request::new(&*code)

@@ -9,7 +9,10 @@ use pml_wire::{
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use serde_json::value::RawValue;
 
-use crate::trace::Finish;
+use crate::{
+    broker::{Answer, AnswerBody, NestedValue},
+    trace::Finish,
+};
 
 /// The outcome of a run. Serializes to the object that `pml run --json` prints.
 #[derive(Debug)]
@@ -18,6 +21,8 @@ pub struct Outcome {
     pub result: Result<Box<RawValue>, Box<ErrorReport>>,
     /// Content blocks that the result refers to by number, from 1, with [`Media::Apart`](super::Media::Apart).
     pub attached: Vec<Box<RawValue>>,
+    /// The result with its handles, with [`Media::Nested`](super::Media::Nested), if it has any.
+    pub nested: Option<NestedValue>,
     pub logs: Vec<Log>,
     pub calls: Vec<CallRecord>,
     /// Tools, resources and prompts whose calls were permitted and answered, by the names that the policy has for them.
@@ -44,12 +49,21 @@ impl Outcome {
         Finish { outcome, warnings: &self.warnings }
     }
 
+    /// The outcome as the answer to whoever called the run.
+    pub fn answer(self) -> Result<Answer, Box<ErrorReport>> {
+        self.result.map(|value| match self.nested {
+            Some(nested) => Answer { body: AnswerBody::Nested(nested), held: None },
+            None => Answer::from(value),
+        })
+    }
+
     /// The outcome of a program that was not run.
     pub fn refused(execution_id: ExecutionId, report: ErrorReport) -> Outcome {
         Outcome {
             execution_id,
             result: Err(Box::new(report)),
             attached: Vec::new(),
+            nested: None,
             logs: Vec::new(),
             calls: Vec::new(),
             used: BTreeSet::new(),
@@ -135,6 +149,7 @@ mod tests {
             execution_id: ExecutionId::mint(),
             result: Err(Box::new(ErrorReport::new(ErrorCode::Timeout, "too slow").with_hint("hurry"))),
             attached: vec![],
+            nested: None,
             logs: vec![],
             calls: vec![CallRecord {
                 id: CallId(1),

@@ -25,12 +25,13 @@ use tracing::{Instrument, debug, field, info_span};
 use super::{
     calls::{Calls, Refused, Written},
     clock::{Clock, Limit},
+    fill::FilledResult,
     from_worker::{FromWorker, Violation},
     outcome::{CallRecord, Outcome},
     reports::{Report, Reports},
 };
 use crate::{
-    broker::{Allowance, Budget, CallHandler, HandlerFuture, ToolCall},
+    broker::{Allowance, Budget, CallHandler, HandlerFuture, NestedValue, ToolCall},
     sandbox::{Pool, Worker, WorkerExit},
     trace::{Context, Recording},
     upstream,
@@ -87,6 +88,9 @@ pub enum Media {
     Inline,
     /// Beside it, as [`Outcome::attached`]; the result says which.
     Apart,
+    /// They stay with the host, like all large values, and the run around this one gets handles of them
+    /// ([`Outcome::answer`]).
+    Nested,
 }
 
 impl Request {
@@ -154,6 +158,7 @@ pub async fn run(
         large: Slot(None),
         value: None,
         attached: Vec::new(),
+        nested: None,
         logs: Vec::new(),
         log_left: budget.log_bytes,
         warnings: Vec::new(),
@@ -189,6 +194,7 @@ pub async fn run(
         execution_id: id,
         result,
         attached: run.attached,
+        nested: run.nested,
         logs: run.logs,
         calls,
         used,
@@ -222,6 +228,7 @@ struct Run<'a> {
     large: Slot<HandlerFuture<'a, Result<FromWorker, Violation>>>,
     value: Option<Box<RawValue>>,
     attached: Vec<Box<RawValue>>,
+    nested: Option<NestedValue>,
     logs: Vec<Log>,
     log_left: usize,
     warnings: Vec<String>,
@@ -553,8 +560,8 @@ impl Run<'_> {
             (None, value) => value.unwrap_or_else(|| RawValue::NULL.to_owned()),
         };
         let filled = self.calls.fill_result(value, self.media, self.budget.result_bytes).await;
-        filled.map(|(value, attached)| {
-            self.attached = attached;
+        filled.map(|FilledResult { value, attached, nested }| {
+            (self.attached, self.nested) = (attached, nested);
             value
         })
     }

@@ -9,7 +9,7 @@
 //! **Invariant:** a value has an unguessable token. So a server cannot refer to a value that
 //! another server returned, by putting a handle's JSON form into its own result.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{any::Any, collections::HashMap, sync::Arc};
 
 use pml_wire::{
     ErrorCode,
@@ -20,9 +20,10 @@ use serde_json::value::RawValue;
 use super::{
     fill::{Filler, marker},
     json_text::{IndexRoom, JsonText},
+    run::Media,
 };
 use crate::{
-    broker::{Answer, AnswerBody, Arguments, KeptBlock, Part},
+    broker::{Answer, AnswerBody, Arguments, KeptBlock, KeptValues, NestedValue, Part},
     room::Held,
     work::Waiter,
 };
@@ -76,6 +77,16 @@ pub(super) enum Stored {
     },
 }
 
+/// Values of a run that the run around it gets, by their tokens.
+#[derive(Debug)]
+pub(super) struct HandedOn(pub(super) HashMap<String, Arc<KeptValue>>);
+
+impl KeptValues for HandedOn {
+    fn bytes(&self) -> usize {
+        self.0.values().map(|kept| kept.bytes()).sum()
+    }
+}
+
 /// The value that the program gets.
 #[derive(Debug)]
 pub(super) enum ProgramValue {
@@ -92,6 +103,8 @@ pub(super) enum Weighed {
     JsonText(Box<str>),
     Whole(KeptValue),
     Blocks(Vec<WeighedBlock>),
+    /// What a nested run returned.
+    Nested(Box<RawValue>, Arc<HandedOn>),
 }
 
 #[derive(Debug)]
@@ -110,6 +123,7 @@ pub(super) fn weigh(answer: Answer, limits: &Limits) -> Weighed {
             let stored = Stored::JsonText(JsonText::of_json(text, &limits.index));
             return Weighed::Whole(KeptValue { stored, _held: held });
         }
+        AnswerBody::Nested(nested) => return weigh_nested(nested, held, limits),
         AnswerBody::Blocks(parts) => parts,
     };
     let plain: usize = parts
@@ -140,6 +154,21 @@ pub(super) fn weigh(answer: Answer, limits: &Limits) -> Weighed {
         }
     });
     Weighed::Blocks(blocks.collect())
+}
+
+/// What a nested run returned. A large one is kept, with its values in the places of their handles.
+fn weigh_nested(NestedValue { json, kept }: NestedValue, held: Held, limits: &Limits) -> Weighed {
+    let kept: Arc<dyn Any + Send + Sync> = kept;
+    let Ok(kept) = kept.downcast::<HandedOn>() else { return weigh_value(json, held, limits) };
+    if json.get().len() <= limits.whole_bytes {
+        return Weighed::Nested(json, kept);
+    }
+    let filled_bytes = json.get().len() + kept.bytes();
+    let filler = Filler { values: kept.0.clone(), texts: Vec::new(), filled_bytes };
+    match filler.fill_result(&json, Media::Inline, usize::MAX) {
+        Ok(filled) => weigh_value(filled.value, held, limits),
+        Err(_) => weigh_value(json, held, limits),
+    }
 }
 
 /// The value itself if it is small, else a kept value.
@@ -182,28 +211,53 @@ impl Vault {
                 });
                 ProgramValue::Handles(Handles::Blocks(blocks.collect::<Result<_, _>>()?))
             }
+            Weighed::Nested(value, kept) => {
+                let mut handles = Vec::with_capacity(kept.0.len());
+                for (token, kept) in &kept.0 {
+                    handles.push(self.insert_as(token.clone(), Arc::clone(kept))?);
+                }
+                let is_whole = |handle: &Handle| value.get() == format!("{}{}\"}}", marker(), handle.token);
+                match handles.pop() {
+                    Some(handle) if handles.is_empty() && is_whole(&handle) => {
+                        ProgramValue::Handles(Handles::Whole(handle))
+                    }
+                    last => {
+                        handles.extend(last);
+                        ProgramValue::Handles(Handles::Within { value, handles })
+                    }
+                }
+            }
         })
     }
 
     fn insert(&mut self, kept: KeptValue) -> Result<Handle, CallError> {
-        let bytes = kept.bytes();
-        if self.bytes + bytes > self.most_bytes {
-            let message = format!("this run keeps as much of large results as it may, {} MB", self.most_bytes >> 20);
-            return Err(CallError::new(ErrorCode::ResultTooLarge, message));
-        }
         let mut random = [0; 16];
         getrandom::fill(&mut random)
             .map_err(|err| CallError::new(ErrorCode::ResultTooLarge, format!("the result cannot be kept: {err}")))?;
-        self.bytes += bytes;
         let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let (kind, mime_type, uri) = match &kept.stored {
-            Stored::Text(_) => ("text".to_owned(), None, None),
-            Stored::Json(_) | Stored::JsonText(_) => ("json".to_owned(), None, None),
-            Stored::Media { kind, mime_type, uri, .. } => (kind.clone(), mime_type.clone(), uri.clone()),
-        };
+        self.insert_as(token, Arc::new(kept))
+    }
+
+    /// A value of a nested run has the token that it had there: only that run could know it.
+    fn insert_as(&mut self, token: String, kept: Arc<KeptValue>) -> Result<Handle, CallError> {
+        let bytes = kept.bytes();
+        let is_new = !self.values.contains_key(&token);
+        if is_new && self.bytes + bytes > self.most_bytes {
+            let message = format!("this run keeps as much of large results as it may, {} MB", self.most_bytes >> 20);
+            return Err(CallError::new(ErrorCode::ResultTooLarge, message));
+        }
+        self.bytes += if is_new { bytes } else { 0 };
+        let (kind, mime_type, uri) = kept.kind();
         let size = kept.text().as_str().len() as u64;
-        self.values.insert(token.clone(), Arc::new(kept));
-        Ok(Handle { token, r#type: kind, size, mime_type, uri })
+        let handle = Handle {
+            token: token.clone(),
+            r#type: kind.to_owned(),
+            size,
+            mime_type: mime_type.map(str::to_owned),
+            uri: uri.map(str::to_owned),
+        };
+        self.values.insert(token, kept);
+        Ok(handle)
     }
 
     /// The value with a token.
@@ -242,6 +296,15 @@ impl Vault {
 }
 
 impl KeptValue {
+    /// What a handle says of it: its type, its MIME type and its address.
+    pub(super) fn kind(&self) -> (&str, Option<&str>, Option<&str>) {
+        match &self.stored {
+            Stored::Text(_) => ("text", None, None),
+            Stored::Json(_) | Stored::JsonText(_) => ("json", None, None),
+            Stored::Media { kind, mime_type, uri, .. } => (kind, mime_type.as_deref(), uri.as_deref()),
+        }
+    }
+
     /// The text that is read through the handle.
     fn text(&self) -> &JsonText {
         match &self.stored {
@@ -316,7 +379,7 @@ mod tests {
     use pml_wire::message::HANDLE_KEY;
     use serde_json::Value;
 
-    use super::{super::run::Media, *};
+    use super::*;
 
     fn raw(text: &str) -> Box<RawValue> {
         RawValue::from_string(text.to_owned()).unwrap()
@@ -420,12 +483,43 @@ mod tests {
         assert_eq!((handle.r#type.as_str(), handle.size), ("image", 4));
         let result = format!("[{{\"{HANDLE_KEY}\":\"{}\"}}]", handle.token);
         let fill = |text: &str, media| vault.filler(&raw(text)).unwrap().fill_result(&raw(text), media, 1000).unwrap();
-        let (inline, none) = fill(&result, Media::Inline);
-        assert_eq!((inline.get(), none.len()), (&*format!("[{block}]"), 0));
+        let inline = fill(&result, Media::Inline);
+        assert_eq!((inline.value.get(), inline.attached.len()), (&*format!("[{block}]"), 0));
         let twice = result.replace('[', "[0,").replace(']', &format!(",{}]", &result[1..result.len() - 1]));
-        let (apart, attached) = fill(&twice, Media::Apart);
+        let apart = fill(&twice, Media::Apart);
         let note = r#"{"type":"image","mimeType":"image/png","attached":1}"#;
-        assert_eq!(apart.get(), format!("[0,{note},{note}]"));
-        assert_eq!(attached.iter().map(|block| block.get()).collect::<Vec<_>>(), [block]);
+        assert_eq!(apart.value.get(), format!("[0,{note},{note}]"));
+        assert_eq!(apart.attached.iter().map(|block| block.get()).collect::<Vec<_>>(), [block]);
+    }
+
+    #[test]
+    fn the_run_around_gets_handles_of_what_a_nested_run_returns() {
+        let mut inner = vault(40);
+        let long = format!("\"{}\"", "x".repeat(50));
+        let handle = kept(&mut inner, &long);
+        let marker = format!("{{\"{HANDLE_KEY}\":\"{}\"}}", handle.token);
+        let hand_on = |inner: &Vault, text: &str| {
+            let filled = inner.filler(&raw(text)).unwrap().fill_result(&raw(text), Media::Nested, 1000).unwrap();
+            (filled.value, Answer { body: AnswerBody::Nested(filled.nested.unwrap()), held: None })
+        };
+        let (noted, answer) = hand_on(&inner, &format!("{{\"a\":[{marker},1]}}"));
+        assert_eq!(noted.get(), r#"{"a":[{"mimeType":null,"size":50,"type":"text"},1]}"#, "what the trace has");
+        let mut outer = vault(1000);
+        let ProgramValue::Handles(Handles::Within { value, handles }) = tell(&mut outer, answer) else {
+            panic!("no handles")
+        };
+        assert_eq!((&handles[..], value.get()), (&[handle.clone()][..], &*format!("{{\"a\":[{marker},1]}}")));
+        let filled = outer.filler(&value).unwrap().fill_result(&value, Media::Inline, 1000).unwrap();
+        assert_eq!(filled.value.get(), format!("{{\"a\":[{long},1]}}"));
+        // The same value twice takes the room once, and a value that is all of the result is a handle itself.
+        let bytes = outer.bytes;
+        let (_, answer) = hand_on(&inner, &marker);
+        assert!(matches!(tell(&mut outer, answer), ProgramValue::Handles(Handles::Whole(whole)) if whole == handle));
+        assert_eq!(outer.bytes, bytes);
+        // What is too large for the program is kept whole, with the values in it.
+        let mut small = vault(30);
+        let (_, answer) = hand_on(&inner, &format!("[{marker}]"));
+        let ProgramValue::Handles(Handles::Whole(whole)) = tell(&mut small, answer) else { panic!("no handle") };
+        assert_eq!(small.get(&whole.token).unwrap().text().as_str(), format!("[{long}]"));
     }
 }

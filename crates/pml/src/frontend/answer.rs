@@ -351,6 +351,7 @@ mod tests {
                 Err(report) => Err(Box::new(report)),
             },
             attached: Vec::new(),
+            nested: None,
             logs: Vec::new(),
             calls: Vec::new(),
             used: Default::default(),

@@ -87,7 +87,9 @@ impl Frontend {
         let (Ok(result), Some(saver)) = (&outcome.result, &self.shared.capabilities) else {
             return SavedAs::NotRun(name);
         };
-        program.result = serde_json::from_str(result.get()).ok();
+        // Of content blocks the result has notes, and no program gets those.
+        let is_whole = outcome.attached.is_empty();
+        program.result = serde_json::from_str(result.get()).ok().filter(|_| is_whole);
         program.tools = outcome.used.clone();
         // Somebody else may have saved under the name meanwhile.
         if let Err(err) = saver.registry.refresh().await.map_err(Error::from).and_then(|()| self.may_save(saver, &name))
@@ -112,10 +114,10 @@ impl Frontend {
             return Vec::new();
         }
         self.broker.refresh_providers().await;
-        let snapshot = self.shared.catalog.snapshot();
         let find = |name: &CapabilityName| {
             let id = format!("{CAPABILITIES}:{}", name.in_code()).parse().ok()?;
-            let tool = snapshot.tool(&id).filter(|tool| self.broker.allows(&tool.id))?;
+            // It may have another name by now.
+            let tool = self.broker.tool(&id).filter(|tool| self.broker.allows(&tool.id))?;
             Some(json!({
                 "name": name.in_code(),
                 "description": tool.description.clone().unwrap_or_default(),

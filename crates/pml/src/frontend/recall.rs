@@ -73,6 +73,10 @@ impl CallHandler for ClientHandler<'_> {
         self.broker.meant(target)
     }
 
+    fn is_former(&self, tool: &ToolId) -> bool {
+        self.broker.is_former(tool)
+    }
+
     fn canonical(&self, tool: ToolId) -> ToolId {
         self.broker.canonical(tool)
     }

@@ -18,11 +18,13 @@ use crate::{
     execution::{Media, millis},
     trace::{Context, Program},
     work,
-    workflow::{self, Ask, Asked, Document, Event, Outcome, Request, Status, TaskRecord},
+    workflow::{self, Ask, Asked, Document, Elements, Event, Outcome, Request, Status, TaskRecord},
 };
 
 /// Tasks that are told one by one. Of more, those that did not succeed and how many there were.
 const MAX_TASKS: usize = 40;
+/// Elements of `forEach` that are named, of all tasks together. Of more, only how many there are is told.
+const MAX_ELEMENTS: usize = 300;
 /// Longest message of one task.
 const MAX_MESSAGE: usize = 300;
 /// What the results may always have, however many tasks there are.
@@ -131,7 +133,18 @@ impl Frontend {
 /// The result of `execute_workflow`. Takes time in proportion to the outcome.
 fn tell(outcome: Outcome, keeper: &Keeper) -> Value {
     let status = outcome.status();
-    let Outcome { execution_id, verdict, results, attached, tasks, problems, mut warnings, duration, .. } = outcome;
+    let Outcome {
+        execution_id,
+        verdict,
+        results,
+        partial_results,
+        attached,
+        tasks,
+        problems,
+        mut warnings,
+        duration,
+        ..
+    } = outcome;
     let mut told = json!({ "execution_id": execution_id, "status": status });
     let notes = task_notes(&tasks);
     let left = keeper.budget.saturating_sub(super::tokens::estimate(&notes) * 2).max(LEAST);
@@ -143,6 +156,21 @@ fn tell(outcome: Outcome, keeper: &Keeper) -> Value {
     if let Some(result) = told.as_object_mut().and_then(|told| told.remove("result")) {
         told["results"] = result;
     }
+    let partial = partial_results.map(|partial| {
+        let left = left.saturating_sub(super::tokens::estimate(&results)).max(LEAST);
+        let mut own = json!({});
+        let text = success(partial, keeper, left, &mut own, &mut hidden);
+        for (key, name) in [
+            ("result", "partial_results"),
+            ("preview", "partial_results_preview"),
+            ("result_handle", "partial_results_handle"),
+        ] {
+            if let Some(value) = own.get_mut(key) {
+                told[name] = value.take();
+            }
+        }
+        text
+    });
     warnings.extend(answer::say_hidden(hidden));
     let first = match &verdict {
         Ok(()) => results,
@@ -154,7 +182,10 @@ fn tell(outcome: Outcome, keeper: &Keeper) -> Value {
                 let _ = writeln!(text, "hint: {hint}");
             }
             if !results.is_empty() && results != "{}" {
-                let _ = write!(text, "results: {results}");
+                let _ = writeln!(text, "results: {results}");
+            }
+            if let Some(partial) = &partial {
+                let _ = writeln!(text, "results of the elements that succeeded, by their numbers: {partial}");
             }
             text
         }
@@ -164,7 +195,8 @@ fn tell(outcome: Outcome, keeper: &Keeper) -> Value {
     }
     let is_short = tasks.len() <= MAX_TASKS;
     let chosen = tasks.iter().filter(|task| is_short || task.status != Status::Success).take(MAX_TASKS);
-    told["tasks"] = chosen.map(task_json).collect();
+    let mut elements_left = MAX_ELEMENTS;
+    told["tasks"] = chosen.map(|task| task_json(task, &mut elements_left)).collect();
     if !is_short {
         told["tasks_total"] = tasks.len().into();
     }
@@ -183,8 +215,21 @@ fn tell(outcome: Outcome, keeper: &Keeper) -> Value {
     json!({ "content": content, "structuredContent": told, "isError": verdict.is_err() })
 }
 
-fn task_json(task: &TaskRecord) -> Value {
+fn task_json(task: &TaskRecord, elements_left: &mut usize) -> Value {
     let mut told = json!({ "id": task.id, "status": task.status, "duration_ms": millis(task.duration) });
+    if let Some(elements) = &task.elements {
+        let Elements { succeeded, failed, not_run } = elements;
+        let (succeeded_count, failed_count, not_run_count) = (succeeded.len(), failed.len(), not_run.len());
+        told["elements"] = match elements_left.checked_sub(succeeded_count + failed_count + not_run_count) {
+            Some(left) => {
+                *elements_left = left;
+                json!(elements)
+            }
+            None => {
+                json!({ "counts": { "succeeded": succeeded_count, "failed": failed_count, "not_run": not_run_count } })
+            }
+        };
+    }
     if let Some(error) = &task.error {
         told["error"] = json!({ "code": error.code, "message": short(&error.message), "retryable": error.retryable, "outcome": error.outcome });
     }
@@ -239,6 +284,7 @@ mod tests {
             duration: Duration::from_millis(1),
             calls: 1,
             error: (!number.is_multiple_of(2)).then(|| CallError::new(ErrorCode::ToolError, "no ".repeat(5000))),
+            elements: (number == 1).then(|| Elements { succeeded: (0..1000).collect(), ..Elements::default() }),
         };
         let results = format!("{{\"a\":\"{}\"}}", "x y ".repeat(50_000));
         let outcome = Outcome {

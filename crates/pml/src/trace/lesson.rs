@@ -27,8 +27,12 @@ pub struct Lesson {
 }
 
 impl Lesson {
-    /// Reads a trace. `None` if no tool was called. A time that is still to come counts as now.
+    /// Reads a trace. `None` if no tool was called, or if the execution was [cut off](is_cut_off). A time that is still to come
+    /// counts as now.
     pub fn of(trace: &Trace, now_ms: u64) -> Option<Lesson> {
+        if trace.error_code.as_deref().is_some_and(is_cut_off) {
+            return None;
+        }
         let tools = trace.task_results.iter().filter(|task| task.kind == TaskKind::Tool);
         // A name that is no tool id was never a tool.
         let known = tools.filter(|task| task.tool.parse::<ToolId>().is_ok_and(|tool| tool.server() != OWN));
@@ -48,6 +52,14 @@ impl Lesson {
             success: trace.success,
         })
     }
+}
+
+/// Codes of executions that somebody else ended: nobody knows whether they would have succeeded, so they count neither as a
+/// success nor as a failure.
+pub const CUT_OFF: [ErrorCode; 2] = [ErrorCode::Cancelled, ErrorCode::Interrupted];
+
+fn is_cut_off(code: &str) -> bool {
+    CUT_OFF.iter().any(|cut_off| cut_off.as_str() == code)
 }
 
 /// What a forecast teaches. `None` if nobody knows what became of it.
@@ -162,7 +174,12 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_without_tools_teaches_nothing() {
+    fn a_trace_without_tools_or_without_an_end_of_its_own_teaches_nothing() {
         assert_eq!(Lesson::of(&trace(&[("search", "pml:search", None)]), 10_000), None);
+        for (code, teaches) in [("EXCEPTION", true), ("TIMEOUT", true), ("CANCELLED", false), ("INTERRUPTED", false)] {
+            let mut trace = trace(&[("tool", "a:done", None)]);
+            trace.error_code = Some(code.to_owned());
+            assert_eq!(Lesson::of(&trace, 10_000).is_some(), teaches, "{code}");
+        }
     }
 }

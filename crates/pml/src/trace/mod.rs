@@ -28,7 +28,7 @@ pub use self::{
     context::{Context, MAX_DEPTH},
     head::TraceHead,
     keeper::{Keeper, Outlet},
-    lesson::Lesson,
+    lesson::{CUT_OFF, Lesson},
     record::{Announcement, ExecutionRecord, Finish, Program, Recorder, Recording},
     sanitized::{SanitizedHead, SanitizedTrace},
     shape::{LearnedType, schema_of},

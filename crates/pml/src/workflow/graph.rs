@@ -109,7 +109,11 @@ impl Action {
     pub fn target(&self) -> Option<Cow<'_, str>> {
         match self {
             Action::Tool(tool) => Some(tool.into()),
-            Action::Capability(name) => Some(format!("capabilities:{}", name.replace('.', "_")).into()),
+            // Lists have it as a tool of `capabilities`.
+            Action::Capability(name) => {
+                let name = name.strip_prefix("capabilities:").unwrap_or(name);
+                Some(format!("capabilities:{}", name.replace('.', "_")).into())
+            }
             Action::Code(_) => None,
         }
     }
@@ -576,6 +580,7 @@ mod tests {
         assert_eq!(Workflow::read(toml, Format::Toml).unwrap(), read);
         assert_eq!(read.tasks[0].retry, Retry { times: 2, backoff: BACKOFF });
         assert_eq!(read.tasks[2].action.target().unwrap(), "capabilities:ns_do_it");
+        assert_eq!(Action::Capability("capabilities:ns_do_it".to_owned()).target().unwrap(), "capabilities:ns_do_it");
         let items = Items::Literal(vec!["1".to_owned(), r#"{"x":2}"#.to_owned()]);
         assert_eq!(read.tasks[2].for_each, Some(ForEach { items, concurrency: None }));
         assert_eq!(read.tasks[1].references().count(), 3);

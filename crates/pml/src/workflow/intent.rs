@@ -10,7 +10,7 @@ use std::{
 };
 
 use pml_learn::{Purpose, Ranked};
-use pml_wire::{ErrorCode, message::ErrorReport};
+use pml_wire::{ErrorCode, ToolId, message::ErrorReport};
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 use tokio::time::Instant;
@@ -81,6 +81,7 @@ pub async fn resolve(ask: Ask, door: &Broker, context: &Context, plans: &Plans) 
                 let message = format!("there is no plan `{}`", shown(&id));
                 Box::new(ErrorReport::new(ErrorCode::PlanNotFound, message).with_hint("ask with the intent again"))
             })?;
+            plan.check(door).await?;
             plan.document(&args).map(Asked::Run)
         }
         (None, None, Some(intent)) if !intent.trim().is_empty() => {
@@ -137,6 +138,7 @@ impl Confidence {
 #[derive(Clone, Debug)]
 struct Step {
     tool: String,
+    hash: String,
     signature: String,
     /// What must be filled: names and types.
     needs: Map<String, Value>,
@@ -246,6 +248,7 @@ impl Step {
         });
         Step {
             tool: tool.id.to_string(),
+            hash: tool.hash.clone(),
             signature: View::signature(view, tool).into_owned(),
             needs: needs.collect(),
             reasons,
@@ -257,7 +260,7 @@ impl Suggestion {
     /// Keeps it, so that it can be accepted.
     fn keep(&mut self, plans: &Plans, owner: &str) {
         if !self.steps.is_empty() {
-            let tools = self.steps.iter().map(|step| step.tool.clone()).collect();
+            let tools = self.steps.iter().map(|step| (step.tool.clone(), step.hash.clone())).collect();
             self.plan_id = plans.keep(owner, Plan { intent: self.intent.clone(), tools });
         }
     }
@@ -327,16 +330,35 @@ impl Suggestion {
 #[derive(Clone, Debug)]
 struct Plan {
     intent: String,
-    tools: Vec<String>,
+    /// Each with the hash of all that was known of it when the plan was made: of a capability that is also its program, and
+    /// whether the tools of the program were as they had been.
+    tools: Vec<(String, String)>,
 }
 
 impl Plan {
+    /// Refuses a plan whose tools are not what they were.
+    async fn check(&self, door: &Broker) -> Result<(), Box<ErrorReport>> {
+        door.refresh_providers().await;
+        let outdated = |(name, seen): &&(String, String)| {
+            let now = name.parse::<ToolId>().ok().and_then(|id| door.tool(&id));
+            now.is_none_or(|tool| tool.hash != *seen)
+        };
+        let Some((name, _)) = self.tools.iter().find(outdated) else { return Ok(()) };
+        let (what, name) = match name.strip_prefix(CAPABILITIES).and_then(|name| name.strip_prefix(':')) {
+            Some(name) => ("capability", name),
+            None => ("tool", name.as_str()),
+        };
+        let message =
+            format!("the {what} `{name}` has changed since the plan was made, so nothing of the plan was run");
+        Err(Box::new(ErrorReport::new(ErrorCode::PlanOutdated, message).with_hint("ask with the intent again")))
+    }
+
     /// The workflow that it is, with its arguments by task.
     fn document(&self, args: &RawValue) -> Result<Document, Box<ErrorReport>> {
         let invalid = |message: String| Box::new(ErrorReport::new(ErrorCode::InvalidArguments, message));
         let mut filled: Map<String, Value> = serde_json::from_str(args.get())
             .map_err(|_| invalid("`args` of a plan are its arguments by task: {\"t1\": {…}}".to_owned()))?;
-        let task = |(number, tool): (usize, &String)| {
+        let task = |(number, (tool, _)): (usize, &(String, String))| {
             let id = format!("t{}", number + 1);
             let args = filled.remove(&id).unwrap_or_else(|| json!({}));
             let before = (number > 0).then(|| format!("t{number}"));
@@ -391,7 +413,7 @@ mod tests {
     use super::*;
 
     fn plan() -> Plan {
-        Plan { intent: "do it".to_owned(), tools: vec!["a:b".to_owned(), "c:d".to_owned()] }
+        Plan { intent: "do it".to_owned(), tools: ["a:b", "c:d"].map(|tool| (tool.to_owned(), String::new())).to_vec() }
     }
 
     #[tokio::test(start_paused = true)]

@@ -27,7 +27,7 @@ pub use self::{
     check::{Checked, Document, check, read_graph},
     graph::{Action, Format, MAX_TASKS, Task, Workflow},
     intent::{Ask, Asked, Plans, Suggestion, resolve},
-    outcome::{Outcome, Status, TaskRecord},
+    outcome::{Elements, Outcome, Status, TaskRecord},
     problem::{Problem, Problems},
     provider::{OwnTools, ask_schema},
     run::{Event, Listener, Request, run},

@@ -6,11 +6,12 @@ use pml_wire::{
     ErrorCode, ExecutionId,
     message::{CallError, ErrorReport},
 };
-use serde::{Serialize, Serializer, ser::SerializeStruct};
-use serde_json::value::RawValue;
+use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::problem::{Problem, Problems};
 use crate::{
+    broker::{Answer, AnswerBody, NestedValue},
     execution::{CallRecord, millis},
     trace::Finish,
 };
@@ -24,8 +25,13 @@ pub struct Outcome {
     pub verdict: Result<(), Box<ErrorReport>>,
     /// An object with the result of each task that succeeded, by its id.
     pub results: Box<RawValue>,
+    /// An object with the results of those elements of `forEach` that succeeded, for each task that failed, by the id of the task
+    /// and the number of the element.
+    pub partial_results: Option<Box<RawValue>>,
     /// Content blocks that the results refer to by number, from 1.
     pub attached: Vec<Box<RawValue>>,
+    /// The results and partial results with their handles, with [`Media::Nested`](crate::execution::Media::Nested), if they have any.
+    pub nested: Option<NestedValue>,
     pub tasks: Vec<TaskRecord>,
     /// What is wrong with the workflow, if it was not started.
     pub problems: Vec<Problem>,
@@ -43,6 +49,25 @@ pub struct TaskRecord {
     /// Calls that were made for it.
     pub calls: u32,
     pub error: Option<CallError>,
+    /// What became of the elements of `forEach`, of a task that failed.
+    pub elements: Option<Elements>,
+}
+
+/// What became of the elements of a list, by their numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Elements {
+    pub succeeded: Vec<usize>,
+    pub failed: Vec<usize>,
+    /// Those that were not begun, or had not ended when the workflow did.
+    pub not_run: Vec<usize>,
+}
+
+/// The results of a workflow before anything takes the places of handles in them, and afterwards.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Results {
+    pub(super) results: Box<RawValue>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) partial_results: Option<Box<RawValue>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -75,7 +100,9 @@ impl Outcome {
             name: None,
             verdict: Err(Box::new(report)),
             results: empty(),
+            partial_results: None,
             attached: Vec::new(),
+            nested: None,
             tasks: Vec::new(),
             problems: Vec::new(),
             calls: Vec::new(),
@@ -101,7 +128,27 @@ impl Outcome {
     /// How much there is to tell, about.
     pub fn bytes(&self) -> usize {
         let attached = self.attached.iter().map(|block| block.get().len()).sum::<usize>();
-        self.results.get().len() + attached + 200 * self.tasks.len()
+        let partial = self.partial_results.as_ref().map_or(0, |partial| partial.get().len());
+        self.results.get().len() + partial + attached + 200 * self.tasks.len()
+    }
+
+    /// The same as the answer to a program that ran the workflow.
+    pub fn answer(mut self) -> Result<Answer, CallError> {
+        let unwritten = |err| CallError::new(ErrorCode::ResultNotJson, format!("the outcome cannot be written: {err}"));
+        let kept = match self.nested.take() {
+            None => None,
+            Some(NestedValue { json, kept }) => {
+                let Results { results, partial_results } = serde_json::from_str(json.get()).map_err(unwritten)?;
+                (self.results, self.partial_results) = (results, partial_results);
+                Some(kept)
+            }
+        };
+        let json = to_raw_value(&self).map_err(unwritten)?;
+        let body = match kept {
+            None => AnswerBody::Value(json),
+            Some(kept) => AnswerBody::Nested(NestedValue { json, kept }),
+        };
+        Ok(Answer { body, held: None })
     }
 
     /// The same for the record of the execution.
@@ -150,11 +197,15 @@ impl Serialize for Outcome {
             self.verdict.as_ref().err().map(
                 |report| serde_json::json!({ "code": report.code, "message": report.message, "hint": report.hint }),
             );
-        let mut object = serializer.serialize_struct("Outcome", 9)?;
+        let mut object = serializer.serialize_struct("Outcome", 10)?;
         object.serialize_field("execution_id", &self.execution_id)?;
         object.serialize_field("name", &self.name)?;
         object.serialize_field("status", self.status())?;
         object.serialize_field("results", &self.results)?;
+        match &self.partial_results {
+            Some(partial) => object.serialize_field("partial_results", partial)?,
+            None => object.skip_field("partial_results")?,
+        }
         object.serialize_field("tasks", &self.tasks)?;
         object.serialize_field("error", &error)?;
         object.serialize_field("problems", &self.problems)?;
@@ -166,7 +217,7 @@ impl Serialize for Outcome {
 
 impl Serialize for TaskRecord {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_struct("TaskRecord", 5)?;
+        let mut object = serializer.serialize_struct("TaskRecord", 6)?;
         object.serialize_field("id", &self.id)?;
         object.serialize_field("status", &self.status)?;
         object.serialize_field("duration_ms", &millis(self.duration))?;
@@ -174,6 +225,10 @@ impl Serialize for TaskRecord {
         match &self.error {
             Some(error) => object.serialize_field("error", error)?,
             None => object.skip_field("error")?,
+        }
+        match &self.elements {
+            Some(elements) => object.serialize_field("elements", elements)?,
+            None => object.skip_field("elements")?,
         }
         object.end()
     }
@@ -184,7 +239,7 @@ mod tests {
     use super::*;
 
     fn task(id: &str, status: Status, error: Option<CallError>) -> TaskRecord {
-        TaskRecord { id: id.to_owned(), status, duration: Duration::from_micros(1500), calls: 1, error }
+        TaskRecord { id: id.to_owned(), status, duration: Duration::from_micros(1500), calls: 1, error, elements: None }
     }
 
     #[test]

@@ -71,6 +71,8 @@ impl Output {
                     let blocks: Vec<_> = blocks.iter().map(block).collect();
                     Output::value(&format!("[{}]", blocks.join(",")), room)
                 }
+                // Its handles stand in it as they stand in what a task is given.
+                Ok(Handles::Within { value, .. }) => Output::value(value.get(), room),
                 Err(_) => Output::value("null", room),
             },
             _ => Output::value(body, room),

@@ -61,8 +61,8 @@ impl OwnTools {
         };
         let outcome = self.nested.run(program, call.door, call.allowance, call.progress).await?;
         outcome.warnings.iter().for_each(|warning| call.notices.add(warning.clone()));
-        outcome.result.map(Answer::from).map_err(|report| {
-            let calls = outcome.calls.iter().filter(|call| call.error.is_none()).count();
+        let calls = outcome.calls.iter().filter(|call| call.error.is_none()).count();
+        outcome.answer().map_err(|report| {
             let done = match calls {
                 0 => String::new(),
                 1 => " (1 call of it had succeeded)".to_owned(),
@@ -85,7 +85,7 @@ impl OwnTools {
         match &outcome.verdict {
             // What has run has results that the program may want.
             Err(report) if outcome.tasks.is_empty() => Err(error(report)),
-            _ => answer(&outcome),
+            _ => outcome.answer(),
         }
     }
 
@@ -112,7 +112,7 @@ impl OwnTools {
             checked,
             budget,
             allowance: call.allowance.clone(),
-            media: Media::Inline,
+            media: Media::Nested,
             follows_calls: false,
         };
         let progress = call.progress.as_ref();
@@ -145,10 +145,10 @@ fn read<'de, T: Deserialize<'de>>(call: &'de ProviderCall<'_>) -> Result<T, Call
     })
 }
 
-fn answer(value: &impl serde::Serialize) -> Result<Answer, CallError> {
-    to_raw_value(value)
+fn answer(suggestion: &Value) -> Result<Answer, CallError> {
+    to_raw_value(suggestion)
         .map(Answer::from)
-        .map_err(|err| CallError::new(ErrorCode::ResultNotJson, format!("the outcome cannot be written: {err}")))
+        .map_err(|err| CallError::new(ErrorCode::ResultNotJson, format!("the suggestion cannot be written: {err}")))
 }
 
 /// Tells whoever waits for the call how far the workflow is.

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     check::Checked,
-    outcome::{Outcome, Status, TaskRecord, empty, failed},
+    outcome::{Elements, Outcome, Results, Status, TaskRecord, empty, failed},
     outputs::{Element, Output, Slot, View, Work},
     reference::Source,
     schedule::{End, Schedule},
@@ -32,7 +32,7 @@ use super::{
 };
 use crate::{
     broker::{Allowance, Budget, CallHandler},
-    execution::{self, Calls, Expected, IndexRoom, Media, Order, Refused, Report, Reports, Written},
+    execution::{self, Calls, Expected, FilledResult, IndexRoom, Media, Order, Refused, Report, Reports, Written},
     room::Room,
     trace::Recording,
     work,
@@ -109,6 +109,7 @@ pub async fn run(
         in_flight: budget.calls_in_flight,
         active: (0..count).map(|_| None).collect(),
         outputs: vec![None; count],
+        partial: HashMap::new(),
         records: vec![None; count],
         ended: 0,
         parts: HashMap::new(),
@@ -124,7 +125,9 @@ pub async fn run(
     runner.abandon(stopped.as_deref());
     let mut warnings = checked.warnings.clone();
     warnings.extend(runner.calls.notices.take());
-    let (results, attached) = runner.results(media, budget.result_bytes, &mut warnings).await;
+    let FilledResult { value, attached, nested } = runner.results(media, budget.result_bytes, &mut warnings).await;
+    let Results { results, partial_results } =
+        serde_json::from_str(value.get()).unwrap_or_else(|_| Results { results: empty(), partial_results: None });
     let tasks: Vec<TaskRecord> = runner.records.into_iter().flatten().collect();
     let (calls, _) = runner.calls.finish();
     let verdict = match stopped {
@@ -133,7 +136,20 @@ pub async fn run(
     };
     let name = checked.workflow.name.clone();
     let duration = started.elapsed();
-    Outcome { execution_id, name, verdict, results, attached, tasks, problems: Vec::new(), calls, warnings, duration }
+    Outcome {
+        execution_id,
+        name,
+        verdict,
+        results,
+        partial_results,
+        attached,
+        nested,
+        tasks,
+        problems: Vec::new(),
+        calls,
+        warnings,
+        duration,
+    }
 }
 
 /// One call of a task.
@@ -155,6 +171,8 @@ struct Active {
     elements: VecDeque<Element>,
     is_list: bool,
     results: Vec<Option<Arc<Output>>>,
+    /// The elements that failed.
+    failed: Vec<usize>,
     /// Calls that were begun and have not ended.
     open: usize,
     calls: u32,
@@ -198,6 +216,8 @@ struct Runner<'a> {
     most_bytes: usize,
     active: Vec<Option<Active>>,
     outputs: Vec<Option<Arc<Output>>>,
+    /// Of tasks with `forEach` that failed: the result of each element that succeeded.
+    partial: HashMap<usize, Vec<Option<Arc<Output>>>>,
     records: Vec<Option<TaskRecord>>,
     ended: usize,
     /// Parts of large values: read, or awaited by these tasks.
@@ -295,6 +315,7 @@ impl Runner<'_> {
             elements: VecDeque::new(),
             is_list: task.for_each.is_some(),
             results: Vec::new(),
+            failed: Vec::new(),
             open: 0,
             calls: 0,
             error: None,
@@ -534,6 +555,7 @@ impl Runner<'_> {
                     }));
                     return;
                 }
+                active.failed.extend(unit.element.as_ref().map(|element| element.index));
                 let message = match &unit.element {
                     Some(element) => format!("element {}: {}", element.index, error.message),
                     None => error.message.clone(),
@@ -559,7 +581,11 @@ impl Runner<'_> {
     /// All calls of a task have ended.
     fn finish_task(&mut self, place: usize) {
         let Some(active) = self.active[place].as_mut() else { return };
-        if let Some(error) = active.error.take() {
+        if let Some(mut error) = active.error.take() {
+            if active.is_list {
+                let (succeeded, all) = (active.results.iter().flatten().count(), active.results.len());
+                error.message = format!("{succeeded} of {all} elements succeeded; {}", error.message);
+            }
             return self.end(place, Status::Error, Some(error));
         }
         let results: Vec<_> = std::mem::take(&mut active.results).into_iter().flatten().collect();
@@ -579,8 +605,9 @@ impl Runner<'_> {
     /// A task has ended. Those that it takes with it end too.
     fn end(&mut self, place: usize, status: Status, error: Option<CallError>) {
         let active = self.active[place].take();
-        let (duration, calls) = active.map_or((Duration::ZERO, 0), |active| (active.started.elapsed(), active.calls));
-        self.record(place, status, (duration, calls), error);
+        let spent = active.as_ref().map_or((Duration::ZERO, 0), |active| (active.started.elapsed(), active.calls));
+        let elements = active.filter(|_| status == Status::Error).and_then(|active| self.keep_partial(place, active));
+        self.record(place, status, spent, error, elements);
         let end = match status {
             Status::Success => End::Success,
             Status::Skipped => End::Skipped,
@@ -595,13 +622,38 @@ impl Runner<'_> {
                 ErrorCode::DependencyFailed,
                 format!("it depends on task `{cause}`, which has no result"),
             );
-            self.record(lost, Status::NotRun, (Duration::ZERO, 0), Some(error));
+            self.record(lost, Status::NotRun, (Duration::ZERO, 0), Some(error), None);
         }
     }
 
-    fn record(&mut self, place: usize, status: Status, (duration, calls): (Duration, u32), error: Option<CallError>) {
+    /// Keeps what the elements of a task that failed returned. What became of them, if the task has begun any.
+    fn keep_partial(&mut self, place: usize, active: Active) -> Option<Elements> {
+        let Active { results, mut failed, is_list: true, .. } = active else { return None };
+        failed.sort_unstable();
+        let mut elements = Elements { failed, ..Elements::default() };
+        for (index, result) in results.iter().enumerate() {
+            match result {
+                Some(_) => elements.succeeded.push(index),
+                None if elements.failed.binary_search(&index).is_ok() => {}
+                None => elements.not_run.push(index),
+            }
+        }
+        if !elements.succeeded.is_empty() {
+            self.partial.insert(place, results);
+        }
+        Some(elements)
+    }
+
+    fn record(
+        &mut self,
+        place: usize,
+        status: Status,
+        (duration, calls): (Duration, u32),
+        error: Option<CallError>,
+        elements: Option<Elements>,
+    ) {
         let id = self.checked.workflow.tasks[place].id.clone();
-        let record = TaskRecord { id, status, duration, calls, error };
+        let record = TaskRecord { id, status, duration, calls, error, elements };
         self.ended += 1;
         (self.listener)(Event::TaskEnded { task: &record, ended: self.ended, of: self.records.len() });
         self.records[place] = Some(record);
@@ -621,33 +673,34 @@ impl Runner<'_> {
             match self.active[place].take() {
                 Some(active) => {
                     let spent = (active.started.elapsed(), active.calls);
-                    self.record(place, Status::Error, spent, Some(error));
+                    let elements = self.keep_partial(place, active);
+                    self.record(place, Status::Error, spent, Some(error), elements);
                 }
-                None => self.record(place, Status::NotRun, (Duration::ZERO, 0), Some(error)),
+                None => self.record(place, Status::NotRun, (Duration::ZERO, 0), Some(error), None),
             }
         }
     }
 
-    /// The results of all tasks that have one, as far as they fit; those that nobody has used first.
-    async fn results(
-        &mut self,
-        media: Media,
-        limit: usize,
-        warnings: &mut Vec<String>,
-    ) -> (Box<RawValue>, Vec<Box<RawValue>>) {
+    /// The results of all tasks that have one, as far as they fit; those that nobody has used first, and what tasks that failed
+    /// have of theirs last.
+    async fn results(&mut self, media: Media, limit: usize, warnings: &mut Vec<String>) -> FilledResult {
         let tasks = &self.checked.workflow.tasks;
         let used: HashSet<usize> = self.checked.dependencies.needs.iter().flatten().copied().collect();
         let mut order: Vec<usize> = (0..tasks.len()).collect();
-        order.sort_by_key(|place| used.contains(place));
-        let (mut left, mut kept, mut cut) = (limit.saturating_sub(2), HashSet::new(), Vec::new());
+        order.sort_by_key(|place| (self.partial.contains_key(place), used.contains(place)));
+        let (mut left, mut kept, mut cut) = (limit.saturating_sub(50), HashSet::new(), Vec::new());
         for place in order {
-            let Some(output) = &self.outputs[place] else { continue };
-            match left.checked_sub(output.bytes().saturating_add(tasks[place].id.len() + 4)) {
+            let bytes = match (&self.outputs[place], self.partial.get(&place)) {
+                (Some(output), _) => output.bytes(),
+                (None, Some(results)) => results.iter().flatten().map(|output| output.bytes().saturating_add(8)).sum(),
+                (None, None) => continue,
+            };
+            match left.checked_sub(bytes.saturating_add(tasks[place].id.len() + 6)) {
                 Some(rest) => {
                     left = rest;
                     kept.insert(place);
                 }
-                None => cut.push(format!("`{}` ({} bytes)", tasks[place].id, output.bytes())),
+                None => cut.push(format!("`{}` ({bytes} bytes)", tasks[place].id)),
             }
         }
         if !cut.is_empty() {
@@ -657,20 +710,31 @@ impl Runner<'_> {
                 cut.len()
             ));
         }
-        let entry = |place: usize| {
-            let output = self.outputs[place].as_ref().filter(|_| kept.contains(&place))?;
-            Some(format!("{}:{}", serde_json::Value::String(tasks[place].id.clone()), output.json()))
+        let named = |place: usize, json: &str| format!("{}:{json}", serde_json::Value::String(tasks[place].id.clone()));
+        let whole = |place: usize| Some(named(place, self.outputs[place].as_ref()?.json()));
+        let part = |place: usize| {
+            let results = self.partial.get(&place)?.iter().enumerate();
+            let results =
+                results.filter_map(|(index, output)| Some(format!("\"{index}\":{}", output.as_ref()?.json())));
+            Some(named(place, &format!("{{{}}}", results.collect::<Vec<_>>().join(","))))
         };
-        let entries: Vec<_> = (0..tasks.len()).filter_map(entry).collect();
-        let Ok(results) = RawValue::from_string(format!("{{{}}}", entries.join(","))) else {
+        let is_kept = |place: &usize| kept.contains(place);
+        let results: Vec<_> = (0..tasks.len()).filter(is_kept).filter_map(whole).collect();
+        let partial: Vec<_> = (0..tasks.len()).filter(is_kept).filter_map(part).collect();
+        let partial = match partial.is_empty() {
+            true => String::new(),
+            false => format!(",\"partial_results\":{{{}}}", partial.join(",")),
+        };
+        let nothing = || RawValue::from_string("{\"results\":{}}".to_owned()).expect("an object").into();
+        let Ok(all) = RawValue::from_string(format!("{{\"results\":{{{}}}{partial}}}", results.join(","))) else {
             warnings.push("the results are no JSON, and are left out".to_owned());
-            return (empty(), Vec::new());
+            return nothing();
         };
-        match self.calls.fill_result(results, media, limit).await {
+        match self.calls.fill_result(all, media, limit).await {
             Ok(filled) => filled,
             Err(report) => {
                 warnings.push(format!("the results are left out: {}", report.message));
-                (empty(), Vec::new())
+                nothing()
             }
         }
     }

@@ -10,6 +10,7 @@ mod broker;
 mod bytes;
 mod call_progress;
 mod capabilities;
+mod capability_calls;
 mod capability_rights;
 mod changed;
 mod cli;

@@ -229,6 +229,52 @@ async fn a_failing_task_fails_its_dependants_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn what_some_elements_returned_is_told_when_another_failed() {
+    let home = Home::with_fixture("");
+    let mut peer = home.connected(Era::Legacy).await;
+    let each = |id: &str, list: Value, concurrency: u64| {
+        let code = "if (args.n === 3) throw new Error('three'); return { n: args.n, twice: args.n * 2 }";
+        json!({ "id": id, "code": code, "args": { "n": "$ITEM" }, "forEach": { "in": list, "concurrency": concurrency } })
+    };
+    let tasks = json!([
+        each("each", json!([1, 2, 3, 4, 5]), 1),
+        each("fine", json!([7]), 1),
+        each("none", json!([3]), 1),
+        {"id": "lost", "tool": "fix:echo", "args": {"text": "${$OUTPUT[each]}"}},
+    ]);
+    let result = run(&mut peer, tasks.clone()).await;
+    assert_eq!(
+        (&result["isError"], &ran(&result)["error"]["code"]),
+        (&json!(true), &json!("WORKFLOW_FAILED")),
+        "{result}"
+    );
+    assert_eq!(ran(&result)["results"], json!({"fine": [{"n": 7, "twice": 14}]}), "{result}");
+    let partial = json!({"each": {"0": {"n": 1, "twice": 2}, "1": {"n": 2, "twice": 4}}});
+    assert_eq!(ran(&result)["partial_results"], partial, "{result}");
+    let failed = task(&result, "each");
+    assert_eq!(failed["elements"], json!({"succeeded": [0, 1], "failed": [2], "not_run": [3, 4]}), "{failed}");
+    let said = failed["error"]["message"].as_str().unwrap();
+    assert!(said.starts_with("2 of 5 elements succeeded; element 2: ") && said.contains("three"), "{said}");
+    assert_eq!(task(&result, "none")["elements"], json!({"succeeded": [], "failed": [0], "not_run": []}), "{result}");
+    assert_eq!(task(&result, "lost")["status"], "not_run", "{result}");
+    assert!(result["content"][0]["text"].as_str().unwrap().contains(r#"{"each":{"0":{"n":1,"twice":2}"#), "{result}");
+    // The same for a program that runs it, and for a shell.
+    let code = format!("return await pml.executeWorkflow({})", json!({ "tasks": tasks }));
+    let told = peer.value(&code).await;
+    assert_eq!(
+        (&told["partial_results"], &told["tasks"][0]["elements"]["not_run"]),
+        (&partial, &json!([3, 4])),
+        "{told}"
+    );
+    peer.end().await;
+    let file = home.path().join("graph.json");
+    fs::write(&file, json!({ "tasks": tasks }).to_string()).unwrap();
+    let output = home.pml(&["workflow", "run", file.to_str().unwrap(), "--json"]);
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &told["partial_results"]), (Some(1), &partial), "{told}");
+}
+
+#[tokio::test]
 async fn a_thousand_tasks_run_and_large_values_stay_with_the_host() {
     let home = Home::with_fixture("");
     let mut peer = home.connected(Era::Legacy).await;

@@ -19,6 +19,9 @@ use crate::{
     serve::Services,
 };
 
+/// Largest file that is read.
+const MAX_FILE_BYTES: u64 = 4 << 20;
+
 #[derive(Debug, clap::Subcommand)]
 pub(in crate::cli) enum What {
     /// Keep the program of an execution that succeeded, under a name
@@ -279,13 +282,19 @@ pub(super) fn visibility(text: &str) -> Result<Visibility, String> {
 /// The text of a file, or of standard input.
 pub(super) fn read_text(path: &Path) -> Result<String, Error> {
     use std::io::Read as _;
-    let mut text = String::new();
-    // More than a capability may have.
-    let most = 4 * 1024 * 1024;
+    let mut bytes = Vec::new();
+    let unreadable = |why: String| Error::new(ErrorCode::ConfigInvalid, format!("`{}` {why}", path.display()));
+    // One byte more than is read, so that no part of a file is taken for all of it.
     let read = match path.as_os_str() == "-" {
-        true => std::io::stdin().lock().take(most).read_to_string(&mut text),
-        false => std::fs::File::open(path).and_then(|file| file.take(most).read_to_string(&mut text)),
+        true => std::io::stdin().lock().take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes),
+        false => std::fs::File::open(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)),
     };
-    read.map_err(|err| Error::new(ErrorCode::ConfigInvalid, format!("`{}` cannot be read: {err}", path.display())))?;
-    Ok(text)
+    read.map_err(|err| unreadable(format!("cannot be read: {err}")))?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(unreadable(format!("has more than {} MB", MAX_FILE_BYTES >> 20)));
+    }
+    String::from_utf8(bytes).map_err(|err| {
+        let at = err.utf8_error().valid_up_to();
+        unreadable(format!("is not UTF-8 text: byte {at} is wrong"))
+    })
 }

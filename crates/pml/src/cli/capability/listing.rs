@@ -12,7 +12,7 @@ use super::{
     command::{Desk, Outcome},
 };
 use crate::{
-    capability::{Capability, Standing},
+    capability::{Capability, CapabilityName, Standing},
     hub::store::CapabilityVersion,
     shown::visible,
 };
@@ -78,7 +78,8 @@ impl Desk {
             let _ = print::json(&told);
             return Ok(ExitCode::SUCCESS);
         }
-        let _ = text(&mut io::stdout().lock(), &capability, &standing, &versions);
+        let taken: Vec<_> = self.saver.registry.all().iter().map(|other| other.name.clone()).collect();
+        let _ = text(&mut io::stdout().lock(), &capability, &standing, (&versions, &taken));
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -105,7 +106,10 @@ fn line(out: &mut impl Write, capability: &Capability, standing: &Standing) -> i
     let Capability { name, version, visibility, stats, description, .. } = capability;
     let runs = match stats.runs {
         0 => "never run".to_owned(),
-        runs => format!("{runs} runs, {} failed, {:.0} ms", stats.failed, stats.mean_ms),
+        runs => {
+            let noun = if runs == 1 { "run" } else { "runs" };
+            format!("{runs} {noun}, {} failed, {:.0} ms", stats.failed, stats.mean_ms)
+        }
     };
     writeln!(out, "{name}  v{version}  {}  {runs}", visibility.as_str())?;
     if !description.is_empty() {
@@ -122,7 +126,7 @@ fn text(
     out: &mut impl Write,
     capability: &Capability,
     standing: &Standing,
-    versions: &[CapabilityVersion],
+    (versions, taken): (&[CapabilityVersion], &[CapabilityName]),
 ) -> io::Result<()> {
     let Capability { name, fqdn, id, description, notes, .. } = capability;
     line(out, capability, standing)?;
@@ -139,7 +143,8 @@ fn text(
         writeln!(out, "not any more: {}", visible(why))?;
     }
     for former in &capability.former {
-        writeln!(out, "formerly {former}")?;
+        let is_taken = taken.contains(former);
+        writeln!(out, "formerly {former}{}", if is_taken { " (the name of another one now)" } else { "" })?;
     }
     match notes.tools.is_empty() {
         true => writeln!(out, "tools    none")?,

@@ -92,7 +92,7 @@ impl Desk {
             args,
             ..Request::new(&*capability.code)
         };
-        let door = self.services.broker.with_only(capability.only());
+        let door = self.services.broker.with_only(self.saver.registry.only(capability));
         self.services.anticipate(&capability.code);
         let work = execution::run(&self.pool, request, self.config.limits, &door, &|_| (), &self.interrupt);
         let outcome = record.recording().clone().during(std::pin::pin!(work)).await;
@@ -108,14 +108,13 @@ impl Desk {
 
     /// Runs a capability with the arguments that it was saved with, if it only reads, and checks what it returns.
     pub(super) async fn check(&self, capability: &Capability, purpose: Purpose, may_write: bool) -> Outcome {
-        let snapshot = self.services.catalog.snapshot();
         let only_reads = |tool: &String| {
             let id = tool.parse::<ToolId>().ok()?;
             if id.server() == OWN {
                 // What a workflow calls is in the list, too.
                 return Some(true);
             }
-            let known = snapshot.tool(&id)?;
+            let known = self.services.broker.tool(&id)?;
             let server = self.services.servers.get(known.id.server())?;
             Some(server.settings().is_trusted && known.hints.is_read_only)
         };
@@ -142,9 +141,10 @@ impl Desk {
             }
         }
         say(&format!(
-            "`{}` works: {} calls in {:.1} ms",
+            "`{}` works: {} {} in {:.1} ms",
             capability.name,
             outcome.calls.len(),
+            if outcome.calls.len() == 1 { "call" } else { "calls" },
             execution::millis(outcome.duration)
         ));
         Ok(ExitCode::SUCCESS)

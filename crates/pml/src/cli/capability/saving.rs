@@ -95,7 +95,11 @@ impl Desk {
                 let page = store.list(Filter::default(), Reading::Newest, RECENT).await?;
                 let is_program = |entry: Entry| matches!(entry, Entry::ExecuteCode | Entry::Run);
                 let last = page.traces.iter().find(|trace| trace.parent.is_none() && is_program(trace.entry));
-                last.map(|trace| trace.id).ok_or_else(unknown)?
+                last.map(|trace| trace.id).ok_or_else(|| {
+                    let message = "no program has run yet that could be saved";
+                    let hint = "run one with `pml run`, or by a client; `pml trace list` shows what has run";
+                    Error::new(ErrorCode::TraceNotFound, message).with_hint(hint)
+                })?
             }
             prefix => match store.find(prefix).await? {
                 Found::One(id) => id,
@@ -222,7 +226,9 @@ fn tell(saved: &Saved) {
     let Saved { capability, is_new, is_known, notes } = saved;
     let (name, version) = (&capability.name, capability.version);
     match (is_known, is_new) {
-        (true, _) => say(&format!("`{name}` has this code already, as version {version}")),
+        (true, _) => say(&format!(
+            "`{name}` has this code already, as version {version}; what is told of it and its defaults are as they were saved now"
+        )),
         (_, true) => say(&format!("saved as `{name}`")),
         (_, false) => say(&format!("saved as version {version} of `{name}`")),
     }

@@ -94,7 +94,8 @@ pub struct CapabilityVersion {
     pub created_at: Timestamp,
 }
 
-/// Numbers about the traces of a capability, in the project of whoever looks.
+/// Numbers about the traces of a capability, in the project of whoever looks. Runs that were [cut off](crate::trace::CUT_OFF) are
+/// not among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CapabilityStats {
     pub runs: u64,

@@ -1,6 +1,6 @@
 //! Capabilities.
 
-use pml_wire::{CapabilityId, trace::Timestamp};
+use pml_wire::{CapabilityId, ErrorCode, trace::Timestamp};
 use sha2::{Digest, Sha256};
 use tokio_postgres::Row;
 
@@ -14,12 +14,15 @@ use super::{
 };
 use crate::{
     clock::now_millis,
-    trace::store::{
-        Answer, Fqdn, MIN_HASH, Scope, StoreError, Trouble,
-        postgres::{
-            Id, PostgresStores, Session,
-            capability::{adopt, lookup},
-            keys, tenant,
+    trace::{
+        CUT_OFF,
+        store::{
+            Answer, Fqdn, MIN_HASH, Scope, StoreError, Trouble,
+            postgres::{
+                Id, PostgresStores, Session,
+                capability::{adopt, lookup},
+                keys, tenant,
+            },
         },
     },
 };
@@ -336,8 +339,10 @@ impl Seen<'_> {
 
     async fn stats(&self, id: Id) -> Result<CapabilityStats, Trouble> {
         let sql = "SELECT count(*), count(*) FILTER (WHERE NOT success), coalesce(avg(duration_ms), 0)::float8, max(ts)
-                   FROM trace WHERE tenant = $1 AND capability_id = $2 AND capability_id IS NOT NULL";
-        let Some(row) = self.session.query_opt(sql, &[&self.tenant, &id]).await? else {
+                   FROM trace WHERE tenant = $1 AND capability_id = $2 AND capability_id IS NOT NULL
+                     AND coalesce(error_code, '') NOT IN ($3, $4)";
+        let [one, other] = CUT_OFF.map(ErrorCode::as_str);
+        let Some(row) = self.session.query_opt(sql, &[&self.tenant, &id, &one, &other]).await? else {
             return Ok(CapabilityStats::default());
         };
         let count = |at: usize| u64::try_from(row.get::<_, i64>(at)).unwrap_or(0);

@@ -1,6 +1,6 @@
 //! Capabilities.
 
-use pml_wire::CapabilityId;
+use pml_wire::{CapabilityId, ErrorCode};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sha2::{Digest, Sha256};
 
@@ -14,7 +14,10 @@ use super::{
 };
 use crate::{
     clock::now_millis,
-    trace::store::{Answer, Fqdn, MIN_HASH, Scope, SqliteStores, StoreError, View, adopt, lookup},
+    trace::{
+        CUT_OFF,
+        store::{Answer, Fqdn, MIN_HASH, Scope, SqliteStores, StoreError, View, adopt, lookup},
+    },
 };
 
 /// Traces that are linked in one transaction with a capability that arrives; the others follow.
@@ -300,8 +303,10 @@ impl Seen<'_> {
 
     fn stats(&self, id: CapabilityId) -> rusqlite::Result<CapabilityStats> {
         let sql = "SELECT count(*), coalesce(sum(success = 0), 0), coalesce(avg(duration_ms), 0), max(ts)
-                   FROM trace WHERE tenant = ?1 AND capability_id = ?2 AND capability_id NOTNULL";
-        self.view.db.prepare_cached(sql)?.query_row(params![self.view.tenant, id.as_bytes()], |row| {
+                   FROM trace WHERE tenant = ?1 AND capability_id = ?2 AND capability_id NOTNULL
+                     AND coalesce(error_code, '') NOT IN (?3, ?4)";
+        let [one, other] = CUT_OFF.map(ErrorCode::as_str);
+        self.view.db.prepare_cached(sql)?.query_row(params![self.view.tenant, id.as_bytes(), one, other], |row| {
             let count = |at: usize| row.get::<_, i64>(at).map(|count| u64::try_from(count).unwrap_or(0));
             Ok(CapabilityStats {
                 runs: count(0)?,

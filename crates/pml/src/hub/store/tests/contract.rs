@@ -309,6 +309,18 @@ pub(crate) async fn traces_are_linked_to_capabilities_whichever_comes_first(stor
     assert_eq!(link(&app, &now_shared).await, Some(made.id));
     let stats = capabilities.get(Which::Id(made.id)).await.unwrap().unwrap().stats;
     assert_eq!((stats.runs, stats.failed, stats.mean_ms), (7, 0, 4.0), "of the viewer's own project");
+    // Nobody knows whether a run that was cut off would have succeeded.
+    for code in ["CANCELLED", "INTERRUPTED", "EXCEPTION"] {
+        let failed = pml_wire::trace::Trace {
+            success: false,
+            error_code: Some(code.to_owned()),
+            duration_ms: 12.0,
+            ..trace(&names[0])
+        };
+        send(&web, &failed).await;
+    }
+    let stats = capabilities.get(Which::Id(made.id)).await.unwrap().unwrap().stats;
+    assert_eq!((stats.runs, stats.failed, stats.mean_ms), (8, 1, 5.0), "one of them has failed");
     capabilities.rename(made.id, "files", "open", Expected::Anything).await.unwrap();
     assert_eq!(link(&web, &early[0]).await, Some(made.id));
 }
