@@ -503,7 +503,7 @@ mod tests {
             (filled.value, Answer { body: AnswerBody::Nested(filled.nested.unwrap()), held: None })
         };
         let (noted, answer) = hand_on(&inner, &format!("{{\"a\":[{marker},1]}}"));
-        assert_eq!(noted.get(), r#"{"a":[{"mimeType":null,"size":50,"type":"text"},1]}"#, "what the trace has");
+        assert_eq!(noted.get(), r#"{"a":[{"type":"text","mimeType":null,"size":50},1]}"#, "what the trace has");
         let mut outer = vault(1000);
         let ProgramValue::Handles(Handles::Within { value, handles }) = tell(&mut outer, answer) else {
             panic!("no handles")
