@@ -432,6 +432,9 @@ async fn requests_that_are_no_requests_are_told_so() {
         ("two hosts",       list().header("Host", &host),                                400, "INVALID_REQUEST"),
         ("no such route",   hub.http(&ann, "GET", "/api/nothing"),                       404, "NOT_FOUND"),
         ("no such method",  hub.http(&ann, "PATCH", "/api/traces"),                      405, "METHOD_NOT_ALLOWED"),
+        ("a path of bytes", hub.http(&ann, "GET", "/api/traces/%ff"),                    400, "INVALID_REQUEST"),
+        ("a name of bytes", hub.http(&ann, "GET", "/api/capabilities/%ff/versions"),     400, "INVALID_REQUEST"),
+        ("which of them?",  hub.http(&ann, "GET", "/api/traces?tool=a&limit=1&tool=b"),  400, "INVALID_REQUEST"),
         ("no JSON",         post().header("Content-Type", "text/plain"),                 415, "UNSUPPORTED_TYPE"),
         ("a form",          post().header("Content-Type", "application/x-www-form-urlencoded"), 415, "UNSUPPORTED_TYPE"),
     ];

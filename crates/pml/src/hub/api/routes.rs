@@ -4,7 +4,10 @@ use std::{collections::HashMap, net::SocketAddr, sync::Arc, sync::atomic::Orderi
 
 use axum::{
     Extension, Router,
-    extract::{ConnectInfo, Query, RawPathParams, Request},
+    extract::{
+        ConnectInfo, Query, RawPathParams, Request,
+        rejection::{QueryRejection, RawPathParamsRejection},
+    },
     http::{Method, header},
     middleware::{self, Next},
     response::Response,
@@ -111,16 +114,21 @@ pub(in super::super) fn routes(hub: &Arc<Hub>) -> Router {
     let mut router = Router::new().route("/api/openapi.json", get(async || document::serve()));
     for Route { method, path, permission, handler, .. } in table() {
         let hub = Arc::clone(hub);
-        let serve = move |parts: RawPathParams,
-                          query: Query<HashMap<String, String>>,
+        let serve = move |parts: Result<RawPathParams, RawPathParamsRejection>,
+                          query: Result<Query<Vec<(String, String)>>, QueryRejection>,
                           ConnectInfo(peer): ConnectInfo<SocketAddr>,
                           visitor: Extension<Arc<Visitor>>,
                           request: Request| {
             let hub = Arc::clone(&hub);
             async move {
-                let path = parts.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-                let entered = Entered { path, query: query.0, peer, visitor: visitor.0 };
-                entered.serve(hub, request, permission, handler).await
+                let read = parts_of(parts).and_then(|path| Ok((path, query_of(query)?)));
+                match read {
+                    Ok((path, query)) => {
+                        let entered = Entered { path, query, peer, visitor: visitor.0 };
+                        entered.serve(hub, request, permission, handler).await
+                    }
+                    Err(problem) => problem.into_response(),
+                }
             }
         };
         let method = MethodFilter::try_from(method).unwrap_or(MethodFilter::GET);
@@ -140,6 +148,25 @@ pub(in super::super) fn routes_of_hub(hub: &Arc<Hub>) -> Router {
             Problem::new(Code::NotFound, "there is /api/openapi.json, /healthz and /readyz").into_response()
         })
         .layer(middleware::from_fn(with_one_host))
+}
+
+/// The parts of a path that a route leaves open.
+fn parts_of(parts: Result<RawPathParams, RawPathParamsRejection>) -> Result<HashMap<String, String>, Problem> {
+    let parts = parts.map_err(|_| Problem::invalid("the path is no UTF-8"))?;
+    Ok(parts.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}
+
+/// The parts of a query. Of a part that is there twice nobody knows which one is meant.
+fn query_of(query: Result<Query<Vec<(String, String)>>, QueryRejection>) -> Result<HashMap<String, String>, Problem> {
+    let Query(query) = query.map_err(|_| Problem::invalid("the query cannot be read"))?;
+    let mut parts = HashMap::with_capacity(query.len());
+    for (name, value) in query {
+        if parts.contains_key(&name) {
+            return Err(Problem::invalid(format!("`{name}` is there twice")));
+        }
+        parts.insert(name, value);
+    }
+    Ok(parts)
 }
 
 async fn not_allowed() -> Response {
