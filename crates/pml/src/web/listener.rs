@@ -16,6 +16,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
+    refusals::{Refusals, Wording},
     visitors::{MAX_CONNECTIONS, Visitor, Visitors},
     writing::Writing,
 };
@@ -29,10 +30,12 @@ const MAX_HEADERS: usize = 100;
 /// What connections may take to end when nothing is done any more.
 const END: Duration = Duration::from_secs(2);
 
-/// How serving ends.
+/// How connections and serving end.
 #[derive(Clone, Debug)]
 pub(crate) struct Grace {
     pub(crate) half_closed: HalfClosed,
+    /// What is said to a request that cannot be read.
+    pub(crate) refused: Wording,
     /// How long requests that go on may still take.
     pub(crate) last_answers: Duration,
     /// Cancelled after that: nothing is done any more.
@@ -67,9 +70,10 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stop: &Cancella
                     tracing::warn!("a connection is closed: there are {MAX_CONNECTIONS} others");
                     continue;
                 };
-                let (router, stop, half_closed) = (router.clone(), stop.clone(), grace.half_closed);
+                let (router, stop) = (router.clone(), stop.clone());
+                let (half_closed, refused) = (grace.half_closed, grace.refused);
                 connections.spawn(async move {
-                    let served = connection(stream, peer, router, Arc::clone(&visitor), (&stop, half_closed));
+                    let served = connection(stream, peer, router, Arc::clone(&visitor), (&stop, half_closed, refused));
                     tokio::select! {
                         () = served => {}
                         () = visitor.end.cancelled() => {}
@@ -96,7 +100,7 @@ async fn connection(
     peer: SocketAddr,
     router: Router,
     visitor: Arc<Visitor>,
-    (stop, half_closed): (&CancellationToken, HalfClosed),
+    (stop, half_closed, refused): (&CancellationToken, HalfClosed, Wording),
 ) {
     let _ = stream.set_nodelay(true);
     let Ok((stream, watched)) = watched(stream) else { return };
@@ -109,7 +113,7 @@ async fn connection(
             .max_headers(MAX_HEADERS)
             .max_buf_size(HEAD_BYTES)
             .half_close(half_closed == HalfClosed::IsAnswered)
-            .serve_connection(TokioIo::new(Writing::new(stream)), service)
+            .serve_connection(TokioIo::new(Refusals::new(Writing::new(stream), refused)), service)
     );
     let ended = tokio::select! {
         ended = &mut served => ended,

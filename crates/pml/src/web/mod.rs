@@ -3,6 +3,7 @@
 mod answers;
 mod bodies;
 mod listener;
+mod refusals;
 mod responses;
 mod visitors;
 mod writing;

@@ -199,6 +199,17 @@ pub(crate) async fn the_outbox_knows_what_a_hub_has(stores: Arc<dyn Stores>) {
     assert_eq!((stats.unsent, stats.dead), (1, 2));
     assert_eq!(store.requeue().await.unwrap(), 2);
     assert_eq!(unsent().await, [(1, 0), (3, 0), (4, 0)]);
+    // A hub may have lost what it had: of 0 and 2, that is 2.
+    assert_eq!(store.resend(Timestamp(BEGAN + 1)).await.unwrap(), 1);
+    assert_eq!(unsent().await, [(1, 0), (2, 0), (3, 0)]);
+    assert_eq!(store.resend(Timestamp(BEGAN + 1)).await.unwrap(), 0);
+    assert_eq!(store.resend(Timestamp(0)).await.unwrap(), 1);
+    // More of them than are changed in one transaction.
+    let more: Vec<_> = (10..1110).map(trace).collect();
+    put(store, &more).await;
+    let ids = more.iter().map(|trace| trace.trace_id).collect();
+    assert_eq!(store.acknowledge(ids).await.unwrap(), 1100);
+    assert_eq!(store.resend(Timestamp(BEGAN + 20)).await.unwrap(), 1090);
 }
 
 pub(crate) async fn traces_are_drawn_by_their_priority(stores: Arc<dyn Stores>) {
@@ -296,6 +307,7 @@ pub(crate) async fn nothing_of_one_scope_is_seen_or_changed_from_another(stores:
         assert_eq!(stranger.note_failure(all.clone(), "no").await.unwrap(), 0);
         assert_eq!(stranger.bury(all.clone(), "no").await.unwrap(), 0);
         assert_eq!(stranger.requeue().await.unwrap(), 0);
+        assert_eq!(stranger.resend(Timestamp(0)).await.unwrap(), 0);
         assert_eq!(stranger.trim_outbox(0).await.unwrap(), 0);
         assert_eq!(stranger.set_priorities(all.iter().map(|id| (*id, 1.0)).collect()).await.unwrap(), 0);
         for what in [Deletion::One(all[0]), Deletion::Before(Timestamp(u64::MAX)), Deletion::All] {
