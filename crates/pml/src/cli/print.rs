@@ -1,7 +1,7 @@
 //! Outcomes for people.
 
 use std::{
-    io::{self, Write},
+    io::{self, IsTerminal as _, Write},
     time::Duration,
 };
 
@@ -27,6 +27,13 @@ impl<W: Write> Write for Visible<W> {
     fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
     }
+}
+
+/// The characters of a line of the terminal that stdout is; `None` if it is none, or does not say.
+pub(super) fn columns() -> Option<usize> {
+    let stdout = io::stdout();
+    let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok()).flatten()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
 /// A line of console output, as it comes.

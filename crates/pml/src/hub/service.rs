@@ -98,7 +98,12 @@ impl Hub {
         grace: Duration,
     ) -> io::Result<()> {
         let router = api::routes_of_hub(self);
-        let grace = Grace { half_closed: HalfClosed::IsAnswered, last_answers: grace, gone: CancellationToken::new() };
+        let grace = Grace {
+            half_closed: HalfClosed::IsAnswered,
+            refused: api::refused,
+            last_answers: grace,
+            gone: CancellationToken::new(),
+        };
         let ending = async {
             stop.cancelled().await;
             self.is_stopping.store(true, Ordering::Relaxed);

@@ -291,7 +291,7 @@ impl Collector {
     pub(super) fn decide(&mut self, decisions: impl IntoIterator<Item = Decision>, cut: u64) {
         if self.keeps_values {
             self.trace.decisions.extend(decisions);
-            self.trace.decisions_cut += cut;
+            self.trace.decisions_cut = self.trace.decisions_cut.saturating_add(cut);
         }
     }
 

@@ -2,37 +2,47 @@
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
-use axum::{Extension, Router, extract::ConnectInfo};
+use axum::{
+    Extension, Router,
+    extract::{ConnectInfo, Request},
+    http::{HeaderName, HeaderValue},
+};
 use hyper::server::conn::http1;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
 use tokio::{
-    io::Interest,
+    io::{AsyncReadExt as _, AsyncWriteExt as _, Interest},
     net::{TcpListener, TcpStream},
     time::{sleep, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
+    refusals::{Refusals, Wording},
     visitors::{MAX_CONNECTIONS, Visitor, Visitors},
     writing::Writing,
 };
 
 /// Longest head of a request: its first line and its headers.
-pub(crate) const HEAD_BYTES: usize = 64 * 1024;
+const HEAD_BYTES: usize = 64 * 1024;
 /// What the head of a request may take to arrive.
 const HEAD: Duration = Duration::from_secs(10);
 /// Headers of a request.
 const MAX_HEADERS: usize = 100;
+/// How long a client that was refused may go on sending, and how much of it is read.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES: usize = 1024 * 1024;
 /// What connections may take to end when nothing is done any more.
 const END: Duration = Duration::from_secs(2);
 
-/// How serving ends.
+/// How connections and serving end.
 #[derive(Clone, Debug)]
 pub(crate) struct Grace {
     pub(crate) half_closed: HalfClosed,
+    /// What is said to a request that cannot be read.
+    pub(crate) refused: Wording,
     /// How long requests that go on may still take.
     pub(crate) last_answers: Duration,
     /// Cancelled after that: nothing is done any more.
@@ -67,9 +77,10 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stop: &Cancella
                     tracing::warn!("a connection is closed: there are {MAX_CONNECTIONS} others");
                     continue;
                 };
-                let (router, stop, half_closed) = (router.clone(), stop.clone(), grace.half_closed);
+                let (router, stop) = (router.clone(), stop.clone());
+                let (half_closed, refused) = (grace.half_closed, grace.refused);
                 connections.spawn(async move {
-                    let served = connection(stream, peer, router, Arc::clone(&visitor), (&stop, half_closed));
+                    let served = connection(stream, peer, router, Arc::clone(&visitor), (&stop, half_closed, refused));
                     tokio::select! {
                         () = served => {}
                         () = visitor.end.cancelled() => {}
@@ -96,7 +107,7 @@ async fn connection(
     peer: SocketAddr,
     router: Router,
     visitor: Arc<Visitor>,
-    (stop, half_closed): (&CancellationToken, HalfClosed),
+    (stop, half_closed, refused): (&CancellationToken, HalfClosed, Wording),
 ) {
     let _ = stream.set_nodelay(true);
     let Ok((stream, watched)) = watched(stream) else { return };
@@ -109,7 +120,7 @@ async fn connection(
             .max_headers(MAX_HEADERS)
             .max_buf_size(HEAD_BYTES)
             .half_close(half_closed == HalfClosed::IsAnswered)
-            .serve_connection(TokioIo::new(Writing::new(stream)), service)
+            .serve_connection(TokioIo::new(Refusals::new(Writing::new(stream), refused)), service)
     );
     let ended = tokio::select! {
         ended = &mut served => ended,
@@ -124,7 +135,42 @@ async fn connection(
     };
     if let Err(err) = ended {
         tracing::debug!(error = %err, "a connection ended early");
+        if err.is_parse() {
+            let _ = timeout(LINGER, linger(watched)).await;
+        }
     }
+}
+
+/// Lets a client read why its request was refused: what it still sends is read and thrown away. If the connection were closed while
+/// there is something left to read, the system would tell the client that it was reset, and the response would be lost.
+async fn linger(mut stream: TcpStream) -> io::Result<()> {
+    stream.shutdown().await?;
+    let mut rest = [0; 4096];
+    let mut left = LINGER_BYTES;
+    while left > 0 {
+        match stream.read(&mut rest).await? {
+            0 => return Ok(()),
+            bytes => left = left.saturating_sub(bytes),
+        }
+    }
+    Ok(())
+}
+
+/// Is the head of a request larger than it may be? hyper looks at that only while a head is incomplete: what arrives at once may be
+/// larger.
+pub(crate) fn is_head_too_large(request: &Request) -> bool {
+    head_bytes(request) > HEAD_BYTES
+}
+
+/// The bytes of a request before its body, as it is usually written. hyper bounds what it buffers, which is twice as much
+/// where a head arrives in large pieces.
+fn head_bytes(request: &Request) -> usize {
+    let uri = request.uri();
+    let path = uri.path_and_query().map_or(0, |path| path.as_str().len());
+    let host = uri.authority().map_or(0, |host| "http://".len() + host.as_str().len());
+    let line = request.method().as_str().len() + host + path + "  HTTP/1.1\r\n".len();
+    let header = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + ": \r\n".len();
+    line + request.headers().iter().map(header).sum::<usize>() + "\r\n".len()
 }
 
 /// A stream, and another handle to it.

@@ -3,6 +3,7 @@
 mod answers;
 mod bodies;
 mod listener;
+mod refusals;
 mod responses;
 mod visitors;
 mod writing;
@@ -10,7 +11,7 @@ mod writing;
 pub(crate) use self::{
     answers::{AnswerHold, AnswerRoom, Kept},
     bodies::{Bodies, MAX_BYTES, NoBody, Received},
-    listener::{Grace, HEAD_BYTES, HalfClosed, serve},
+    listener::{Grace, HalfClosed, is_head_too_large, serve},
     responses::{event_stream, plain, typed},
     visitors::{Streams, Visitor},
 };

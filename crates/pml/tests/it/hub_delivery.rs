@@ -266,6 +266,33 @@ async fn what_the_hub_refuses_is_set_aside_with_its_reason_and_can_be_tried_agai
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_hub_has_lost_is_delivered_again() {
+    let team = Home::new("");
+    let hub = Hub::start(&team).await;
+    let all = key(&team, "all", "acme.web", "ingest,read,admin");
+    let home = gateway(hub.address, &all, "");
+    let mut peer = home.connected(Era::Modern).await;
+    run(&mut peer, 4).await;
+    peer.end().await;
+    let ids = stored(&home);
+    assert_eq!(hub.ids(&all).await, ids);
+    // As after a backup of an earlier moment was restored.
+    for id in &ids[2..] {
+        assert_eq!(hub.http(&all, "DELETE", &format!("/api/traces/{id}")).send().await.status, 200);
+    }
+    let sync = |args: &[&str]| {
+        let done = home.pml(&[&["trace", "sync", "--json"], args].concat());
+        assert!(done.status.success(), "{}", stderr(&done));
+        serde_json::from_str::<Value>(&stdout(&done)).unwrap()
+    };
+    assert_eq!(sync(&[])["sent"], 0, "it was acknowledged");
+    assert_eq!(sync(&["--again-since", "1d"]), json!({"sent": 4, "refused": 0, "retried": 4}));
+    assert_eq!(hub.ids(&all).await, ids);
+    assert_eq!(sync(&["--again-since", "now"])["sent"], 0);
+    hub.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_too_much_at_once_is_sent_in_parts() {
     let team = Home::new("");
     let hub = Hub::start(&team).await;

@@ -432,6 +432,9 @@ async fn requests_that_are_no_requests_are_told_so() {
         ("two hosts",       list().header("Host", &host),                                400, "INVALID_REQUEST"),
         ("no such route",   hub.http(&ann, "GET", "/api/nothing"),                       404, "NOT_FOUND"),
         ("no such method",  hub.http(&ann, "PATCH", "/api/traces"),                      405, "METHOD_NOT_ALLOWED"),
+        ("a path of bytes", hub.http(&ann, "GET", "/api/traces/%ff"),                    400, "INVALID_REQUEST"),
+        ("a name of bytes", hub.http(&ann, "GET", "/api/capabilities/%ff/versions"),     400, "INVALID_REQUEST"),
+        ("which of them?",  hub.http(&ann, "GET", "/api/traces?tool=a&limit=1&tool=b"),  400, "INVALID_REQUEST"),
         ("no JSON",         post().header("Content-Type", "text/plain"),                 415, "UNSUPPORTED_TYPE"),
         ("a form",          post().header("Content-Type", "application/x-www-form-urlencoded"), 415, "UNSUPPORTED_TYPE"),
     ];
@@ -442,6 +445,25 @@ async fn requests_that_are_no_requests_are_told_so() {
     }
     for kind in ["application/json", "application/json; charset=utf-8"] {
         assert_eq!(post().header("Content-Type", kind).send().await.status, 200, "{kind}");
+    }
+    // What reaches no route is told in the same form.
+    let long = "x".repeat(80_000);
+    let table = [
+        (format!("GET /api/traces?intent={long} HTTP/1.1\r\nHost: {host}\r\n\r\n"), 414, "TOO_LARGE"),
+        (format!("GET /api/traces HTTP/1.1\r\nHost: {host}\r\nX: {long}\r\n\r\n"), 431, "TOO_LARGE"),
+        ("what is this\r\n\r\n".to_owned(), 400, "INVALID_REQUEST"),
+    ];
+    for (head, status, code) in table {
+        let mut stream = TcpStream::connect(hub.address).await.unwrap();
+        // It may be answered before all of it is sent.
+        let _ = stream.write_all(head.as_bytes()).await;
+        let mut answer = Vec::new();
+        let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.unwrap();
+        let answer = String::from_utf8_lossy(&answer);
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+        assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{head}");
+        assert!(head.contains("content-type: application/json"), "{head}");
+        assert_eq!(serde_json::from_str::<Value>(body).unwrap()["code"], code, "{body}");
     }
     // A body that is said to be too large is refused before it is sent.
     let mut stream = TcpStream::connect(hub.address).await.unwrap();

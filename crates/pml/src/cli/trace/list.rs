@@ -36,6 +36,10 @@ const PAGE: usize = 500;
 const SHORT_ID: usize = 28;
 /// A whole id.
 const WHOLE_ID: usize = 36;
+/// Most characters of what an execution did.
+const WHAT: usize = 200;
+/// Fewest characters of a last column.
+const LEAST: usize = 20;
 /// How long whoever follows waits for a hub that does not answer, before it asks again.
 const AWAY: Duration = Duration::from_secs(1);
 /// Callers that are no names: of whoever is let in by a pipe, without a token, or with the one token that has no name.
@@ -211,10 +215,9 @@ fn row(
 ) -> io::Result<()> {
     let id = id.to_string();
     let (began, client) = (moment::local(began), one_line(client, 14));
-    let what = one_line(what, 200);
-    let line =
-        format!("{:<width$}  {began:<19}  {took:>8}  {state:<11}  {client:<14}  {calls:>5}  {what}", &id[..width]);
-    writeln!(out, "{}", line.trim_end())
+    let line = format!("{:<width$}  {began:<19}  {took:>8}  {state:<11}  {client:<14}  {calls:>5}  ", &id[..width]);
+    let what = one_line(what, room(print::columns(), line.chars().count(), WHAT));
+    writeln!(out, "{}", (line + &what).trim_end())
 }
 
 fn state(trace: &Summary) -> &'static str {
@@ -251,6 +254,13 @@ fn what(trace: &Summary) -> String {
     parts.join(" ")
 }
 
+/// The characters that the last column may have, at most `most`: up to the end of the terminal's line, or of the next one if too few
+/// are left to say anything.
+pub(super) fn room(columns: Option<usize>, taken: usize, most: usize) -> usize {
+    let up_to_end = |columns: usize| (taken + LEAST).div_ceil(columns) * columns - taken;
+    columns.filter(|columns| *columns > 0).map_or(most, |columns| up_to_end(columns).min(most))
+}
+
 /// A text of others in a table: one line, no longer than `most` characters, nothing hidden.
 pub(super) fn one_line(text: &str, most: usize) -> String {
     let line = visible(text).replace(['\n', '\t'], " ");
@@ -267,4 +277,21 @@ fn to_json(trace: &Summary) -> Value {
         "success": trace.success, "interrupted": trace.is_interrupted, "errorCode": trace.error_code, "entry": trace.entry,
         "caller": trace.caller, "client": trace.client, "intent": trace.intent, "tasks": trace.tasks, "tools": tools,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_ends_with_a_line_of_the_terminal() {
+        #[rustfmt::skip]
+        let table = [
+            (None, 200), (Some(400), 200), (Some(140), 40), (Some(120), 20), (Some(119), 138), (Some(80), 60), (Some(40), 20),
+            (Some(1), 20), (Some(0), 200),
+        ];
+        for (columns, expected) in table {
+            assert_eq!(room(columns, 100, 200), expected, "{columns:?}");
+        }
+    }
 }

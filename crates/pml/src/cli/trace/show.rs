@@ -126,7 +126,7 @@ fn text(out: &mut impl Write, trace: &Trace, delivered_by: Option<&str>, has_cod
     if cut > 0 {
         line(out, "note", Some(format!("{cut} values were cut before they were stored")))?;
     }
-    let tasks = waterfall::lines(trace);
+    let tasks = waterfall::lines(trace, print::columns());
     if !tasks.is_empty() {
         writeln!(out)?;
     }

@@ -19,7 +19,7 @@ use crate::{config::Config, error::Error, hub::syncer::SyncTrouble, serve, shown
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
     /// Say what waits, what was refused, and why; sends nothing
-    #[arg(long, conflicts_with_all = ["now", "retry_dead"])]
+    #[arg(long, conflicts_with_all = ["now", "retry_dead", "again_since"])]
     status: bool,
 
     /// Deliver what waits; the default
@@ -30,12 +30,18 @@ pub(in crate::cli) struct Args {
     #[arg(long)]
     retry_dead: bool,
 
+    /// Also deliver again what the hub has taken, of executions that began since then: for a hub whose database was lost or
+    /// restored from a backup. What it still has stays as it is
+    #[arg(long, value_name = "TIME")]
+    again_since: Option<String>,
+
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }
 
 pub(super) async fn run(args: &Args, config: &Config, data_dir: &Path) -> Result<(), Stop> {
+    let since = args.again_since.as_deref().map(|text| moment::parse("--again-since", text)).transpose()?;
     let store = open(config, data_dir).await;
     if args.status {
         let outbox = match &store {
@@ -49,7 +55,10 @@ pub(super) async fn run(args: &Args, config: &Config, data_dir: &Path) -> Result
         return Err(Stop::Usage(Error::new(ErrorCode::ConfigInvalid, "no hub is configured").with_hint(hint)));
     };
     let Some(store) = store else { return say(args, 0, 0, 0) };
-    let again = if args.retry_dead { store.requeue().await? } else { 0 };
+    let mut again = if args.retry_dead { store.requeue().await? } else { 0 };
+    if let Some(since) = since {
+        again += store.resend(since).await?;
+    }
     let syncer = serve::syncer(hub, Arc::clone(&store), &config.network).map_err(Stop::Usage)?;
     let report = syncer.send_all().await;
     let failed = |code, message: String, hint: &str| Err(Stop::Failed(Error::new(code, message).with_hint(hint)));

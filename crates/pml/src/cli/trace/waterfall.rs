@@ -5,15 +5,24 @@
 
 use pml_wire::trace::{TaskResult, Trace};
 
-use super::{super::print, list::one_line};
+use super::{
+    super::print,
+    list::{one_line, room},
+};
 
-/// Cells of a bar.
+/// Cells of a bar: of output that is no terminal, or a wide one, and at least.
 const CELLS: usize = 40;
+const FEWEST_CELLS: usize = 10;
+/// Characters of a line besides the bar that are seen before it is made shorter.
+const BESIDES: usize = 80;
+/// Most characters of what is said of a task: more than there can be.
+const MOST_TEXT: usize = 400;
 /// Most tasks that are drawn.
 const MOST: usize = 200;
 
-/// The lines, without line breaks; none if there are no tasks.
-pub(super) fn lines(trace: &Trace) -> Vec<String> {
+/// The lines, without line breaks; none if there are no tasks. On a terminal, which has so many `columns`, the bars are
+/// as long as they can be beside what is said, and each ends with a line of it.
+pub(super) fn lines(trace: &Trace, columns: Option<usize>) -> Vec<String> {
     let tasks = &trace.task_results;
     if tasks.is_empty() {
         return Vec::new();
@@ -23,12 +32,14 @@ pub(super) fn lines(trace: &Trace) -> Vec<String> {
     let id_width = tasks.iter().take(MOST).map(|task| task.task_id.chars().count()).max().unwrap_or(0).min(6);
     let took: Vec<_> = tasks.iter().map(|task| print::millis(task.duration_ms)).collect();
     let end = print::millis(total);
-    let mut lines = vec![format!("{:id_width$}  0 ms{end:>width$}", "", width = CELLS - 2)];
+    let cells = columns.map_or(CELLS, |columns| columns.saturating_sub(BESIDES).clamp(FEWEST_CELLS, CELLS));
+    let mut lines = vec![format!("{:id_width$}  0 ms{end:>width$}", "", width = cells - 2)];
     for ((task, span), took) in tasks.iter().zip(&spans).zip(&took).take(MOST) {
         let id = one_line(&task.task_id, 6);
         let line = task.line.map(|line| format!("L{line}")).unwrap_or_default();
         let tool = one_line(&task.tool, 60);
-        let mut text = format!("{id:<id_width$}  |{}|  {took:>8}  {line:<5} {tool}", span.bar(total, task.success));
+        let start = format!("{id:<id_width$}  |{}|  {took:>8}  {line:<5} ", span.bar(total, task.success, cells));
+        let mut text = tool;
         let waited = span.start - span.accepted;
         if waited >= 1.0 {
             text.push_str(&format!("  waited {}", print::millis(waited)));
@@ -41,7 +52,9 @@ pub(super) fn lines(trace: &Trace) -> Vec<String> {
         } else if !task.success {
             text.push_str("  failed");
         }
-        lines.push(text.trim_end().to_owned());
+        // Made visible already: what is added to it has no line breaks.
+        let text = one_line(&text, room(columns, start.chars().count(), MOST_TEXT));
+        lines.push((start + &text).trim_end().to_owned());
     }
     if tasks.len() > MOST {
         lines.push(format!("{:id_width$}  … and {} more; --json has all", "", tasks.len() - MOST));
@@ -70,8 +83,8 @@ impl Span {
         Span { accepted, start, end: start + finite(task.duration_ms) }
     }
 
-    fn bar(&self, total: f64, success: bool) -> String {
-        let cell = |moment: f64| ((moment / total * CELLS as f64) as usize).min(CELLS - 1);
+    fn bar(&self, total: f64, success: bool, cells: usize) -> String {
+        let cell = |moment: f64| ((moment / total * cells as f64) as usize).min(cells - 1);
         let (accepted, start) = (cell(self.accepted), cell(self.start));
         let end = cell(self.end).max(start);
         let mark = |at: usize| match () {
@@ -80,7 +93,7 @@ impl Span {
             () if at == end && !success => '!',
             () => '#',
         };
-        (0..CELLS).map(mark).collect()
+        (0..cells).map(mark).collect()
     }
 }
 
@@ -117,7 +130,7 @@ mod tests {
             "t10  |                              #########!|  100.0 ms  L12   d:e\\u{202e} x  TOOL_ERROR: no such",
             "     # runs, . waits for its turn, ! fails; L is the line of the program",
         ];
-        assert_eq!(lines(&trace(tasks, 400.0)), expected);
+        assert_eq!(lines(&trace(tasks, 400.0), None), expected);
     }
 
     #[test]
@@ -128,19 +141,34 @@ mod tests {
             {"taskId": "t3", "tool": "a:b", "success": true, "acceptedAt": u64::MAX, "timestamp": 1000, "durationMs": 0},
         ]);
         for duration in [0.0, 1e308, -1.0] {
-            let lines = lines(&trace(tasks.clone(), duration));
+            let lines = lines(&trace(tasks.clone(), duration), None);
             assert_eq!(lines.len(), 5);
             let at = |line: &str| (line.find('|'), line.rfind('|'));
             assert!(lines[1..4].iter().all(|line| at(line) == (Some(4), Some(45))), "{lines:#?}");
         }
-        assert!(lines(&trace(json!([]), 1.0)).is_empty());
+        assert!(lines(&trace(json!([]), 1.0), None).is_empty());
     }
 
     #[test]
     fn many_tasks_are_cut_with_a_count() {
         let task = json!({"taskId": "t1", "tool": "a:b", "success": true, "timestamp": 1000, "durationMs": 1});
-        let lines = lines(&trace(json!(vec![task; 1000]), 5.0));
+        let lines = lines(&trace(json!(vec![task; 1000]), 5.0), None);
         assert_eq!(lines.len(), MOST + 3);
         assert!(lines[MOST + 1].contains("and 800 more"), "{}", lines[MOST + 1]);
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_short_bars_and_whole_lines() {
+        let tasks = json!([
+            {"taskId": "t1", "tool": "github:list_issues", "success": false, "timestamp": 1000, "durationMs": 5,
+             "error": {"code": "TOOL_ERROR", "message": "no such address ".repeat(9)}},
+        ]);
+        for (columns, cells, lines_taken) in [(200, 40, 1), (100, 20, 1), (80, 10, 1), (40, 10, 2)] {
+            let lines = lines(&trace(tasks.clone(), 5.0), Some(columns));
+            let task = &lines[1];
+            assert_eq!(task.split('|').nth(1).map(str::len), Some(cells), "{task}");
+            assert!(task.chars().count() <= lines_taken * columns, "{columns}: {task}");
+            assert!(task.contains("TOOL_ERROR") || columns < 80, "{columns}: {task}");
+        }
     }
 }

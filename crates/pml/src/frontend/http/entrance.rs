@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc};
 use axum::{
     Extension,
     extract::{ConnectInfo, Request, State},
-    http::{HeaderName, HeaderValue, StatusCode, header},
+    http::{HeaderName, StatusCode, header},
     middleware::Next,
     response::Response,
 };
@@ -14,7 +14,7 @@ use super::{
     guard::{OPEN, Refusal},
     web::Web,
 };
-use crate::web::{HEAD_BYTES, Visitor, plain};
+use crate::web::{Visitor, is_head_too_large, plain};
 
 pub(super) async fn check(
     State(web): State<Arc<Web>>,
@@ -26,7 +26,7 @@ pub(super) async fn check(
     // A whole address in the place of a path names a host too.
     let is_elsewhere = request.uri().host().is_some_and(|host| !web.guard.is_own_host(host));
     let verdict = match () {
-        () if head_bytes(&request) > HEAD_BYTES => Err(Refusal::Head),
+        () if is_head_too_large(&request) => Err(Refusal::Head),
         () if is_elsewhere => Err(Refusal::Host),
         () => web.guard.judge(request.headers(), request.uri().path(), peer.ip()),
     };
@@ -70,15 +70,4 @@ fn refuse(refusal: &Refusal) -> Response {
         response.headers_mut().insert(name, value);
     }
     response
-}
-
-/// The bytes of a request before its body, as it is usually written. hyper bounds what it buffers, which is twice as much
-/// where a head arrives in large pieces.
-fn head_bytes(request: &Request) -> usize {
-    let uri = request.uri();
-    let path = uri.path_and_query().map_or(0, |path| path.as_str().len());
-    let host = uri.authority().map_or(0, |host| "http://".len() + host.as_str().len());
-    let line = request.method().as_str().len() + host + path + "  HTTP/1.1\r\n".len();
-    let header = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + ": \r\n".len();
-    line + request.headers().iter().map(header).sum::<usize>() + "\r\n".len()
 }

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use axum::http::StatusCode;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -50,7 +51,18 @@ impl Frontend {
             Some(hub) => router.merge(hub.routes()),
             None => router,
         };
-        serve(listener, router, stop, Grace { half_closed: HalfClosed::Ends, last_answers: LAST_ANSWERS, gone }).await;
+        let half_closed = HalfClosed::Ends;
+        serve(listener, router, stop, Grace { half_closed, refused, last_answers: LAST_ANSWERS, gone }).await;
         Ok(())
     }
+}
+
+/// What is said to a request that cannot be read, in the form of the other errors below `/mcp`.
+fn refused(status: StatusCode) -> (&'static str, String) {
+    let text = match status {
+        StatusCode::URI_TOO_LONG => "the address of the request is too long",
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "the head of the request is too large",
+        _ => "this is no request of HTTP/1.1",
+    };
+    ("text/plain; charset=utf-8", format!("{text}\n"))
 }

@@ -17,5 +17,6 @@ mod traces;
 
 pub(super) use self::{
     access::Rates,
+    problem::refused,
     routes::{routes, routes_of_hub},
 };

@@ -18,6 +18,17 @@ const ACCEPTED: &str = "zstd, gzip";
 /// How long a client is asked to wait when the store does not answer.
 const STORE_PAUSE: Duration = Duration::from_secs(5);
 
+/// What is said to a request that reaches no route, since it cannot be read.
+pub(in super::super) fn refused(status: StatusCode) -> (&'static str, String) {
+    let (code, message) = match status {
+        StatusCode::URI_TOO_LONG => (Code::TooLarge, "the address of the request is too long"),
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => (Code::TooLarge, "the head of the request is too large"),
+        _ => (Code::InvalidRequest, "this is no request of HTTP/1.1"),
+    };
+    let failure = Failure { code: code.as_str().to_owned(), message: message.to_owned() };
+    ("application/json", serde_json::to_string(&failure).unwrap_or_default())
+}
+
 /// Why a request was not served.
 #[derive(Debug)]
 pub(super) struct Problem {

@@ -4,8 +4,11 @@ use std::{collections::HashMap, net::SocketAddr, sync::Arc, sync::atomic::Orderi
 
 use axum::{
     Extension, Router,
-    extract::{ConnectInfo, Query, RawPathParams, Request},
-    http::{Method, header},
+    extract::{
+        ConnectInfo, Query, RawPathParams, Request,
+        rejection::{QueryRejection, RawPathParamsRejection},
+    },
+    http::{Method, StatusCode, header},
     middleware::{self, Next},
     response::Response,
     routing::{MethodFilter, get, on},
@@ -17,10 +20,10 @@ use super::{
     super::{service::Hub, store::Permission},
     call::Call,
     capabilities, document, health, ingest, model,
-    problem::Problem,
+    problem::{Problem, refused},
     traces,
 };
-use crate::web::Visitor;
+use crate::web::{Visitor, is_head_too_large, typed};
 
 /// What is served at one path for one method.
 pub(super) struct Route {
@@ -108,19 +111,28 @@ pub(super) fn table() -> Vec<Route> {
 
 /// The routes below `/api`.
 pub(in super::super) fn routes(hub: &Arc<Hub>) -> Router {
+    below_api(hub).layer(middleware::from_fn(with_sound_head))
+}
+
+fn below_api(hub: &Arc<Hub>) -> Router {
     let mut router = Router::new().route("/api/openapi.json", get(async || document::serve()));
     for Route { method, path, permission, handler, .. } in table() {
         let hub = Arc::clone(hub);
-        let serve = move |parts: RawPathParams,
-                          query: Query<HashMap<String, String>>,
+        let serve = move |parts: Result<RawPathParams, RawPathParamsRejection>,
+                          query: Result<Query<Vec<(String, String)>>, QueryRejection>,
                           ConnectInfo(peer): ConnectInfo<SocketAddr>,
                           visitor: Extension<Arc<Visitor>>,
                           request: Request| {
             let hub = Arc::clone(&hub);
             async move {
-                let path = parts.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-                let entered = Entered { path, query: query.0, peer, visitor: visitor.0 };
-                entered.serve(hub, request, permission, handler).await
+                let read = parts_of(parts).and_then(|path| Ok((path, query_of(query)?)));
+                match read {
+                    Ok((path, query)) => {
+                        let entered = Entered { path, query, peer, visitor: visitor.0 };
+                        entered.serve(hub, request, permission, handler).await
+                    }
+                    Err(problem) => problem.into_response(),
+                }
             }
         };
         let method = MethodFilter::try_from(method).unwrap_or(MethodFilter::GET);
@@ -132,14 +144,33 @@ pub(in super::super) fn routes(hub: &Arc<Hub>) -> Router {
 /// The routes of a hub that is nothing else.
 pub(in super::super) fn routes_of_hub(hub: &Arc<Hub>) -> Router {
     let ready = Arc::clone(hub);
-    routes(hub)
+    below_api(hub)
         .route("/healthz", get(health::live))
         .route("/readyz", get(move || health::ready(ready)))
         .method_not_allowed_fallback(not_allowed)
         .fallback(async || {
             Problem::new(Code::NotFound, "there is /api/openapi.json, /healthz and /readyz").into_response()
         })
-        .layer(middleware::from_fn(with_one_host))
+        .layer(middleware::from_fn(with_sound_head))
+}
+
+/// The parts of a path that a route leaves open.
+fn parts_of(parts: Result<RawPathParams, RawPathParamsRejection>) -> Result<HashMap<String, String>, Problem> {
+    let parts = parts.map_err(|_| Problem::invalid("the path is no UTF-8"))?;
+    Ok(parts.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}
+
+/// The parts of a query. Of a part that is there twice nobody knows which one is meant.
+fn query_of(query: Result<Query<Vec<(String, String)>>, QueryRejection>) -> Result<HashMap<String, String>, Problem> {
+    let Query(query) = query.map_err(|_| Problem::invalid("the query cannot be read"))?;
+    let mut parts = HashMap::with_capacity(query.len());
+    for (name, value) in query {
+        if parts.contains_key(&name) {
+            return Err(Problem::invalid(format!("`{name}` is there twice")));
+        }
+        parts.insert(name, value);
+    }
+    Ok(parts)
 }
 
 async fn not_allowed() -> Response {
@@ -147,8 +178,14 @@ async fn not_allowed() -> Response {
         .into_response()
 }
 
-/// A request says once whom it is for (RFC 9112, section 3.2): otherwise a proxy may understand it differently.
-async fn with_one_host(request: Request, next: Next) -> Response {
+/// A request says once whom it is for (RFC 9112, section 3.2): otherwise a proxy may understand it differently. Its head is as
+/// small as that of any request, however it arrives.
+async fn with_sound_head(request: Request, next: Next) -> Response {
+    if is_head_too_large(&request) {
+        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        let (kind, body) = refused(status);
+        return typed(status, kind, body);
+    }
     match request.headers().get_all(header::HOST).iter().count() {
         1 => next.run(request).await,
         _ => Problem::invalid("a request has one `Host` header").into_response(),

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use pml_wire::{CapabilityId, trace::Timestamp};
 
-use crate::trace::store::{Fqdn, Scope};
+use crate::trace::store::{Fqdn, Scope, without_nul};
 
 /// Who looks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,6 +148,32 @@ impl<T> Part<T> {
             self.items.push(item);
         }
         !self.has_more
+    }
+}
+
+impl NewCapability {
+    /// As it is stored: texts have no NUL. The code is kept byte for byte.
+    pub(super) fn plain(self) -> NewCapability {
+        NewCapability {
+            description: without_nul(self.description),
+            parameters: self.parameters.map(without_nul),
+            author: self.author.map(without_nul),
+            ..self
+        }
+    }
+}
+
+impl Change {
+    /// As it is stored.
+    pub(super) fn plain(self) -> Change {
+        Change { description: self.description.map(without_nul), parameters: self.parameters.map(without_nul), ..self }
+    }
+}
+
+impl Listing {
+    /// With the text as it is looked for.
+    pub(super) fn plain(self) -> Listing {
+        Listing { text: without_nul(self.text), ..self }
     }
 }
 

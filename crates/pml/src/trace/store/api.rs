@@ -110,6 +110,11 @@ pub trait Store: Archive {
         self.way_in().change(Change::Requeue)
     }
 
+    /// What a hub has of executions that began then or later is unsent again: it may have lost it.
+    fn resend(&self, since: Timestamp) -> Answer<'_, u64> {
+        self.way_in().change(Change::Resend { since, after: 0 })
+    }
+
     /// What waits to be sent to a hub.
     fn outbox(&self) -> Answer<'_, Outbox>;
 

@@ -4,7 +4,7 @@
 
 use std::{fmt, path::Path, time::Duration};
 
-use pml_wire::ExecutionId;
+use pml_wire::{ExecutionId, trace::Timestamp};
 use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 
@@ -30,7 +30,14 @@ pub(super) enum Change {
     NoteFailure(Vec<ExecutionId>, String),
     Bury(Vec<ExecutionId>, String),
     Requeue,
-    TrimOutbox { max_bytes: u64 },
+    /// From a number on: whatever is acknowledged again meanwhile stays so.
+    Resend {
+        since: Timestamp,
+        after: i64,
+    },
+    TrimOutbox {
+        max_bytes: u64,
+    },
     SetPriorities(Vec<(ExecutionId, f64)>),
     Run(Run),
 }
@@ -81,6 +88,7 @@ impl Change {
     ) -> rusqlite::Result<(u64, Progress)> {
         let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         let view = View { db: &transaction, tenant: tenant_number(&transaction, scope)? };
+        let mut reached = None;
         let answer = match self {
             Change::Delete(what) => delete(view, what)?,
             Change::Retain => retain(&transaction, options, now)?,
@@ -106,6 +114,16 @@ impl Change {
                 (changed as u64, if changed < CHUNK { Progress::Done } else { Progress::More })
             }
             Change::TrimOutbox { max_bytes } => trim(view, *max_bytes)?,
+            Change::Resend { since, after } => {
+                let sql = "UPDATE trace SET outbox = 0, attempts = 0, outbox_reason = NULL WHERE seq IN
+                           (SELECT seq FROM trace WHERE tenant = ?1 AND outbox = 1 AND ts >= ?2 AND seq > ?3
+                            ORDER BY seq LIMIT ?4) RETURNING seq";
+                let mut statement = transaction.prepare_cached(sql)?;
+                let since = (view.tenant, millis(*since), *after, CHUNK as i64);
+                let seqs = statement.query_map(since, |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?;
+                reached = seqs.iter().copied().max();
+                (seqs.len() as u64, if seqs.len() < CHUNK { Progress::Done } else { Progress::More })
+            }
             Change::Run(run) => {
                 (run.0)(view)?;
                 (1, Progress::Done)
@@ -129,6 +147,7 @@ impl Change {
                 ids.truncate(ids.len().saturating_sub(CHUNK));
             }
             Change::SetPriorities(priorities) => priorities.truncate(priorities.len().saturating_sub(CHUNK)),
+            Change::Resend { after, .. } => *after = reached.unwrap_or(*after),
             Change::Delete(_) | Change::Retain | Change::Requeue | Change::TrimOutbox { .. } | Change::Run(_) => {}
         }
         Ok(answer)

@@ -58,4 +58,5 @@ pub(crate) use self::{
     capability::{adopt, lookup},
     connection::Trouble,
     query::View,
+    row::without_nul,
 };

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, functions::FunctionFlags, nam
 
 use super::{
     Cursor, Filter, Found, Outbox, Outgoing, Page, Reading, Record, Scope, Stats, StoreError, Summary, ToolStats, body,
-    row::{entry_of, millis},
+    row::{entry_of, millis, without_nul},
 };
 use crate::trace::{SanitizedTrace, TraceHead};
 
@@ -193,7 +193,8 @@ struct Conditions {
 
 impl Conditions {
     fn of(filter: &Filter) -> Conditions {
-        let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        // As in the columns.
+        let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty()).map(without_nul);
         Conditions {
             failed: filter.failed,
             since: filter.since.map(millis),

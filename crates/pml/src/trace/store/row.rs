@@ -381,15 +381,24 @@ fn raw_size(value: Option<&RawValue>) -> i64 {
     value.map_or(0, |value| value.get().len() as i64)
 }
 
-/// The start of a text, no longer than a column.
+/// The start of a text, no longer than a column and without NUL; the body has it all.
 fn cut(mut text: String) -> String {
     text.truncate(text.floor_char_boundary(MAX_COLUMN));
-    text
+    without_nul(text)
 }
 
-/// SQLite has no NaN: it would be NULL, which the columns refuse.
+/// A text with U+FFFD for NUL, which PostgreSQL has no place for in a text and which ends a pattern of SQLite. Columns and
+/// what is looked for in them are the same in both databases.
+pub(crate) fn without_nul(text: String) -> String {
+    match text.contains('\0') {
+        true => text.replace('\0', "\u{fffd}"),
+        false => text,
+    }
+}
+
+/// SQLite has no NaN, which would be NULL and which the columns refuse, and no -0.
 fn finite(number: f64) -> f64 {
-    if number.is_finite() { number } else { 0.0 }
+    if number.is_finite() { number + 0.0 } else { 0.0 }
 }
 
 pub(super) fn millis(moment: Timestamp) -> i64 {

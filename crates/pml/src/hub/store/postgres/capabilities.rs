@@ -120,6 +120,7 @@ impl PostgresCapabilities {
 
 impl Capabilities for PostgresCapabilities {
     fn put(&self, new: NewCapability, expected: Expected) -> Answer<'_, Put> {
+        let new = new.plain();
         Box::pin(async move {
             let put = change!(self, [new, expected], |seen| seen.put(&new, &expected).await).await?;
             if let Put::Created(made) | Put::NewVersion(made) | Put::Known(made) = &put {
@@ -163,10 +164,12 @@ impl Capabilities for PostgresCapabilities {
     }
 
     fn list(&self, listing: Listing) -> Answer<'_, Part<Capability>> {
+        let listing = listing.plain();
         read!(self, [listing], |seen| seen.list(&listing).await)
     }
 
     fn change(&self, id: CapabilityId, change: Change, expected: Expected) -> Answer<'_, Altered> {
+        let change = change.plain();
         Box::pin(async move {
             let changed = change!(self, [change, expected], |seen| {
                 let Some(own) = seen.own(id).await? else { return Ok(Altered::Unknown) };
@@ -277,7 +280,7 @@ impl Seen<'_> {
     }
 
     async fn list(&self, listing: &Listing) -> Result<Part<Capability>, Trouble> {
-        let text = plain(&listing.text).to_lowercase();
+        let text = listing.text.to_lowercase();
         let words: Vec<_> = text.split_whitespace().take(MAX_WORDS).collect();
         let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let sql = seen!(
@@ -408,12 +411,12 @@ impl Seen<'_> {
                    VALUES ($1, (SELECT coalesce(max(version), 0) + 1 FROM capability_version WHERE capability = $1),
                      $2, $3, $4, $5, $6, $7, $8, $9)";
         let hash = self.short_hash(id, &sha256).await?;
-        let (parameters, description) = (new.parameters.as_deref().map(plain), plain(&new.description));
+        let NewCapability { parameters, description, author, .. } = new;
         let folded = description.to_lowercase();
-        let author = plain(new.author.as_ref().unwrap_or(&viewer.name));
+        let author = author.as_ref().unwrap_or(&viewer.name);
         let (id_value, code) = (uuid(id), new.code.as_bytes());
         session
-            .execute(sql, &[&id_value, &hash, &&sha256[..], &code, &parameters, &description, &folded, &author, &now])
+            .execute(sql, &[&id_value, &hash, &&sha256[..], &code, parameters, description, &folded, author, &now])
             .await?;
         self.touch(id, new.visibility, now).await?;
         self.found(id, None, made).await
@@ -433,10 +436,9 @@ impl Seen<'_> {
         let sql = "UPDATE capability_version SET description = coalesce($3, description),
                      folded_description = coalesce($5, folded_description), parameters = coalesce($4, parameters)
                    WHERE capability = $1 AND version = $2";
-        let description = change.description.as_deref().map(plain);
+        let Change { description, parameters, .. } = change;
         let folded = description.as_deref().map(str::to_lowercase);
-        let parameters = change.parameters.as_deref().map(plain);
-        self.session.execute(sql, &[&uuid(id), &i64::from(number), &description, &parameters, &folded]).await?;
+        self.session.execute(sql, &[&uuid(id), &i64::from(number), description, parameters, &folded]).await?;
         self.touch(id, change.visibility, millis(Timestamp(now_millis()))).await
     }
 
@@ -508,9 +510,4 @@ fn version(row: &Row) -> CapabilityVersion {
 
 pub(super) fn uuid(id: CapabilityId) -> Id {
     Id(*id.as_bytes())
-}
-
-/// A text without what PostgreSQL has no place for in a text.
-fn plain(text: &str) -> String {
-    text.replace('\0', "\u{fffd}")
 }

@@ -73,6 +73,7 @@ const NOBODY: i64 = 0;
 
 impl Capabilities for SqliteCapabilities {
     fn put(&self, new: NewCapability, expected: Expected) -> Answer<'_, Put> {
+        let new = new.plain();
         Box::pin(async move {
             let put = self.run(move |seen| seen.put(&new, &expected)).await?;
             if let Put::Created(made) | Put::NewVersion(made) | Put::Known(made) = &put {
@@ -117,10 +118,12 @@ impl Capabilities for SqliteCapabilities {
     }
 
     fn list(&self, listing: Listing) -> Answer<'_, Part<Capability>> {
+        let listing = listing.plain();
         self.read(move |seen| seen.list(&listing))
     }
 
     fn change(&self, id: CapabilityId, change: Change, expected: Expected) -> Answer<'_, Altered> {
+        let change = change.plain();
         Box::pin(async move {
             let change = move |seen: Seen<'_>| {
                 let Some(own) = seen.own(id)? else { return Ok(Altered::Unknown) };

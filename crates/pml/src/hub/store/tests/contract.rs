@@ -30,6 +30,7 @@ macro_rules! hub_contract_tests {
         $crate::hub::store::tests::contract::hub_contract_tests! { $with:
             keys_are_found_by_their_hash_until_they_are_revoked,
             a_capability_keeps_its_id_through_versions_and_names,
+            texts_with_nul_are_kept_and_found_alike,
             hashes_are_as_long_as_they_must_be,
             only_those_see_a_capability_who_may,
             traces_are_linked_to_capabilities_whichever_comes_first,
@@ -184,6 +185,26 @@ pub(crate) async fn a_capability_keeps_its_id_through_versions_and_names(store: 
     let rest = capabilities.versions(first.id, 1, None).await.unwrap();
     assert_eq!((rest.items.len(), rest.has_more), (1, false));
     assert_eq!(list("100% nothing_").await, [] as [&str; 0]);
+}
+
+pub(crate) async fn texts_with_nul_are_kept_and_found_alike(store: Arc<dyn HubStore>) {
+    let capabilities = &*store.capabilities(&viewer("acme.web", "ann"));
+    let with_nul = NewCapability { description: "one\0two".to_owned(), ..new("a", "b", "return '\0'") };
+    let made = put(capabilities, with_nul.clone()).await;
+    assert_eq!((&made.version.code[..], &made.version.description[..]), ("return '\0'", "one\u{fffd}two"));
+    // What is put again has not changed.
+    assert_eq!(capabilities.put(with_nul, Expected::Anything).await.unwrap(), Put::Known(Box::new(made.clone())));
+    let change = Change { description: Some("three\0".to_owned()), ..Change::default() };
+    for _ in 0..2 {
+        let Altered::Altered(changed) = capabilities.change(made.id, change.clone(), Expected::Anything).await.unwrap()
+        else {
+            panic!("it is there")
+        };
+        assert_eq!(changed.version.description, "three\u{fffd}");
+        assert!(changed.revision <= made.revision + 1, "the same again is no change");
+    }
+    let listing = Listing { text: "THREE\0".to_owned(), limit: 9, ..Listing::default() };
+    assert_eq!(capabilities.list(listing).await.unwrap().items.len(), 1);
 }
 
 pub(crate) async fn hashes_are_as_long_as_they_must_be(store: Arc<dyn HubStore>) {

@@ -163,17 +163,17 @@ impl<'a> Columns<'a> {
         self.ts.push(row.ts);
         self.success.push(row.success);
         self.interrupted.push(row.interrupted);
-        self.error_code.push(row.error_code.as_deref().map(text));
+        self.error_code.push(row.error_code.clone());
         self.duration_ms.push(row.duration_ms);
         self.entry.push(row.entry);
-        self.caller.push(text(&row.caller));
-        self.client.push(row.client.as_deref().map(text));
+        self.caller.push(row.caller.clone());
+        self.client.push(row.client.clone());
         let client = row.client.as_deref().unwrap_or_default();
-        self.folded_who.push(text(&format!("{client}\n{}", row.caller).to_lowercase()));
-        self.capability.push(row.capability.as_deref().map(text));
+        self.folded_who.push(format!("{client}\n{}", row.caller).to_lowercase());
+        self.capability.push(row.capability.clone());
         self.capability_id.push(capability);
-        self.intent.push(row.intent.as_deref().map(text));
-        self.folded_intent.push(row.intent.as_deref().map(|intent| text(&intent.to_lowercase())));
+        self.intent.push(row.intent.clone());
+        self.folded_intent.push(row.intent.as_deref().map(str::to_lowercase));
         self.code.push(row.code.as_ref().map(|code| &code.sha256[..]));
         self.task_bytes.push(row.task_bytes);
         self.answer_bytes.push(row.answer_bytes);
@@ -188,7 +188,7 @@ impl<'a> Columns<'a> {
         let mut places = HashMap::new();
         for task in &row.tasks {
             let place = *places.entry(task.tool.as_str()).or_insert_with(|| {
-                self.tools.push(text(&task.tool));
+                self.tools.push(task.tool.clone());
                 self.tool_calls.push(0);
                 self.tools.len() - 1
             });
@@ -342,11 +342,6 @@ async fn settle(session: &Session, trace: Numbered<'_>) -> Result<Commit, Troubl
     let is_same_body = zstd == row.body.zstd
         || body::decode(size.into(), zstd).ok() == body::decode(row.body.size as i64, &row.body.zstd).ok();
     Ok(if is_same_code && is_same_body { Commit::Duplicate } else { Commit::Conflict })
-}
-
-/// A text without what PostgreSQL has no place for in a text; the body has it all.
-fn text(text: &str) -> String {
-    text.replace('\0', "\u{fffd}")
 }
 
 /// A number that is bounded by the size of what is stored.

@@ -47,6 +47,14 @@ pub(super) async fn slice(
             let changed = session.execute(sql, &[&tenant, &(CHUNK as i64)]).await?;
             Ok((changed, if changed < CHUNK as u64 { Progress::Done } else { Progress::More }))
         }
+        Change::Resend { since, after } => {
+            let sql = "UPDATE trace SET outbox = 0, attempts = 0, outbox_reason = NULL WHERE tenant = $1 AND id IN
+                       (SELECT id FROM trace WHERE tenant = $1 AND outbox = 1 AND ts >= $2 AND seq > $3
+                        ORDER BY seq LIMIT $4 FOR UPDATE) RETURNING seq";
+            let changed = session.query(sql, &[&tenant, &millis(*since), &*after, &(CHUNK as i64)]).await?;
+            *after = changed.iter().map(|row| row.get(0)).max().unwrap_or(*after);
+            Ok((changed.len() as u64, if changed.len() < CHUNK { Progress::Done } else { Progress::More }))
+        }
         Change::TrimOutbox { max_bytes } => trim(session, tenant, *max_bytes).await,
         Change::SetPriorities(priorities) => {
             let rest = priorities.len().saturating_sub(CHUNK);

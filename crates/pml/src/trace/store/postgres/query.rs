@@ -8,7 +8,7 @@ use super::{
         Cursor, Filter, Found, Outbox, Page, Reading, Stats, Summary, ToolStats,
         connection::Trouble,
         query::{REASONS, SEVERAL, Stored, id_bounds, moment},
-        row::{entry_of, millis},
+        row::{entry_of, millis, without_nul},
     },
     batch::{DEAD, GIVEN_UP, UNSENT},
     session::{Id, Parameter, Session},
@@ -85,10 +85,8 @@ macro_rules! conditions {
 
 impl Conditions {
     fn of(filter: &Filter) -> Conditions {
-        // As in the columns, for what has no place in a text.
-        let given = |text: &Option<String>| {
-            text.as_ref().filter(|text| !text.is_empty()).map(|text| text.replace('\0', "\u{fffd}"))
-        };
+        // As in the columns.
+        let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty()).map(without_nul);
         Conditions {
             failed: filter.failed,
             since: filter.since.map(millis),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pml_wire::{
     CapabilityId, ExecutionId,
-    trace::{Timestamp, Truncated},
+    trace::{Client, Timestamp, Truncated},
 };
 use serde_json::{json, value::RawValue};
 
@@ -199,6 +199,17 @@ pub(crate) async fn the_outbox_knows_what_a_hub_has(stores: Arc<dyn Stores>) {
     assert_eq!((stats.unsent, stats.dead), (1, 2));
     assert_eq!(store.requeue().await.unwrap(), 2);
     assert_eq!(unsent().await, [(1, 0), (3, 0), (4, 0)]);
+    // A hub may have lost what it had: of 0 and 2, that is 2.
+    assert_eq!(store.resend(Timestamp(BEGAN + 1)).await.unwrap(), 1);
+    assert_eq!(unsent().await, [(1, 0), (2, 0), (3, 0)]);
+    assert_eq!(store.resend(Timestamp(BEGAN + 1)).await.unwrap(), 0);
+    assert_eq!(store.resend(Timestamp(0)).await.unwrap(), 1);
+    // More of them than are changed in one transaction.
+    let more: Vec<_> = (10..1110).map(trace).collect();
+    put(store, &more).await;
+    let ids = more.iter().map(|trace| trace.trace_id).collect();
+    assert_eq!(store.acknowledge(ids).await.unwrap(), 1100);
+    assert_eq!(store.resend(Timestamp(BEGAN + 20)).await.unwrap(), 1090);
 }
 
 pub(crate) async fn traces_are_drawn_by_their_priority(stores: Arc<dyn Stores>) {
@@ -243,6 +254,8 @@ pub(crate) async fn hostile_traces_are_stored_or_counted_and_break_nothing(store
     traces[3].duration_ms = 1e308;
     traces[4].timestamp = Timestamp(0);
     traces[4].duration_ms = -5.0;
+    traces[4].client = Some(Client { name: "nul\0client".to_owned(), version: None });
+    traces[4].task_results[0].tool = "nul\0:tool".to_owned();
     traces[5].task_results = (0..3000).map(|_| trace(0).task_results.remove(0)).collect();
     put(store, &traces).await;
     for trace in &traces {
@@ -256,6 +269,15 @@ pub(crate) async fn hostile_traces_are_stored_or_counted_and_break_nothing(store
     let stats = store.stats(Filter::default()).await.unwrap();
     assert_eq!((stats.traces, stats.last), (6, Some(Timestamp(i64::MAX as u64))));
     assert_eq!(ids(store, Filter::default()).await.first(), Some(&traces[3].trace_id));
+    // What has NUL is listed and found alike on every database.
+    let named = |tool: &str| Filter { tool: Some(tool.to_owned()), ..Filter::default() };
+    let page = store.list(named("nul\0:*"), Reading::Newest, 10).await.unwrap();
+    let [found] = &page.traces[..] else { panic!("{page:?}") };
+    assert_eq!(found.client.as_deref(), Some("nul\u{fffd}client"));
+    assert_eq!(found.tools[0].0, "nul\u{fffd}:tool");
+    assert_eq!(ids(store, named("nul\0")).await, []);
+    let client = Filter { client: Some("NUL\0cli".to_owned()), ..Filter::default() };
+    assert_eq!(ids(store, client).await, [traces[4].trace_id]);
 }
 
 pub(crate) async fn nothing_of_one_scope_is_seen_or_changed_from_another(stores: Arc<dyn Stores>) {
@@ -285,6 +307,7 @@ pub(crate) async fn nothing_of_one_scope_is_seen_or_changed_from_another(stores:
         assert_eq!(stranger.note_failure(all.clone(), "no").await.unwrap(), 0);
         assert_eq!(stranger.bury(all.clone(), "no").await.unwrap(), 0);
         assert_eq!(stranger.requeue().await.unwrap(), 0);
+        assert_eq!(stranger.resend(Timestamp(0)).await.unwrap(), 0);
         assert_eq!(stranger.trim_outbox(0).await.unwrap(), 0);
         assert_eq!(stranger.set_priorities(all.iter().map(|id| (*id, 1.0)).collect()).await.unwrap(), 0);
         for what in [Deletion::One(all[0]), Deletion::Before(Timestamp(u64::MAX)), Deletion::All] {
