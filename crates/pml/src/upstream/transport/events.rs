@@ -105,7 +105,10 @@ impl Events {
                 }
             };
             if std::mem::take(&mut self.is_at_start) && line.starts_with(BOM) {
-                line = Cow::Owned(line[BOM.len()..].to_vec());
+                match &mut line {
+                    Cow::Borrowed(bytes) => *bytes = &bytes[BOM.len()..],
+                    Cow::Owned(bytes) => drop(bytes.drain(..BOM.len())),
+                }
             }
             if line.is_empty() {
                 self.last_id.clone_from(&self.id);
