@@ -30,6 +30,11 @@ pub(super) struct Link<'a> {
 }
 
 impl Head {
+    /// The end of a chain without lines, as a text can be read back.
+    pub(super) fn none() -> Head {
+        Head { seq: 0, hash: "0".repeat(DIGITS) }
+    }
+
     /// Adds a line, a JSON object, to the chain. The text of the line, without a line break.
     pub(super) fn extend(&mut self, object: &str) -> String {
         let open = object.strip_suffix('}').unwrap_or(object);

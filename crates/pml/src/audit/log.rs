@@ -125,11 +125,16 @@ impl Log {
             }
         }
         // Lines that are missing at the end must not be replaced by others with their numbers.
-        let told = self.told_head().unwrap_or_default();
-        for head in [std::mem::take(&mut self.head), told, tail.head] {
+        let told = self.told_head();
+        let is_new = told.is_none() && tail.head.seq == 0 && self.head.seq == 0;
+        for head in [std::mem::take(&mut self.head), told.unwrap_or_default(), tail.head] {
             if head.seq >= self.head.seq {
                 self.head = head;
             }
+        }
+        if is_new {
+            // A log whose first line is there has a head, also if the disk is full or pml is killed in between.
+            self.tell_head(&Head::none());
         }
         self.begun = first_ts(&self.file);
         if !tail.torn.is_empty() {
@@ -151,6 +156,10 @@ impl Log {
         let mut text = [0; 128];
         let read = self.lock.read_at(&mut text, 0).ok()?;
         std::str::from_utf8(&text[..read]).ok()?.parse().ok()
+    }
+
+    fn tell_head(&self, head: &Head) {
+        let _ = self.lock.write_all_at(format!("{:<96}\n", head.to_string()).as_bytes(), 0);
     }
 
     fn note(&mut self) {
@@ -178,7 +187,7 @@ impl Log {
         self.raw(text.as_bytes())?;
         self.begun.get_or_insert_with(now_millis);
         // For readers only: the file itself says the same.
-        let _ = self.lock.write_all_at(format!("{:<96}\n", head.to_string()).as_bytes(), 0);
+        self.tell_head(&head);
         self.head = head;
         Ok(())
     }

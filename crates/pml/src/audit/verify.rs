@@ -50,6 +50,8 @@ pub enum Problem {
     Beginning { before: u64 },
     /// The newest lines are gone: the log ends before the line that was written last.
     End { last: u64, expected: u64 },
+    /// `audit.head` is gone or unreadable, so nobody knows whether the newest lines are gone.
+    EndUnknown,
     /// The line with this number is another than the one that is known.
     Replaced { seq: u64 },
 }
@@ -64,9 +66,13 @@ impl Report {
 pub fn verify(folder: &Path, expected: Option<&Head>) -> Result<Report, files::Problem> {
     let reader = Reader::open(folder)?;
     let known: Vec<Head> = reader.head.iter().chain(expected).cloned().collect();
+    let knows_end = reader.head.is_some();
     let mut check = Check { known: known.clone(), ..Check::default() };
     check.report.files = reader.file_count();
     reader.lines(|path, number, line| check.line(path, number, line)).map_err(files::Problem::from)?;
+    if !knows_end && check.report.lines > 0 {
+        check.problem(Problem::EndUnknown);
+    }
     Ok(check.end(&known))
 }
 
@@ -260,6 +266,12 @@ mod tests {
         let path = folder.path().join(FILE);
         let text = fs::read_to_string(&path).unwrap();
         fs::write(&path, text.lines().take(2).map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+        for unknown in ["", "2", "2:abc", "\0\0\0"] {
+            fs::write(folder.path().join(HEAD), unknown).unwrap();
+            assert_eq!(verify(folder.path(), None).unwrap().problems, [Problem::EndUnknown], "{unknown:?}");
+        }
+        fs::remove_file(folder.path().join(HEAD)).unwrap();
+        assert_eq!(verify(folder.path(), None).unwrap().problems, [Problem::EndUnknown]);
         fs::write(folder.path().join(HEAD), &heads[1]).unwrap();
         assert_eq!(verify(folder.path(), None).unwrap().problems, []);
         let expected = heads[3].parse().unwrap();

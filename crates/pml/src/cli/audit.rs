@@ -465,6 +465,7 @@ fn describe(problem: &Problem) -> String {
         Problem::End { last, expected } => {
             format!("the log ends with line {last}, but line {expected} was written: cut off, or lost in a power cut")
         }
+        Problem::EndUnknown => "`audit.head` is missing or unreadable, so the newest lines may be missing".to_owned(),
         Problem::Replaced { seq } => format!("line {seq} is another than the one that was there"),
     }
 }

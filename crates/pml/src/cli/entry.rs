@@ -13,7 +13,7 @@ use super::{
     command_line::{Args, Command},
     demo, doctor, eval, fail, graph, hub, import, install, learn, licenses,
     log::start_log,
-    manual, run, sanitize, search, serve, server, suggest, token, tools, trace, trust, workflow,
+    manual, run, sanitize, search, serve, server, suggest, survive_file_limit, token, tools, trace, trust, workflow,
 };
 use crate::{
     config::{Config, Loaded, Sources},
@@ -83,6 +83,7 @@ pub fn main() -> ExitCode {
         }
     };
     runtime.block_on(async {
+        survive_file_limit();
         match args.command {
             Command::Run(args) => run::run(args, config).await,
             Command::Call(args) => call::run(args, config).await,

@@ -52,5 +52,5 @@ pub use self::{
 use self::{
     exit::{USAGE, fail},
     services::{CLI, provide_own, with_pool, with_pool_alone, with_servers, with_services},
-    signals::cancel_on_signal,
+    signals::{cancel_on_signal, survive_file_limit},
 };

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: the first cancels what a command does, the second ends pml.
+//! SIGINT and SIGTERM: the first cancels what a command does, the second ends pml. SIGXFSZ ends nothing.
 
 use std::{
     convert::Infallible,
@@ -6,11 +6,19 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use rustix::process::Signal;
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::oneshot,
 };
 use tokio_util::sync::CancellationToken;
+
+/// A write beyond the largest size of a file fails like one to a full disk, and does not end pml. Needs a runtime.
+pub(super) fn survive_file_limit() {
+    if let Err(err) = signal(SignalKind::from_raw(Signal::XFSZ.as_raw())) {
+        tracing::debug!(error = %err, "a file over the limit of sizes ends pml");
+    }
+}
 
 /// Listens for signals, for as long as the process lives, on a thread of its own: the main one may
 /// be stuck writing to a pipe that nobody reads.

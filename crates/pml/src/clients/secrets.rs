@@ -129,11 +129,11 @@ fn shown_arg(arg: &str, before: Option<&str>) -> String {
         _ if before.is_some_and(|before| is_flag(before) && !before.contains('=')) && !arg.starts_with("--") => {
             MASK.to_owned()
         }
-        // `--header "Authorization: Bearer x"`, `-e KEY=value` and `KEY: value`.
-        _ if before.is_some_and(|before| matches!(before, "-H" | "--header" | "-e" | "--env")) => {
-            match arg.find([':', '=']) {
-                Some(at) if !is_reference(&arg[at + 1..]) => format!("{}{MASK}", &arg[..=at]),
-                _ => arg.to_owned(),
+        // `--header "Authorization: Bearer x"`, `-e KEY=value` and `--env=KEY=value`.
+        _ if let Some((_, _, value)) = command_line::carried(before.unwrap_or_default(), arg) => {
+            match is_reference(&arg[value.clone()]) {
+                true => arg.to_owned(),
+                false => format!("{}{MASK}", &arg[..value.start]),
             }
         }
         _ if arg.contains("://") && !arg.contains(char::is_whitespace) => mask_address(arg),
@@ -297,6 +297,7 @@ mod tests {
             (Format::Json, r#"{"headers": {"Authorization": "Bearer x", "X": "Bearer ${T}"}}"#, r#"{"headers": {"Authorization": "***", "X": "Bearer ${T}"}}"#),
             (Format::Json, r#"{"args": ["-y", "pkg@1.2.3", "--token", "x y", "--api-key=z", "--key=${K}"]}"#, r#"{"args": ["-y", "pkg@1.2.3", "--token", "***", "--api-key=***", "--key=${K}"]}"#),
             (Format::Json, r#"{"args": ["--header", "Authorization: Bearer x", "-e", "A=b", "postgres://u:p@h/d"]}"#, r#"{"args": ["--header", "Authorization:***", "-e", "A=***", "postgres://***@h/d"]}"#),
+            (Format::Json, r#"{"args": ["--env=PASSWORD=hunter2", "--header=X-Key: hunter2", "-e", "${A}", "-e", "A=${B}"]}"#, r#"{"args": ["--env=PASSWORD=***", "--header=X-Key:***", "-e", "${A}", "-e", "A=${B}"]}"#),
             (Format::Json, r#"{"args": ["-c", "export TOKEN=hunter2; exec npx x --key 'hunter3' postgres://u:p@h/d", "API_KEY=x"]}"#, r#"{"args": ["-c", "export TOKEN=***; exec npx x --key '***' postgres://***@h/d", "API_KEY=***"]}"#),
             (Format::Json, r#"{"command": "env SECRET=hunter2 npx x"}"#, r#"{"command": "env SECRET=*** npx x"}"#),
             (Format::Json, r#"{"url": "https://u:p@h/mcp?key=1"}"#, r#"{"url": "https://***@h/mcp?***"}"#),

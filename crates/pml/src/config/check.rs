@@ -270,6 +270,10 @@ mod tests {
             [servers.c]
             url = "https://me:u-12345@example.org/mcp?api_key=q-12345&page=second"
             oauth = { client_id = "pml", client_secret = "c-12345" }
+            [servers.d]
+            command = "docker"
+            args = ["--header", "X-Custom: h-12345", "--header=Accept: Bearer i-12345", "-e", "LEVEL=debug-level", "-e",
+                "DB_PASSWORD=e-12345", "--env=GITHUB_TOKEN=f-12345", "--user", "1000:1000", "-e", "const key = 5"]
             "#,
         )
         .unwrap();
@@ -282,6 +286,7 @@ mod tests {
         assert_eq!(masked(0), ["k-12345", "p-12345", "s-12345", "t-12345"]);
         assert_eq!(masked(1), ["Bearer b-12345", "b-12345"]);
         assert_eq!(masked(2), ["c-12345", "q-12345", "u-12345"]);
+        assert_eq!(masked(3), ["Bearer i-12345", "e-12345", "f-12345", "h-12345", "i-12345"]);
     }
 
     #[test]

@@ -9,6 +9,30 @@ use super::servers::is_secret_name;
 /// How deep a command line is looked for inside of another's words.
 const MAX_DEPTH: usize = 4;
 
+/// What the value of an option such as `--header` is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carried {
+    Header,
+    Variable,
+    /// A user and a password.
+    Login,
+}
+
+/// Finds the value of a header, variable or login in an argument, which may be behind its option: `--header "X-Key: abc"`,
+/// `-e KEY=abc`, `--env=KEY=abc`. Returns the name and where the value is.
+pub(crate) fn carried<'a>(before: &str, arg: &'a str) -> Option<(Carried, &'a str, Range<usize>)> {
+    let of = |option: &str| match option {
+        "-H" | "--header" => Some(Carried::Header),
+        "-e" | "--env" => Some(Carried::Variable),
+        "-u" | "--user" => Some(Carried::Login),
+        _ => None,
+    };
+    let joined = arg.split_once('=').and_then(|(option, _)| Some((of(option)?, option.len() + 1)));
+    let (kind, start) = joined.or_else(|| Some((of(before)?, 0)))?;
+    let at = start + arg[start..].find([':', '='])?;
+    Some((kind, &arg[start..at], at + 1..arg.len()))
+}
+
 /// Where the secrets are in a text, in order and apart from each other.
 pub(crate) fn secrets(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
@@ -38,10 +62,8 @@ fn look(text: &str, offset: usize, depth: usize, found: &mut Vec<Range<usize>>) 
         let is_flag = |word: &str| word.starts_with('-') && is_named_secret(word) && !word.contains('=');
         if (is_flag(before) && !shown.starts_with("--")) || matches!(before, "Bearer" | "bearer" | "Basic") {
             add(content.clone());
-        } else if matches!(before, "-H" | "--header" | "-e" | "--env" | "-u" | "--user")
-            && let Some(at) = shown.find([':', '='])
-        {
-            add(content.start + at + 1..content.end);
+        } else if let Some((_, _, value)) = carried(before, shown) {
+            add(content.start + value.start..content.start + value.end);
         } else if depth < MAX_DEPTH && content != word && shown.contains(char::is_whitespace) {
             look(shown, offset + content.start, depth + 1, found);
         } else if let Some((name, _)) = shown.split_once('=').filter(|(name, _)| is_named_secret(name) && is_name(name))
@@ -132,6 +154,8 @@ mod tests {
                 "curl -H 'Authorization:***' https://***@h/x?***",
             ),
             ("bash -c 'SECRET=abc run'", "bash -c 'SECRET=*** run'"),
+            ("docker run --env=PASSWORD=abc -e KEY=abc img", "docker run --env=PASSWORD=*** -e KEY=*** img"),
+            ("npx x --header=X-Key:abc", "npx x --header=X-Key:***"),
             ("echo Bearer abc", "echo Bearer ***"),
             ("curl -u me:abc h", "curl -u me:*** h"),
             ("psql postgres://me:abc@db/x", "psql postgres://***@db/x"),

@@ -6,7 +6,7 @@ use pml_wire::id::MAX_NAME_BYTES;
 use serde::Deserialize;
 
 use super::{
-    command_line,
+    command_line::{self, Carried},
     environment::{self, Passed},
     expand::expand,
     within,
@@ -355,7 +355,7 @@ impl ServerFile {
             Some(value)
         };
         let mut texts = Vec::new();
-        let mut follows_name = false;
+        let (mut follows_name, mut before) = (false, String::new());
         for arg in self.args.iter().filter_map(|arg| expand(arg, &noting).ok()) {
             let (name, value) = arg.split_once('=').map_or((arg.as_str(), None), |(name, value)| (name, Some(value)));
             let is_named = name.starts_with('-') && is_secret_name(name);
@@ -366,7 +366,9 @@ impl ServerFile {
                 texts.extend(command_line::secrets(&arg).into_iter().map(|range| arg[range].to_owned()));
             }
             texts.extend(follows_name.then(|| arg.clone()));
+            texts.extend(carried_secrets(&before, &arg).map(str::to_owned));
             follows_name = is_named && value.is_none();
+            before = arg;
         }
         for text in [&self.command, &self.cwd].into_iter().flatten() {
             let _ = expand(text, &noting);
@@ -430,6 +432,20 @@ impl ServerFile {
             },
         })
     }
+}
+
+/// The secrets in an argument such as `X-Key: abc` behind `--header`, or `--env=API_KEY=abc`: the value, and the token in it.
+/// A login, such as `--user 1000:1000`, need not hold a secret.
+fn carried_secrets<'a>(before: &str, arg: &'a str) -> impl Iterator<Item = &'a str> {
+    let is_name = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let found = command_line::carried(before, arg).filter(|(kind, name, _)| match kind {
+        Carried::Header => true,
+        Carried::Variable => is_name(name) && is_secret_name(name),
+        Carried::Login => false,
+    });
+    let value = found.map(|(.., value)| arg[value].trim());
+    let token = value.and_then(|value| value.split_once(' ')).map(|(_, token)| token);
+    value.into_iter().chain(token).filter(|text| !text.is_empty())
 }
 
 /// The secrets in an address such as `postgres://user:password@host` or `https://host/mcp?api_key=secret`.

@@ -79,7 +79,11 @@ pub(super) async fn read(bytes: impl AsRef<[u8]> + Send + 'static) -> Result<Sen
     work::sized(bytes.as_ref().len(), move |_| parse(bytes.as_ref())).await
 }
 
+/// The byte order mark, which some programs put in front of what they write.
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
 fn parse(bytes: &[u8]) -> Result<Sent, Box<Broken>> {
+    let bytes = bytes.strip_prefix(BOM).unwrap_or(bytes);
     let Ok(text) = std::str::from_utf8(bytes) else {
         return Err(unreadable(bytes, PARSE_ERROR, "the message is not UTF-8"));
     };
@@ -559,6 +563,12 @@ mod tests {
         ) else {
             panic!("no batch")
         };
+        let Ok(Sent::One(Incoming::Request(request))) =
+            parse(b"\xef\xbb\xbf{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"x\"}")
+        else {
+            panic!("a byte order mark is no part of a message")
+        };
+        assert_eq!(request.id, json!(7));
         let ids: Vec<_> =
             items.iter().map(|item| item.as_ref().map(|_| ()).map_err(|broken| broken.id.clone())).collect();
         assert_eq!(ids, [Ok(()), Err(Some(json!(2))), Err(Some(json!(null))), Err(Some(json!(null)))]);

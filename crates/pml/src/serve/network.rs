@@ -5,12 +5,18 @@ use std::{fs, path::PathBuf, time::Duration};
 
 use pml_wire::ErrorCode;
 use reqwest::{Certificate, NoProxy, Proxy, redirect};
+use rustls::{
+    RootCertStore,
+    pki_types::{CertificateDer, pem::PemObject as _},
+};
 
 use crate::error::Error;
 
 /// How long a remote server may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(10);
 const MAX_REDIRECTS: usize = 5;
+/// Most certificates that are read from a file.
+const MAX_CERTIFICATES: usize = 10_000;
 /// What is on this machine is never behind a proxy.
 const LOCAL: &str = "localhost,127.0.0.0/8,::1";
 
@@ -70,7 +76,8 @@ impl Network {
 
     fn proxies(&self) -> Vec<Proxy> {
         let without = match &self.no_proxy {
-            Some(hosts) => format!("{hosts},{LOCAL}"),
+            // Some programs write `*.example.org` for `.example.org`.
+            Some(hosts) => format!("{},{LOCAL}", hosts.replace("*.", ".")),
             None => LOCAL.to_owned(),
         };
         let make = |name: &str, address: Option<&String>, proxy: fn(&str) -> reqwest::Result<Proxy>| {
@@ -89,13 +96,24 @@ impl Network {
     }
 }
 
+/// The usable certificates of a file. Each is tried alone: a client that is built with an unusable one is an error.
 fn certificates(path: &PathBuf) -> Vec<Certificate> {
-    let read = fs::read(path).map_err(|err| err.to_string());
-    let found = read.and_then(|bytes| Certificate::from_pem_bundle(&bytes).map_err(|err| err.to_string()));
-    found.unwrap_or_else(|why| {
-        tracing::warn!("the certificates in `{}` are not used: {why}", path.display());
+    let bytes = fs::read(path).unwrap_or_else(|err| {
+        tracing::warn!("the certificates in `{}` are not used: {err}", path.display());
         Vec::new()
-    })
+    });
+    let mut found = Vec::new();
+    for certificate in CertificateDer::pem_slice_iter(&bytes).take(MAX_CERTIFICATES) {
+        let usable = certificate.map_err(|err| err.to_string()).and_then(|certificate| {
+            RootCertStore::empty().add(certificate.clone()).map_err(|err| err.to_string())?;
+            Certificate::from_der(&certificate).map_err(|err| err.to_string())
+        });
+        match usable {
+            Ok(certificate) => found.push(certificate),
+            Err(why) => tracing::warn!("a certificate in `{}` is not used: {why}", path.display()),
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -105,14 +123,19 @@ mod tests {
     #[test]
     fn what_is_wrong_in_the_environment_stops_nothing() {
         let folder = tempfile::tempdir().unwrap();
+        let good = include_str!("../../tests/tls/ca.pem");
+        let empty = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         fs::write(folder.path().join("bad.pem"), "-----BEGIN CERTIFICATE-----\nno\n").unwrap();
+        fs::write(folder.path().join("empty.pem"), format!("{empty}text\n{good}{empty}")).unwrap();
         let network = Network {
             http_proxy: Some("::no address::".to_owned()),
             https_proxy: Some("proxy.example:3128".to_owned()),
-            certificates: vec![folder.path().join("none.pem"), folder.path().join("bad.pem")],
+            certificates: ["none.pem", "bad.pem", "empty.pem"].map(|name| folder.path().join(name)).to_vec(),
             ..Network::default()
         };
         assert_eq!(network.proxies().len(), 1);
+        let counts: Vec<_> = network.certificates.iter().map(|path| certificates(path).len()).collect();
+        assert_eq!(counts, [0, 0, 1]);
         network.client().unwrap();
     }
 }

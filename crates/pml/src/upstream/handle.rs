@@ -34,6 +34,7 @@ use super::{
     state::{self, Course, State},
     subscriber::Wanted,
     tasks::{self, Cancelling, Support},
+    web::is_rejected,
 };
 use crate::{
     catalog::Declared,
@@ -320,7 +321,11 @@ impl Upstream {
         };
         match &answer {
             Ok(_) => connection.note_answer(),
-            Err(failure) if matches!(failure.code, ErrorCode::ProviderTimeout | ErrorCode::ProviderUnavailable) => {
+            // A refusal over HTTP without a reason may mean that the server has lost the session; a ping finds out.
+            Err(failure)
+                if matches!(failure.code, ErrorCode::ProviderTimeout | ErrorCode::ProviderUnavailable)
+                    || is_rejected(failure) =>
+            {
                 // A full queue means that the actor will check anyway.
                 let _ = self.commands.try_send(Command::Check);
             }

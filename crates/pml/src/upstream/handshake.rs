@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, field, info_span};
 
 use super::{
-    codec::RpcError,
+    codec::{BROKEN, RpcError},
     connection::Connection,
     exchange::{Manner, Request, ask, from_rpc},
     failure::{Failure, stopped},
@@ -310,6 +310,9 @@ fn is_modern(failure: &Failure) -> bool {
 }
 
 fn refused(error: &RpcError) -> Failure {
+    if error.code == BROKEN {
+        return Failure::later(format!("the server's answer to `initialize` is broken: {}", error.shown()));
+    }
     Failure {
         data: Some(serde_json::json!({ "code": error.code })),
         ..Failure::later(format!("the server refuses to begin ({}): {}", error.code, error.shown()))

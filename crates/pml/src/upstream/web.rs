@@ -76,9 +76,14 @@ pub(super) async fn shown(response: Response) -> String {
         bytes
     };
     let bytes = timeout(SHOWN, read).await.unwrap_or_default();
-    match bytes.is_empty() {
+    beginning(&bytes)
+}
+
+/// How a body begins, for a message.
+pub(super) fn beginning(body: &[u8]) -> String {
+    match body.is_empty() {
         true => "(no text)".to_owned(),
-        false => String::from_utf8_lossy(&bytes).into_owned(),
+        false => String::from_utf8_lossy(&body[..body.len().min(SHOWN_BYTES)]).into_owned(),
     }
 }
 

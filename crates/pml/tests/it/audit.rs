@@ -212,7 +212,11 @@ fn whoever_changes_the_log_is_found_out() {
     assert!(is_whole(&home));
     // What pml remembers of the end can be changed as well, but not what was kept elsewhere.
     with(&lines[..4]);
-    fs::remove_file(home.path().join(".local/share/pml/audit.head")).unwrap();
+    let head = home.path().join(".local/share/pml/audit.head");
+    fs::write(&head, "").unwrap();
+    assert!(!is_whole(&home), "without the head, nobody knows where the log ends");
+    let hash = all[3].rsplit('"').nth(1).unwrap();
+    fs::write(&head, format!("4:{hash}")).unwrap();
     assert!(is_whole(&home));
     let output = home.pml(&["audit", "verify", "--expect", end]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -246,4 +250,13 @@ fn calls_are_listed_by_what_they_were() {
     let output = home.pml(&["audit", "--since", "whenever"]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert_eq!(rows(&Home::empty(), &[]).len(), 0, "no log is an empty one");
+}
+
+#[test]
+fn a_limit_of_the_size_of_files_is_a_full_disk() {
+    let home = Home::with_fixture("");
+    let program = "ulimit -f 0; exec \"$0\" run -e \"return await mcp.fix.echo({ text: 'x' })\"";
+    let mut command = home.command("sh").into_std();
+    let output = command.args(["-c", program, env!("CARGO_BIN_EXE_pml")]).output().unwrap();
+    assert_eq!((output.status.code(), &*stdout(&output)), (Some(0), "x\n"), "{output:?}");
 }

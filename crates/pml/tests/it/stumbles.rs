@@ -176,6 +176,15 @@ async fn a_server_that_dies_now_and_then_loses_only_the_calls_it_dies_at() {
 }
 
 #[tokio::test]
+async fn a_server_that_closes_its_output_gets_no_call_that_it_could_not_answer() {
+    let gateway = Gateway::start(vec![fixture(Way::Stdio, "legacy", &["--fault", "mute-after=1"])]);
+    for n in 0..3 {
+        assert_eq!(gateway.value(ECHO).await, "x", "call {n}");
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn an_error_says_whether_the_call_may_have_happened() {
     #[rustfmt::skip]
     let table = [

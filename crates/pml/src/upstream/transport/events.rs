@@ -20,6 +20,8 @@ pub(super) struct Events {
     id: Option<HeaderValue>,
     last_id: Option<HeaderValue>,
     retry: Option<Duration>,
+    /// Whether the first line of the stream is still to come: a byte order mark in front of it is dropped.
+    is_at_start: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -34,6 +36,8 @@ pub(super) enum Event {
 
 /// How much of an event over the limit is kept.
 const BEGINNING: usize = 1024;
+/// A stream may begin with a byte order mark, says the standard of server-sent events.
+const BOM: &[u8] = b"\xef\xbb\xbf";
 /// Room for a field's name in front of its value.
 const FIELD_BYTES: usize = 16;
 /// The longest id that is given back.
@@ -50,6 +54,7 @@ impl Events {
             id: None,
             last_id: None,
             retry: None,
+            is_at_start: true,
         }
     }
 
@@ -99,6 +104,12 @@ impl Events {
                     return Some(Event::TooLong(text.to_vec()));
                 }
             };
+            if std::mem::take(&mut self.is_at_start) && line.starts_with(BOM) {
+                match &mut line {
+                    Cow::Borrowed(bytes) => *bytes = &bytes[BOM.len()..],
+                    Cow::Owned(bytes) => drop(bytes.drain(..BOM.len())),
+                }
+            }
             if line.is_empty() {
                 self.last_id.clone_from(&self.id);
                 let (name, data) = (std::mem::take(&mut self.name), std::mem::take(&mut self.data));
@@ -166,6 +177,19 @@ mod tests {
         assert_eq!(events.next_event(), message("", "{\"a\":\n1}"));
         assert_eq!(events.next_event(), message("", ""));
         assert_eq!(events.next_event(), None);
+    }
+
+    #[test]
+    fn a_byte_order_mark_before_the_stream_is_no_part_of_its_first_line() {
+        let mut events = Events::new(100);
+        for _ in 0..2 {
+            events.push(b"\xef\xbb\xbfdata: 1\n\ndata: \xef\xbb\xbf2\n\n\xef\xbb\xbfdata: 3\n\n");
+            let message = |data: &str| Some(Event::Message { name: String::new(), data: data.into() });
+            assert_eq!(events.next_event(), message("1"));
+            assert_eq!(events.next_event(), message("\u{feff}2"));
+            assert_eq!(events.next_event(), None, "a mark within the stream makes another field");
+            events.begin_again();
+        }
     }
 
     #[test]

@@ -9,7 +9,6 @@ use reqwest::{
     RequestBuilder, Response, StatusCode, Url,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName},
 };
-use serde::Deserialize;
 use tokio::{
     sync::oneshot,
     time::{sleep, timeout},
@@ -23,18 +22,16 @@ use super::{
         reading::Reading,
         settings::Secret,
         web::{
-            EVENTS, JSON, SHOWN_BYTES, content_type, is_passing, is_refusal, parse_headers, parse_url, refusal,
-            rejected, shown, unreachable,
+            EVENTS, JSON, beginning, content_type, is_passing, is_refusal, parse_headers, parse_url, refusal, rejected,
+            shown, unreachable,
         },
     },
     events::{Event, Events},
+    forgotten::{forgets_session, lost_session},
     outgoing::{Headers, Outgoing},
     plumbing::Plumbing,
 };
-use crate::{
-    protocol::{code::INVALID_REQUEST, header},
-    room::Room,
-};
+use crate::{protocol::header, room::Room};
 
 /// For what only frees the server's memory earlier.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -46,8 +43,6 @@ const RESUME: Duration = Duration::from_secs(1);
 const RESUME_LEAST: Duration = Duration::from_millis(50);
 /// How often a stream is resumed that brings nothing new.
 const MAX_FUTILE: usize = 5;
-/// The codes of errors that servers define themselves.
-const SERVER_DEFINED: std::ops::RangeInclusive<i64> = -32099..=-32000;
 
 #[derive(Debug)]
 pub(super) struct Http {
@@ -149,26 +144,23 @@ impl Http {
     /// Takes an answer whose status is no success: a lost session, an error of the protocol, or another refusal.
     async fn refused(&self, response: Response, id: Option<u64>, has_session: bool) -> Result<(), Failure> {
         let status = response.status();
-        if status == StatusCode::NOT_FOUND && has_session {
-            return Err(lost_session());
-        }
-        let may_be_lost = status == StatusCode::BAD_REQUEST && has_session;
+        let may_be_lost = has_session && is_refusal(status);
         let (Some(id), JSON, true) = (id, content_type(&response), is_refusal(status)) else {
             if !may_be_lost {
                 return Err(refusal(response).await);
             }
             let text = shown(response).await;
-            return Err(match is_about_session(text.as_bytes()) {
+            return Err(match forgets_session(status, text.as_bytes(), id) {
                 true => lost_session(),
                 false => rejected(status, format!("the server answers with HTTP {status}: {text}")),
             });
         };
         let mut reading = Reading::new(&self.room);
         let bytes = self.body(response, &mut reading).await?;
-        if may_be_lost && is_about_session(&bytes) {
+        if may_be_lost && forgets_session(status, &bytes, Some(id)) {
             return Err(lost_session());
         }
-        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES)]).into_owned();
+        let text = beginning(&bytes);
         self.inbox.take(bytes.into(), reading.take(), Some(id)).await;
         if !self.inbox.requests.is_pending(id) {
             return Ok(());
@@ -180,9 +172,9 @@ impl Http {
     async fn take_body(&self, response: Response, id: u64) -> Result<String, Failure> {
         let mut reading = Reading::new(&self.room);
         let bytes = self.body(response, &mut reading).await?;
-        let beginning = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES)]).into_owned();
+        let text = beginning(&bytes);
         self.inbox.take(bytes.into(), reading.take(), Some(id)).await;
-        Ok(beginning)
+        Ok(text)
     }
 
     async fn body(&self, response: Response, reading: &mut Reading) -> Result<Vec<u8>, Failure> {
@@ -285,40 +277,6 @@ fn within(mut request: RequestBuilder, headers: &Headers) -> RequestBuilder {
     }
 }
 
-/// The server knows nothing of the session, so it has not looked at the request.
-fn lost_session() -> Failure {
-    let message = "the server has forgotten the session";
-    Failure::new(ErrorCode::ProviderUnavailable, message, Retry::NewSession)
-}
-
-/// Does the body of a 400 say that the session is unknown? The specification wants 404 for that, but published servers
-/// answer 400 with an error of their own after a restart. What a tool says about a session of its own does not count: its
-/// error has a code of JSON-RPC, or comes with a result.
-fn is_about_session(body: &[u8]) -> bool {
-    #[derive(Deserialize)]
-    struct Refusal {
-        error: ErrorObject,
-    }
-    #[derive(Deserialize)]
-    struct ErrorObject {
-        #[serde(default)]
-        code: i64,
-        #[serde(default)]
-        message: String,
-    }
-    let says_so = |text: &str| {
-        let text = text.to_ascii_lowercase();
-        text.contains("session") || text.contains("not initialized")
-    };
-    match serde_json::from_slice::<Refusal>(body) {
-        Ok(Refusal { error: ErrorObject { code, message } }) => {
-            (code == 0 || code == INVALID_REQUEST || SERVER_DEFINED.contains(&code)) && says_so(&message)
-        }
-        Err(_) if body.starts_with(b"{") => false,
-        Err(_) => says_so(&String::from_utf8_lossy(&body[..body.len().min(SHOWN_BYTES)])),
-    }
-}
-
 /// A name as a header may carry it.
 fn header_text(name: &str) -> String {
     let is_plain = name.bytes().all(|byte| (0x20..0x7f).contains(&byte)) && name.trim() == name;
@@ -343,25 +301,6 @@ mod tests {
         ];
         for (name, expected) in table {
             assert_eq!(header_text(name), expected);
-        }
-    }
-
-    #[test]
-    fn a_400_may_mean_that_the_session_is_lost() {
-        #[rustfmt::skip]
-        let table = [
-            (r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":3}"#, true),
-            (r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Server not initialized"},"id":null}"#, true),
-            (r#"{"error":{"code":-32600,"message":"Invalid or expired Session"}}"#, true),
-            ("Invalid session ID", true),
-            (r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Unsupported protocol version"},"id":3}"#, false),
-            (r#"{"jsonrpc":"2.0","error":{"code":-32602,"message":"`session` must be a string"},"id":3}"#, false),
-            (r#"{"jsonrpc":"2.0","result":{"session":1},"id":3}"#, false),
-            ("no such page", false),
-            ("", false),
-        ];
-        for (body, expected) in table {
-            assert_eq!(is_about_session(body.as_bytes()), expected, "{body}");
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Each carries messages out and gives what comes in to the inbox; what the messages mean is not known here.
 
 mod events;
+mod forgotten;
 mod http;
 mod link;
 mod outgoing;

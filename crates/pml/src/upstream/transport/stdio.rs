@@ -219,6 +219,8 @@ async fn read(
         }
     };
     if has_ended {
+        // The writer ends at once: a call that came now could not be answered. It leaves over the next connection.
+        stop.cancel();
         if !lines.rest().is_empty() {
             inbox.take(lines.rest().to_vec().into(), reading.take(), None).await;
         }
@@ -227,7 +229,6 @@ async fn read(
         process.kill();
         let message = process.last_words().behind(format!("the server's process is gone: {how}"));
         inbox.requests.close(Failure::new(ErrorCode::ProviderCrashed, message, Retry::Later));
-        stop.cancel(); // the writer has nobody to write to
     } else {
         inbox.requests.close(stopped());
     }
