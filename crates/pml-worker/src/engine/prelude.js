@@ -582,8 +582,9 @@ export default function prelude(native) {
   let hasReplacer = false;
   hide(JSON, "stringify", {
     stringify(value, replacer, space) {
+      if (typeof replacer !== "function" && !isArray(replacer)) return stringify(value, replacer, space);
       const before = hasReplacer;
-      hasReplacer = typeof replacer === "function" || isArray(replacer);
+      hasReplacer = true;
       try { return stringify(value, replacer, space); } finally { hasReplacer = before; }
     },
   }.stringify);

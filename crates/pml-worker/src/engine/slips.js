@@ -4,7 +4,7 @@
 export default function slips(native, prelude) {
   "use strict";
 
-  const { Map, Object, Promise, Reflect, Set, TypeError } = globalThis;
+  const { Array, Map, Object, Promise, Reflect, Set, TypeError } = globalThis;
   const { apply, defineProperty, get: reflectGet, getOwnPropertyDescriptor, set: reflectSet, setPrototypeOf } = Reflect;
   const uncurry = (method) => (self, ...args) => apply(method, self, args);
   const hide = (target, name, value) =>
@@ -55,11 +55,13 @@ export default function slips(native, prelude) {
 
   // ── Keys ───────────────────────────────────────────────────────────────────────────────────
 
+  const ordinary = Object.prototype, array = Array.prototype;
   /// Why the keys of a value are not what the program looks for.
   const instead = (value) => {
     if (typeof value === "string") return value.length > 1 ? "a text gives its characters one by one: take the text apart first" : undefined;
     if (typeof value !== "object" || value === null) return undefined;
     const prototype = enginePrototype(value);
+    if (prototype === ordinary || prototype === array) return undefined;
     if (prototype === Promise.prototype) return native.isPromise(value) ? "a promise gives nothing: await it first" : undefined;
     if (prototype === Map.prototype) return isMap(value) && value.size > 0 ? "a Map gives nothing: use [...map.keys()], [...map.values()] or [...map]" : undefined;
     if (prototype === Set.prototype) return isSet(value) && value.size > 0 ? "a Set gives nothing: use [...set]" : undefined;
