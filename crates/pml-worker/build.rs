@@ -8,7 +8,7 @@ use std::{env, error::Error, fs, path::Path};
 
 use rquickjs::{CatchResultExt, Context, Module, Runtime, WriteOptions};
 
-const SCRIPTS: [&str; 6] = ["prelude", "language", "locale", "intl", "temporal", "bytes"];
+const SCRIPTS: [&str; 8] = ["prelude", "language", "lists", "slips", "locale", "intl", "temporal", "bytes"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     SCRIPTS.iter().try_for_each(|name| compile(name))

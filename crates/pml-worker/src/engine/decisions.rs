@@ -17,7 +17,7 @@ use rquickjs::{Ctx, Function, Result, Value, qjs};
 use super::{
     State, explained,
     natives::{Late, given},
-    raw,
+    raw, slips,
 };
 use crate::transpile::Branch;
 
@@ -39,6 +39,10 @@ pub(super) fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>, late: &Late<'js
             Some(Branch::Switchboard) => {
                 state.set_probe.replace(value.into_function());
                 return given(&late).probe.clone().into_value();
+            }
+            Some(Branch::Sum { value: name, offset }) => {
+                slips::tell_text_added(&state, name, *offset, &value);
+                return value;
             }
             None => return value,
         };
@@ -151,7 +155,7 @@ pub(super) fn untold(state: &State<'_>) -> Vec<Decision> {
         let (condition, outcome) = match branches.get(branch)? {
             Branch::Test(condition) => (condition, (outcome != 0).to_string()),
             Branch::Switch(condition, cases) => (condition, cases.get(outcome)?.clone()),
-            Branch::Throw(_) | Branch::Caught | Branch::Switchboard => return None,
+            Branch::Throw(_) | Branch::Caught | Branch::Switchboard | Branch::Sum { .. } => return None,
         };
         Some(Decision { node_id: format!("d{}", branch + 1), outcome, condition: condition.clone() })
     };

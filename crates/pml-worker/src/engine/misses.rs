@@ -44,6 +44,14 @@ const WRAPPERS: [&str; 17] = [
     "list",
 ];
 
+/// Methods of arrays that programs look for on Maps and Sets.
+const ARRAY_METHODS: [&str; 12] =
+    ["map", "filter", "reduce", "find", "some", "every", "sort", "slice", "join", "includes", "flatMap", "at"];
+/// Methods of numbers that programs look for on texts.
+const NUMBER_METHODS: [&str; 3] = ["toFixed", "toPrecision", "toExponential"];
+/// How much of a value is shown.
+const SHOWN_CHARS: usize = 40;
+
 /// What a property was read of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Subject {
@@ -54,6 +62,25 @@ enum Subject {
     /// What `callTool` returns.
     Envelope,
     Handle,
+    /// A text, number or boolean that is not a result as a whole.
+    Primitive,
+    /// A promise that was not awaited.
+    Promise,
+    /// A Map, or a Set.
+    Collection(Collection, Access),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Collection {
+    Map,
+    Set,
+}
+
+/// What a program did with the property.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    Read,
+    Set,
 }
 
 /// A read of a property that was not there.
@@ -175,7 +202,9 @@ fn is_handled(miss: &Miss, read: &Read) -> bool {
     let is_error = name == "error" || name == "errors" || name == "iserror" || name == "err";
     match miss.subject {
         Subject::Envelope => is_error || read.is_test || name == "result" && read.mentions_failure,
-        Subject::Handle => read.is_test || read.has_alternative,
+        Subject::Handle | Subject::Promise => read.is_test || read.has_alternative,
+        Subject::Collection(_, access) => access == Access::Read && (read.is_test || read.has_alternative),
+        Subject::Primitive => is_error || read.is_test || read.has_alternative,
         Subject::Whole | Subject::Part => {
             let is_paging = ["cursor", "next", "more", "token", "truncated"].iter().any(|part| name.contains(part));
             is_error || is_paging || read.is_test || read.has_alternative
@@ -205,6 +234,63 @@ fn sentence(miss: &Miss, line: Option<usize>) -> String {
                 "`{property}` was read of what callTool returned for {tool}{line}, which is {{ success, result, error }}: read it of `result`"
             ),
         },
+        Subject::Primitive => {
+            let value = advice.as_deref().unwrap_or_default();
+            if value.chars().count() == 3 && value.starts_with('"') {
+                return format!(
+                    "`{property}` was read of {value}{line}, a character of a text: take the text apart first, with JSON.parse or \
+                     `.split(\"\\n\")`"
+                );
+            }
+            let advice = match shape {
+                Shape::Text(Text::Json) => "; it is a JSON text: `JSON.parse` it first",
+                Shape::Text(_) if NUMBER_METHODS.contains(&property.as_str()) => {
+                    "; make it a number first: `Number(…)`"
+                }
+                _ => "",
+            };
+            format!("`{property}` was read of {what}{line}, which has no such property: it is {value}{advice}")
+        }
+        Subject::Promise => {
+            format!("`{property}` was read of a promise{line}, which has no such property: `await` it first")
+        }
+        Subject::Collection(collection, access) => {
+            let (kind, variable) = match collection {
+                Collection::Map => ("Map", "map"),
+                Collection::Set => ("Set", "set"),
+            };
+            match (access, property.as_str(), collection) {
+                (Access::Read, "length" | "count", _) => {
+                    format!(
+                        "`{property}` was read of a {kind}{line}, which has no such property: use `{variable}.size`"
+                    )
+                }
+                (Access::Read, name, _) if ARRAY_METHODS.contains(&name) => {
+                    format!(
+                        "`{property}` was read of a {kind}{line}, which has no such property: use `[...{variable}].{property}`"
+                    )
+                }
+                (Access::Read, index, Collection::Map) if index.bytes().all(|byte| byte.is_ascii_digit()) => format!(
+                    "`{property}` was read of a Map{line}, which has no such property: its entries are read with `map.get({property})`"
+                ),
+                (Access::Read, _, Collection::Map) => format!(
+                    "`{property}` was read of a Map{line}, which has no such property: its entries are read with `map.get({property:?})`"
+                ),
+                (Access::Read, _, Collection::Set) => format!(
+                    "`{property}` was read of a Set{line}, which has no such property: its elements are asked for with `set.has(…)`, or taken from `[...set]`"
+                ),
+                (Access::Set, _, Collection::Map) => {
+                    format!(
+                        "`{property}` was set as a property of a Map{line}, and is no entry of it: use `map.set({property:?}, …)`"
+                    )
+                }
+                (Access::Set, _, Collection::Set) => {
+                    format!(
+                        "`{property}` was set as a property of a Set{line}, and is no element of it: use `set.add(…)`"
+                    )
+                }
+            }
+        }
         Subject::Whole | Subject::Part => {
             let whose = if *subject == Subject::Whole { "the result" } else { "a part of the result" };
             let advice = advise(miss).map(|advice| format!("; {advice}")).unwrap_or_default();
@@ -247,6 +333,9 @@ fn advise(miss: &Miss) -> Option<String> {
             return Some(format!(
                 "the JSON in it begins after some text: `JSON.parse(r.slice(r.indexOf(\"{bracket}\")))`"
             ));
+        }
+        Shape::Text(Text::Python) => {
+            return Some("it is written as Python writes it, not as JSON: take it apart as a text".to_owned());
         }
         Shape::Text(Text::Json) => return Some("it is a JSON text: `JSON.parse` it first".to_owned()),
         _ => {}
@@ -313,6 +402,12 @@ fn note<'js>(
         "whole" => Subject::Whole,
         "part" => Subject::Part,
         "envelope" => Subject::Envelope,
+        "primitive" => Subject::Primitive,
+        "promise" => Subject::Promise,
+        "map" => Subject::Collection(Collection::Map, Access::Read),
+        "map set" => Subject::Collection(Collection::Map, Access::Set),
+        "set" => Subject::Collection(Collection::Set, Access::Read),
+        "set set" => Subject::Collection(Collection::Set, Access::Set),
         _ => Subject::Handle,
     };
     let given = |given: &Given| given.tool == tool && matches!(given.shape, Some(Shape::Text(_)));
@@ -329,9 +424,35 @@ fn note<'js>(
     };
     let advice = match subject {
         Subject::Envelope => failure(value),
+        Subject::Primitive => Some(shown(value)),
         _ => advice,
     };
+    let shape = match subject {
+        Subject::Primitive if is_json(value) => Shape::Text(Text::Json),
+        Subject::Primitive => results::shape(value, 0),
+        _ => shape,
+    };
     state.misses.note(Miss { tool, property, subject, shape, place, advice });
+}
+
+/// A text, number or boolean, for a warning.
+fn shown(value: &Value<'_>) -> String {
+    let Some((text, _)) = raw::text(value) else {
+        return value.as_bool().map_or_else(|| "a value".to_owned(), |flag| format!("`{flag}`"));
+    };
+    let mut shown: String = text.chars().take(SHOWN_CHARS).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    if value.is_string() { format!("{shown:?}") } else { format!("`{shown}`") }
+}
+
+/// Is this a text that holds a JSON object or array?
+fn is_json(value: &Value<'_>) -> bool {
+    let text = Some(value).filter(|value| value.is_string()).and_then(raw::text);
+    text.is_some_and(|(text, _)| {
+        text.trim_start().starts_with(['{', '[']) && serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok()
+    })
 }
 
 /// How the call of an envelope failed.

@@ -21,7 +21,7 @@ use rquickjs::{
 use super::{
     Form, Manner, PendingCall, Prelude, State, decisions, explained, handles, hashing,
     inspect::{self, Helpers},
-    intl, json_texts, language, misses, questions, raw, sort, temporal,
+    intl, json_texts, language, misses, questions, raw, slips, sort, sort_typed, temporal,
     to_json::{self, Failure, Intrinsics, Texts},
     web,
 };
@@ -31,6 +31,8 @@ const PRELUDE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/prelude.bin"));
 const LOCALE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/locale.bin"));
 const BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bytes.bin"));
 const LANGUAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/language.bin"));
+const LISTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lists.bin"));
+const SLIPS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/slips.bin"));
 /// Most rejections that are kept.
 const MAX_REJECTIONS: usize = 100;
 /// Names under which programs pass the arguments of a call as a whole.
@@ -77,6 +79,8 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     json_texts::install(ctx, &native, state)?;
     misses::install(ctx, &native, state)?;
     sort::install(ctx, &native)?;
+    sort_typed::install(ctx, &native)?;
+    slips::install(ctx, &native, state)?;
     questions::install(ctx, &native, state, &late)?;
     web::install(ctx, &native, state)?;
     native.set("reserved", RESERVED_NAMES.to_vec())?;
@@ -87,6 +91,8 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
 
     let object: Object<'js> = script(ctx, PRELUDE)?.call((native.clone(),))?;
     script(ctx, LANGUAGE)?.call::<_, ()>((native.clone(), object.clone()))?;
+    script(ctx, LISTS)?.call::<_, ()>((native.clone(), object.clone()))?;
+    script(ctx, SLIPS)?.call::<_, ()>((native.clone(), object.clone()))?;
     script(ctx, LOCALE)?.call::<_, ()>((native.clone(),))?;
     script(ctx, BYTES)?.call::<_, ()>((native,))?;
     let class_of = |code: &str| -> Result<_> { Ok(raw::class_id(&ctx.eval::<Value<'js>, _>(code)?)) };

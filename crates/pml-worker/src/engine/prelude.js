@@ -158,6 +158,7 @@ export default function prelude(native) {
   const maxArrays = 16;
   /// Has the result of a tool watched. The objects in it have their prototypes already.
   const markResult = (value, tool) => {
+    hasResults = true;
     if (typeof value !== "object" || value === null) return notePrimitive(value, tool);
     if (weakGet(tokens, value) !== undefined) return;
     weakSet(wholes, value, true);
@@ -176,7 +177,7 @@ export default function prelude(native) {
 
   // Results that are texts, numbers or booleans, by what tells them from others.
   const primitives = { __proto__: null };
-  let primitiveCount = 0;
+  let primitiveCount = 0, hasResults = false;
   const maxPrimitives = 200;
   const primitiveKey = (value) => (typeof value === "string" ? value.length + ":" + substring(value, 0, 60) : typeof value + " " + text(value));
   const notePrimitive = (value, tool) => {
@@ -190,6 +191,7 @@ export default function prelude(native) {
     if (typeof value === "object" || typeof value === "function") return;
     const tool = primitives[primitiveKey(value)];
     if (tool !== undefined) native.missed(tool, name, value, "whole", stack);
+    else if (hasResults) native.missed("", name, value, "primitive", stack);
   }));
   watchPrimitives(String.prototype);
   watchPrimitives(Number.prototype);
@@ -574,40 +576,30 @@ export default function prelude(native) {
   const noteNumbers = (object, noted) => { weakSet(numbers, object, noted); };
   const numbersOf = (object) => weakGet(numbers, object);
 
-  // ── Sorting ────────────────────────────────────────────────────────────────────────────────
-
-  // With a comparator, the order is Node's also if the comparator is not consistent; see `sort.rs`.
-  const engineSort = Array.prototype.sort, engineToSorted = Array.prototype.toSorted;
-  const toNumber = (value) => +value;
-  hide(Array.prototype, "sort", {
-    sort(comparator) {
-      if (typeof comparator === "function" && isArray(this) && native.sort(this, comparator, toNumber)) return this;
-      return apply(engineSort, this, [comparator]);
-    },
-  }.sort);
-  hide(Array.prototype, "toSorted", {
-    toSorted(comparator) {
-      if (typeof comparator !== "function" || !isArray(this)) return apply(engineToSorted, this, [comparator]);
-      const copy = [];
-      for (let i = 0; i < this.length; i++) copy[i] = this[i];
-      native.sort(copy, comparator, toNumber);
-      return copy;
-    },
-  }.toSorted);
-
   // ── Values that JSON loses ─────────────────────────────────────────────────────────────────
 
-  // `JSON.stringify` asks each value for its `toJSON`, and makes `{}` of these.
+  // `JSON.stringify` asks each value for its `toJSON`, and makes `{}` of these. A replacer may make something else.
+  let hasReplacer = false;
+  hide(JSON, "stringify", {
+    stringify(value, replacer, space) {
+      if (typeof replacer !== "function" && !isArray(replacer)) return stringify(value, replacer, space);
+      const before = hasReplacer;
+      hasReplacer = true;
+      try { return stringify(value, replacer, space); } finally { hasReplacer = before; }
+    },
+  }.stringify);
   for (const [prototype, isOne, warning] of [
     [Map.prototype, (value) => getter(Map.prototype, "size")(value) > 0, "JSON.stringify makes {} of a Map: use Object.fromEntries(map), or [...map]"],
     [Set.prototype, (value) => getter(Set.prototype, "size")(value) > 0, "JSON.stringify makes {} of a Set: use [...set]"],
     [Promise.prototype, native.isPromise, "JSON.stringify makes {} of a promise: await it first"],
+    [Error.prototype, (value) => native.isError(value) && !getOwnPropertyDescriptor(value, "message")?.enumerable,
+      "JSON.stringify leaves the message out of an error: use String(error), or { message: error.message }"],
   ]) {
     defineProperty(prototype, "toJSON", {
       __proto__: null, enumerable: false, configurable: true,
       get() {
         let isLost = false;
-        try { isLost = isOne(this); } catch {}
+        if (!hasReplacer) try { isLost = isOne(this); } catch {}
         if (isLost) native.warnStringify(warning);
         return undefined;
       },
@@ -659,6 +651,11 @@ export default function prelude(native) {
         if (native.isPromise(source)) throw new SyntaxError("JSON.parse was given a promise, not a text: await it first");
         const prototype = getPrototypeOf(source);
         const isResult = prototype !== null && weakGet(disguises, prototype) !== undefined;
+        const block = isResult && getOwnPropertyDescriptor(source, "type")?.value === "text" ? getOwnPropertyDescriptor(source, "text")?.value : undefined;
+        if (typeof block === "string" && isJson(block)) {
+          native.warn("JSON.parse was given a content block of type text, and parsed its text: write JSON.parse(block.text)");
+          return reviver === undefined ? parseJson(block) : parseJson(block, reviver);
+        }
         if (isResult && weakGet(envelopes, prototype)) {
           throw new SyntaxError("JSON.parse was given what callTool returns, { success, result, error }, and not a text: use its `result`");
         }
@@ -694,7 +691,7 @@ export default function prelude(native) {
     if (name !== "pml") throw new TypeError(native.importRefusal(name));
     return namespace;
   };
-  const imports = { __proto__: null, "*": namespace, "import()": dynamicImport, default: pml, mcp, ...exported };
+  const imports = { __proto__: null, "*": namespace, "import()": dynamicImport, "require()": () => namespace, default: pml, mcp, ...exported };
 
   // ── Console ────────────────────────────────────────────────────────────────────────────────
 
@@ -1113,6 +1110,10 @@ export default function prelude(native) {
     genuine: (error) => weakGet(genuine, error),
     isArray,
     stackOf,
+    unwatched,
+    enginePrototype: getPrototypeOf,
+    /// Has a prototype of ours look like another.
+    disguise: (prototype, shown) => { weakSet(disguises, prototype, shown); return prototype; },
     toNumber: (value) => +value,
     /// The primitive in a boxed one.
     unbox: (value) => {

@@ -17,6 +17,9 @@ const MAX_ELEMENTS: usize = 20;
 /// Longest text that is looked at to know whether it is JSON.
 const MAX_LOOK_BYTES: usize = 64 * 1024;
 
+/// How a list or dictionary begins that Python shows. JSON has no such quotes and parentheses.
+const PYTHON: [&str; 4] = ["[{'", "{'", "['", "[("];
+
 /// The last results, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Results(RefCell<VecDeque<Given>>);
@@ -39,9 +42,9 @@ impl Results {
         results.push_back(Given { tool: tool.to_owned(), place, shape: Some(shape) });
     }
 
-    /// Is any of them a text that holds JSON after other text?
-    pub(super) fn has_prefixed(&self) -> bool {
-        self.0.borrow().iter().any(|given| matches!(given.shape, Some(Shape::Text(Text::Prefixed(_)))))
+    /// Is any of them a text?
+    pub(super) fn has_text(&self) -> bool {
+        self.0.borrow().iter().any(|given| matches!(given.shape, Some(Shape::Text(_))))
     }
 
     pub(super) fn list(&self) -> Vec<Given> {
@@ -60,7 +63,9 @@ pub(super) fn text_of(json: &[u8]) -> Text {
     let Some((start, bracket)) = text.char_indices().find(|(_, it)| matches!(it, '{' | '[')) else {
         return Text::Plain;
     };
+    let is_python = |text: &str| PYTHON.iter().any(|it| text.starts_with(it)) && text.trim_end().ends_with([']', '}']);
     match text[..start].trim().is_empty() {
+        true if is_python(&text[start..]) => Text::Python,
         _ if !is_json(&text[start..]) => Text::Plain,
         true => Text::Json,
         false => Text::Prefixed(bracket),

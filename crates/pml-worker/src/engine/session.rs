@@ -33,6 +33,7 @@ use super::{
     raw,
     report::{self, Reporter},
     results::{self, Results},
+    slips::Slips,
     timers::Timers,
     to_json::{self, Intrinsics, Texts},
     web,
@@ -96,6 +97,7 @@ pub(super) struct State<'js> {
     pub(super) exact: Exact,
     pub(super) results: Results,
     pub(super) misses: Misses,
+    pub(super) slips: Slips,
     /// The prototypes of values that were read from JSON text.
     pub(super) text_prototypes: Rc<RefCell<Vec<Object<'js>>>>,
     pub(super) explained: Explained,
@@ -246,6 +248,7 @@ impl<'js> Session<'js> {
             exact: Exact::default(),
             results: Results::default(),
             misses: Misses::default(),
+            slips: Slips::default(),
             text_prototypes: Rc::default(),
             explained: Explained::default(),
             lines: Lines::default(),
@@ -329,7 +332,8 @@ impl<'js> Session<'js> {
                 .err()
                 .map(|report| format!("{} {}", report.message, report.hint.as_deref().unwrap_or_default()));
             missing = self.state.misses.told(&source, said.as_deref());
-            if said.is_none() && self.state.results.has_prefixed() {
+            self.state.warnings.borrow_mut().extend(self.state.slips.told(&source));
+            if said.is_none() && self.state.results.has_text() {
                 self.state.warnings.borrow_mut().extend(source.text_uses(&self.state.results.list()));
             }
         }

@@ -38,14 +38,8 @@ fn sort<'js>(ctx: Ctx<'js>, array: Object<'js>, comparator: Function<'js>, to_nu
         }
     }
     let nothing = Value::new_undefined(ctx.clone());
-    sort_by(&mut values, &mut |left: &Value<'js>, right: &Value<'js>| {
-        let order: Value<'js> = comparator.call((This(nothing.clone()), left.clone(), right.clone()))?;
-        match (order.as_number(), order.as_bool()) {
-            (Some(order), _) => Ok(order),
-            (_, Some(order)) => Ok(f64::from(u8::from(order))),
-            _ => to_number.call((order,)),
-        }
-    })?;
+    let compare = comparison(&ctx, &comparator, &to_number);
+    sort_by(&mut values, &mut |left, right| compare(left, right))?;
     let present = values.len() + undefined;
     values.resize(present, nothing);
     for (index, value) in values.into_iter().enumerate() {
@@ -60,6 +54,23 @@ fn sort<'js>(ctx: Ctx<'js>, array: Object<'js>, comparator: Function<'js>, to_nu
         array.remove(index as u32)?;
     }
     Ok(true)
+}
+
+/// How a comparator of the program orders two values, as a number.
+pub(super) fn comparison<'js>(
+    ctx: &Ctx<'js>,
+    comparator: &Function<'js>,
+    to_number: &Function<'js>,
+) -> impl Fn(&Value<'js>, &Value<'js>) -> Result<f64> {
+    let nothing = Value::new_undefined(ctx.clone());
+    move |left, right| {
+        let order: Value<'js> = comparator.call((This(nothing.clone()), left.clone(), right.clone()))?;
+        match (order.as_number(), order.as_bool()) {
+            (Some(order), _) => Ok(order),
+            (_, Some(order)) => Ok(f64::from(u8::from(order))),
+            _ => to_number.call((order,)),
+        }
+    }
 }
 
 /// Sorts values by a comparator that may fail. A comparator's NaN counts as 0.

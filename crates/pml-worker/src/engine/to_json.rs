@@ -307,11 +307,14 @@ impl<'js> Writer<'_, 'js> {
             if fits {
                 quote(out, text);
             }
-            (fits, replaced)
+            (fits, replaced, slip_in(text))
         });
-        let (fits, replaced) = written.ok_or_else(|| self.threw())?;
+        let (fits, replaced, slip) = written.ok_or_else(|| self.threw())?;
         if replaced {
             self.warn("a lone surrogate became U+FFFD");
+        }
+        if let Some(slip) = slip {
+            self.warn(slip);
         }
         if fits { Ok(()) } else { Err(Failure::TooLarge { limit }) }
     }
@@ -652,6 +655,32 @@ fn quote(out: &mut Vec<u8>, text: &str) {
 }
 
 /// A number as JavaScript writes it, but all digits of an integer.
+/// What a text shows of a value that was made a text and has none.
+fn slip_in(text: &str) -> Option<&'static str> {
+    /// Longer texts may well speak of such a number.
+    const SHORT: usize = 24;
+    // A text that is nothing else may be what `Object.prototype.toString` was asked for.
+    if let Some(start) =
+        text.find("[object ").filter(|_| !text.starts_with("[object ") || !text.ends_with(']') || text.contains(','))
+    {
+        let slips = [
+            ("[object Object]", "the text has [object Object]: use JSON.stringify(value), or one of its properties"),
+            ("[object Promise]", "the text has [object Promise]: await it first"),
+            ("[object Map]", "the text has [object Map]: use JSON.stringify([...map])"),
+            ("[object Set]", "the text has [object Set]: use [...set].join(\", \")"),
+        ];
+        return slips.iter().find(|(shown, _)| text[start..].contains(shown)).map(|(_, slip)| *slip);
+    }
+    if text == "Invalid Date" {
+        return Some("the text is that of an invalid date");
+    }
+    let around = text.split_once("NaN").filter(|_| text.len() <= SHORT);
+    let has_nan = around.is_some_and(|(before, after)| {
+        !before.ends_with(char::is_alphanumeric) && !after.starts_with(char::is_alphanumeric)
+    });
+    has_nan.then_some("the text has NaN: something that is not a number was computed with")
+}
+
 pub(super) fn write_float(out: &mut Vec<u8>, number: f64) {
     if number.fract() == 0.0 && number.abs() < 1e21 {
         // An integer without a point, which schemas and readers tell from a float.

@@ -2,7 +2,10 @@
 
 use oxc::{
     allocator::{Allocator, ArenaVec},
-    ast::{AstKind, ast::Statement},
+    ast::{
+        AstKind,
+        ast::{Expression, Statement},
+    },
     ast_visit::Visit,
     codegen::{Codegen, CodegenOptions, CommentOptions},
     diagnostics::{Diagnostics, OxcDiagnostic},
@@ -25,7 +28,7 @@ use super::{
     raw_text,
     shape::{self, Shaped},
     source::{Mapped, Source},
-    unreturned, wrap,
+    sums, unawaited, unfit, unreturned, wrap,
 };
 
 /// What `import … from "pml"` can name.
@@ -75,7 +78,9 @@ pub(crate) enum Probes {
 pub(crate) fn compile(code: &str, name: &str, probes: Probes) -> Result<Program, Box<ErrorReport>> {
     let mut source = Source::new(code.strip_prefix('\u{feff}').unwrap_or(code), name, probes);
     let mut warnings = Vec::new();
-    if has_fence(source.text()) {
+    if let Some(code) = fence::without_tags(source.text()) {
+        source.set_code(code);
+    } else if has_fence(source.text()) {
         match fence::remove(source.text()) {
             Unfenced::Plain => {}
             Unfenced::Code { code, has_prose } => {
@@ -160,12 +165,14 @@ pub(super) fn translate(source: &Source, probes: Probes, options: CodegenOptions
     let text = allocator.alloc_str(source.code());
     let mut parsed = parse(&allocator, text, SourceType::ts());
     if !parsed.diagnostics.is_empty() {
-        match parse_expression(&allocator, text) {
-            Some(statement) => parsed.program.body = ArenaVec::from_array_in([statement], &&allocator),
+        let alone = parse_expression(&allocator, text).map(|it| ArenaVec::from_array_in([it], &&allocator));
+        match alone.or_else(|| parse_with_object(&allocator, text)) {
+            Some(body) => parsed.program.body = body,
             None => return Err(Box::new(explain(&allocator, source, text, &parsed.diagnostics))),
         }
     }
     let mut program = parsed.program;
+    unfit::refuse(&program, source)?;
     let last = program.body.iter().rfind(|it| !entry::is_passed_over(it));
     let length_warning = last.and_then(|last| match last {
         Statement::ExpressionStatement(it) => unreturned::length_warning(&it.expression),
@@ -183,6 +190,7 @@ pub(super) fn translate(source: &Source, probes: Probes, options: CodegenOptions
     } else {
         scoping
     };
+    unawaited::refuse(&program, &scoping, source)?;
     let calls = preflight::find(&program, &scoping, source);
     let transformed = Transformer::new(&allocator, ENGINE_FILE.as_ref(), &TransformOptions::default())
         .build_with_scoping(scoping, &mut program);
@@ -194,7 +202,10 @@ pub(super) fn translate(source: &Source, probes: Probes, options: CodegenOptions
     let branches = match probes {
         Probes::Insert => {
             let on_name = allocator.alloc_str(&probe::unused_name(text, "$on"));
-            probe::insert(&allocator, &mut program, text, probe_name, on_name)
+            let sum_name = allocator.alloc_str(&probe::unused_name(text, "$sum"));
+            let mut branches = probe::insert(&allocator, &mut program, text, probe_name, on_name);
+            sums::watch(&allocator, &mut program, text, probe_name, sum_name, &mut branches);
+            branches
         }
         Probes::Omit => Vec::new(),
     };
@@ -245,6 +256,33 @@ pub(super) fn resolve(program: &oxc::ast::ast::Program<'_>) -> Result<Scoping, D
 fn parse_expression<'a>(allocator: &'a Allocator, text: &'a str) -> Option<Statement<'a>> {
     let value = parser(allocator, text, SourceType::ts()).parse_expression().ok()?;
     Some(shape::expression_statement(value, allocator))
+}
+
+/// A program whose last statement is an object without parentheses, which JavaScript reads as a block: `{ a: x, b: y }`.
+fn parse_with_object<'a>(allocator: &'a Allocator, text: &'a str) -> Option<ArenaVec<'a, Statement<'a>>> {
+    /// Lines that are tried as the first of the object.
+    const MAX_LINES: usize = 50;
+    let end = text.trim_end().trim_end_matches(';').len();
+    if !text[..end].ends_with('}') {
+        return None;
+    }
+    let starts = text[..end].match_indices('{').map(|(at, _)| at).filter(|at| {
+        let before = text[..*at].trim_end_matches([' ', '\t']);
+        before.is_empty() || before.ends_with('\n') || before.ends_with(';')
+    });
+    let starts: Vec<_> = starts.collect();
+    starts.into_iter().rev().take(MAX_LINES).find_map(|start| {
+        // Each part is parsed where it stands, so that its places are right.
+        let object = allocator.alloc_str(&[&fence::blank(&text[..start]), &text[start..end]].concat());
+        let value = parser(allocator, object, SourceType::ts()).parse_expression().ok()?;
+        if !matches!(&value, Expression::ObjectExpression(it) if !it.properties.is_empty()) {
+            return None;
+        }
+        let before = parse(allocator, &text[..start], SourceType::ts());
+        let mut body = before.program.body;
+        body.push(shape::expression_statement(value, allocator));
+        before.diagnostics.is_empty().then_some(body)
+    })
 }
 
 /// Turns the first diagnostic into a report.

@@ -8,6 +8,9 @@ use std::ops::Range;
 /// Tags that mark the block to run when there are several.
 const TAGS: [&str; 10] = ["ts", "typescript", "js", "javascript", "tsx", "jsx", "mjs", "cjs", "mts", "node"];
 
+/// What the names of tags have in them that stand around code.
+const CODE_TAGS: [&str; 8] = ["code", "script", "program", "tool", "execute", "answer", "output", "solution"];
+
 /// A text without its fence.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unfenced {
@@ -28,6 +31,52 @@ pub(super) fn first(text: &str) -> Option<u32> {
 /// Does the text begin with a fence?
 pub(super) fn is_at_start(text: &str) -> bool {
     first(text).is_some_and(|start| text[..start as usize].trim().is_empty())
+}
+
+/// The code without tags around it, if it stands in some: `<code>…</code>`, `<execute_code><![CDATA[…]]></execute_code>`. A fence
+/// in them is left out, too.
+pub(super) fn without_tags(text: &str) -> Option<String> {
+    let (mut start, mut end) = trimmed(text, 0, text.len());
+    let mut tags = 0;
+    loop {
+        let inner = &text[start..end];
+        let (open, close) = match inner.strip_prefix("<![CDATA[") {
+            Some(_) if inner.ends_with("]]>") => ("<![CDATA[".len(), "]]>".len()),
+            _ => {
+                let Some((open, close)) = tag_around(inner) else { break };
+                (open, close)
+            }
+        };
+        (start, end) = trimmed(text, start + open, end - close);
+        tags += 1;
+    }
+    if tags == 0 {
+        return None;
+    }
+    let code = [&blank(&text[..start]), &text[start..end], &blank(&text[end..])].concat();
+    match remove(&code) {
+        Unfenced::Code { code, .. } => Some(code),
+        _ => Some(code),
+    }
+}
+
+/// The lengths of the tags that a text begins and ends with, if they are those of code.
+fn tag_around(text: &str) -> Option<(usize, usize)> {
+    let inner = text.strip_prefix('<')?;
+    let name = &inner[..inner.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-' | ':'))?];
+    let is_code = TAGS.contains(&name) || CODE_TAGS.iter().any(|part| name.to_ascii_lowercase().contains(part));
+    let open = text.find('>')? + 1;
+    let close = format!("</{name}>");
+    let is_whole =
+        is_code && !text[..open].contains('\n') && text.len() >= open + close.len() && text.ends_with(&close);
+    is_whole.then_some((open, close.len()))
+}
+
+/// The part of `start..end` without blanks around it.
+fn trimmed(text: &str, start: usize, end: usize) -> (usize, usize) {
+    let part = &text[start..end];
+    let start = start + part.len() - part.trim_start().len();
+    (start, start + part.trim().len())
 }
 
 /// Takes the code out of its fence.
@@ -114,13 +163,13 @@ fn is_closing(line: &str, fence: &str) -> bool {
 }
 
 /// Blanks in place of everything but line breaks.
-fn blank(text: &str) -> String {
+pub(super) fn blank(text: &str) -> String {
     text.bytes().map(|byte| if matches!(byte, b'\n' | b'\r') { char::from(byte) } else { ' ' }).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Unfenced, remove};
+    use super::{Unfenced, remove, without_tags};
 
     #[test]
     fn the_code_stays_where_it_was() {
@@ -143,6 +192,21 @@ mod tests {
             assert_eq!(code.len(), text.len(), "{text}");
             assert_eq!(code.find(expected.trim()), text.find(expected.trim()), "{text}");
             assert_eq!(actual, has_prose, "{text}");
+        }
+        let tagged = [
+            ("<code>\nreturn 1\n</code>", "      \nreturn 1\n       "),
+            (
+                "<execute_code lang=\"ts\">return 1</execute_code>\n",
+                "                        return 1               \n",
+            ),
+            ("<script><![CDATA[\n1\n]]></script>", "                 \n1\n            "),
+            ("<tool_call>\n```ts\n1\n```\n</tool_call>", "           \n     \n1\n   \n            "),
+        ];
+        for (text, expected) in tagged {
+            assert_eq!(without_tags(text).as_deref(), Some(expected), "{text}");
+        }
+        for text in ["<T>(x: T) => x", "<div>hi</div>", "return '<code>'", "<code>1"] {
+            assert_eq!(without_tags(text), None, "{text}");
         }
         assert_eq!(remove("return '```'"), Unfenced::Plain);
         assert_eq!(remove("```ts\n1\n```\n```ts\n2\n```"), Unfenced::Several { second: 12 });

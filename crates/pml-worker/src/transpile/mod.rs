@@ -25,6 +25,9 @@ mod probe;
 mod raw_text;
 mod shape;
 mod source;
+mod sums;
+mod unawaited;
+mod unfit;
 mod unreturned;
 mod wrap;
 

@@ -38,6 +38,8 @@ pub(crate) enum Branch {
     Caught,
     /// Where the program hands over what sets `$on`.
     Switchboard,
+    /// A text that is added to what is meant to be a number: the expression, and where in the text it begins.
+    Sum { value: String, offset: u32 },
 }
 
 /// Longest condition that is written twice.
@@ -76,6 +78,15 @@ pub(super) fn unused_name(text: &str, name: &str) -> String {
     name
 }
 
+/// What stands in the text, shortened.
+pub(super) fn excerpt(text: &str, span: Span) -> String {
+    let text = span.source_text(text);
+    match text.char_indices().nth(CONDITION_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 struct Inserter<'a> {
     builder: AstBuilder<'a>,
     allocator: &'a Allocator,
@@ -91,11 +102,7 @@ struct Inserter<'a> {
 
 impl<'a> Inserter<'a> {
     fn excerpt(&self, span: Span) -> String {
-        let text = span.source_text(self.text);
-        match text.char_indices().nth(CONDITION_CHARS) {
-            Some((end, _)) => format!("{}…", &text[..end]),
-            None => text.to_owned(),
-        }
+        excerpt(self.text, span)
     }
 
     fn add(&mut self, branch: Branch) -> usize {

@@ -13,6 +13,9 @@ use super::{MODULE_EXPORTS, Source, nearest, probe::unused_name};
 /// What `import(…)` becomes: a call of this function, which is among the imports under [`IMPORT_KEY`].
 pub(super) const IMPORT_FUNCTION: &str = "$import";
 const IMPORT_KEY: &str = "import()";
+/// What `require("pml")` calls, which is among the imports under [`REQUIRE_KEY`].
+const REQUIRE_FUNCTION: &str = "$require";
+const REQUIRE_KEY: &str = "require()";
 
 /// Where the first JSX element begins, if there is one.
 pub(super) fn first_jsx(program: &oxc::ast::ast::Program<'_>) -> Option<u32> {
@@ -73,8 +76,21 @@ pub(super) fn wrap<'a>(
     let builder = AstBuilder::new(allocator);
     let mut imports = ArenaVec::new_in(&allocator);
     let import_name = allocator.alloc_str(&unused_name(source.code(), IMPORT_FUNCTION));
-    let mut importer = Importer { builder: AstBuilder::new(allocator), allocator, name: import_name, has_found: false };
+    let require = allocator.alloc_str(&unused_name(source.code(), REQUIRE_FUNCTION));
+    let mut importer = Importer {
+        builder: AstBuilder::new(allocator),
+        allocator,
+        name: import_name,
+        has_found: false,
+        require,
+        has_required: false,
+    };
     importer.visit_program(program);
+    if importer.has_required {
+        let key = Expression::new_string_literal(SPAN, REQUIRE_KEY, None, &builder);
+        let local = BindingPattern::new_binding_identifier(SPAN, require, &builder);
+        imports.push(BindingProperty::new(SPAN, PropertyKey::from(key), local, false, false, &builder));
+    }
     if importer.has_found {
         let key = Expression::new_string_literal(SPAN, IMPORT_KEY, None, &builder);
         let local = BindingPattern::new_binding_identifier(SPAN, import_name, &builder);
@@ -141,6 +157,9 @@ struct Importer<'a> {
     allocator: &'a Allocator,
     name: &'a str,
     has_found: bool,
+    /// What `require("pml")` calls.
+    require: &'a str,
+    has_required: bool,
 }
 
 impl<'a> VisitMut<'a> for Importer<'a> {
@@ -153,6 +172,16 @@ impl<'a> VisitMut<'a> for Importer<'a> {
             let arguments = ArenaVec::from_array_in([specifier], &self.allocator);
             *it = Expression::new_call_expression(span, callee, None, arguments, false, &self.builder);
             self.has_found = true;
+        }
+    }
+
+    /// `const { callTool } = require("pml")` is `await import("pml")`, where nothing has to be awaited.
+    fn visit_call_expression(&mut self, it: &mut CallExpression<'a>) {
+        walk_mut::walk_call_expression(self, it);
+        let is_pml = matches!(it.arguments.first(), Some(Argument::StringLiteral(name)) if name.value == "pml");
+        if is_pml && it.arguments.len() == 1 && it.callee.is_specific_id("require") {
+            it.callee = Expression::new_identifier(it.callee.span(), self.require, &self.builder);
+            self.has_required = true;
         }
     }
 }

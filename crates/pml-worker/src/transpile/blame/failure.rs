@@ -19,9 +19,6 @@ use crate::transpile::{Probes, Source, nearest, parse, source::Position, transla
 /// Longest text of an expression in a message.
 const TEXT_CHARS: usize = 60;
 
-/// Places of one program that are named where it takes a text for a list.
-const MAX_TEXT_USES: usize = 3;
-
 /// What failed.
 #[derive(Debug)]
 pub(crate) struct Blame {
@@ -148,52 +145,6 @@ pub(in crate::transpile) fn explain(
     Some(blame)
 }
 
-/// Places where a program takes a text for the list that it holds after its first line: it iterates over it, indexes it or
-/// asks for its length. One sentence for each.
-pub(in crate::transpile) fn text_uses(source: &Source, probes: Probes, results: &[Given]) -> Vec<String> {
-    let Ok(output) = translate(source, probes, CodegenOptions::default()) else { return Vec::new() };
-    let javascript = output.javascript;
-    let allocator = Allocator::default();
-    let parsed = parse(&allocator, &javascript, SourceType::mjs());
-    let program = allocator.alloc(parsed.program);
-    let semantic = SemanticBuilder::new().with_build_nodes(true).build(program).semantic;
-    let operations = operations::find(program);
-    let places = |start: u32| {
-        let call = operations.iter().find(|it| it.kind == Kind::Call && it.start == start)?;
-        Some(place_of(&javascript, call.place))
-    };
-    let knowledge = Knowledge { semantic: &semantic, results, places: &places };
-    let teller = Teller { knowledge, source, javascript: &javascript };
-    let sentences = operations.iter().filter_map(|operation| {
-        let (subject, does) = match (operation.kind, operation.property) {
-            (Kind::Iterate, _) => (operation.subject?, "iterating over it gives its characters"),
-            // Whether there is a text at all is a good question.
-            (Kind::Read, Some("length")) if is_compared(&javascript, operation.subject?.span().end) => return None,
-            (Kind::Read, Some("length")) => (operation.subject?, "its `length` counts characters"),
-            (Kind::Read, Some(index)) if index.parse::<usize>().is_ok() => {
-                (operation.subject?, "an index of it gives a character")
-            }
-            _ => return None,
-        };
-        let known = teller.knowledge.of(subject).filter(|known| !known.is_promise && !known.is_part)?;
-        let Shape::Text(Text::Prefixed(bracket)) = known.shape else { return None };
-        let text = teller.text(subject);
-        let line = teller.position(operation.start).map(|position| format!("line {}: ", position.line));
-        Some(format!(
-            "{}{text} is {}: {does}; the JSON in it begins after some text: `JSON.parse({text}.slice({text}.indexOf(\"{bracket}\")))`",
-            line.unwrap_or_default(),
-            teller.describe(&known)
-        ))
-    });
-    sentences.take(MAX_TEXT_USES).collect()
-}
-
-/// Is the `.length` that begins here compared or tested?
-fn is_compared(javascript: &str, at: u32) -> bool {
-    let rest = javascript[at as usize..].trim_start_matches(['?', '.']).trim_start_matches("length");
-    rest.trim_start().starts_with(['<', '>', '=', '!', '?', '&', '|'])
-}
-
 /// Does the call call a function of this name?
 fn names(operation: &Operation<'_>, name: &str) -> bool {
     let callee = operation.subject.map(Expression::get_inner_expression);
@@ -219,10 +170,10 @@ pub(super) fn place_of(text: &str, offset: u32) -> (u32, u32) {
     (before.matches('\n').count() as u32 + 1, (before.len() - start) as u32 + 1)
 }
 
-struct Teller<'s, 'a> {
-    knowledge: Knowledge<'s, 'a>,
-    source: &'s Source,
-    javascript: &'s str,
+pub(super) struct Teller<'s, 'a> {
+    pub(super) knowledge: Knowledge<'s, 'a>,
+    pub(super) source: &'s Source,
+    pub(super) javascript: &'s str,
 }
 
 impl<'a> Teller<'_, 'a> {
@@ -347,7 +298,7 @@ impl<'a> Teller<'_, 'a> {
     }
 
     /// What a value is, and where it came from.
-    fn describe(&self, known: &Known) -> String {
+    pub(super) fn describe(&self, known: &Known) -> String {
         let what = match known.is_promise {
             true if known.shape == Shape::Unknown => "a promise".to_owned(),
             true => format!("a promise of {}", known.shape.describe()),
@@ -437,13 +388,13 @@ impl<'a> Teller<'_, 'a> {
         }
     }
 
-    fn position(&self, offset: u32) -> Option<Position> {
+    pub(super) fn position(&self, offset: u32) -> Option<Position> {
         let (line, column) = place_of(self.javascript, offset);
         self.source.original(line, column)
     }
 
     /// An expression as a person would name it.
-    fn text(&self, value: &Expression<'a>) -> String {
+    pub(super) fn text(&self, value: &Expression<'a>) -> String {
         match value.get_inner_expression() {
             Expression::Identifier(it) => it.name.to_string(),
             Expression::ThisExpression(_) => "this".to_owned(),

@@ -8,13 +8,11 @@ mod known;
 mod operations;
 mod reads;
 mod shape;
+mod text_uses;
 
+pub(super) use self::{failure::explain, reads::reads, text_uses::text_uses};
 pub(crate) use self::{
     failure::{Blame, is_assigned, is_explained, undefined_name},
     reads::Read,
     shape::{Given, Shape, Text},
-};
-pub(super) use self::{
-    failure::{explain, text_uses},
-    reads::reads,
 };

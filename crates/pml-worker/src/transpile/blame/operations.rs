@@ -39,13 +39,15 @@ pub(super) struct Operation<'a> {
 }
 
 pub(super) fn find<'a>(program: &oxc::ast::ast::Program<'a>) -> Vec<Operation<'a>> {
-    let mut finder = Finder { place: 0, outer: Vec::new(), operations: Vec::new() };
+    let mut finder = Finder { place: 0, is_shorthand: false, outer: Vec::new(), operations: Vec::new() };
     finder.visit_program(program);
     finder.operations
 }
 
 struct Finder<'a> {
     place: u32,
+    /// Is the next name that of `{ name }`?
+    is_shorthand: bool,
     /// The places in the functions around.
     outer: Vec<u32>,
     operations: Vec<Operation<'a>>,
@@ -91,7 +93,10 @@ impl<'a> Finder<'a> {
 impl<'a> Visit<'a> for Finder<'a> {
     fn enter_node(&mut self, kind: AstKind<'a>) {
         match kind {
+            // Of `{ path }` the engine notes no place.
+            AstKind::IdentifierReference(_) if self.is_shorthand => self.is_shorthand = false,
             AstKind::IdentifierReference(it) => self.place = it.span.start,
+            AstKind::ObjectProperty(it) => self.is_shorthand = it.shorthand,
             AstKind::ExpressionStatement(it) => self.place = it.span.start,
             AstKind::ThrowStatement(it) => self.place = it.argument.span().start,
             AstKind::NewExpression(it) => self.place = it.callee.span().start,

@@ -30,6 +30,8 @@ pub(crate) enum Text {
     Json,
     /// JSON that begins with this bracket, after other text.
     Prefixed(char),
+    /// A list or dictionary as Python shows it: `[{'id': 1, 'name': None}]`.
+    Python,
 }
 
 /// What a tool gave.

@@ -1,0 +1,120 @@
+//! What `lists.js` and `slips.js` note for warnings: loops whose promises nobody waits for, and sums that became texts.
+
+use std::{cell::RefCell, collections::HashSet, rc::Rc};
+
+use rquickjs::{Ctx, Function, Object, Result, Value};
+
+use super::{State, raw};
+use crate::transpile::{Source, innermost};
+
+/// Loops that are kept.
+const MAX_LOOPS: usize = 20;
+/// How much of a text a warning shows.
+const SHOWN_CHARS: usize = 40;
+
+/// The loops of a run that call an async function and do not wait for it, and its sums that became texts.
+#[derive(Debug, Default)]
+pub(super) struct Slips {
+    loops: RefCell<Vec<Loop>>,
+    /// Where texts that were added to numbers begin.
+    sums: RefCell<HashSet<u32>>,
+}
+
+#[derive(Debug)]
+struct Loop {
+    /// The engine's line and column.
+    place: Option<(u32, u32)>,
+    /// Calls that have begun and not ended.
+    unfinished: usize,
+}
+
+impl Slips {
+    fn begin(&self, place: Option<(u32, u32)>) -> usize {
+        let mut loops = self.loops.borrow_mut();
+        if let Some(index) = loops.iter().position(|it| it.place == place) {
+            return index;
+        }
+        if loops.len() < MAX_LOOPS {
+            loops.push(Loop { place, unfinished: 0 });
+        }
+        loops.len() - 1
+    }
+
+    fn count(&self, index: usize, change: isize) {
+        if let Some(it) = self.loops.borrow_mut().get_mut(index) {
+            it.unfinished = it.unfinished.saturating_add_signed(change);
+        }
+    }
+
+    /// The warnings of a run that is over.
+    pub(super) fn told(&self, source: &Source) -> Vec<String> {
+        let loops = self.loops.take();
+        let unfinished = loops.iter().filter(|it| it.unfinished > 0);
+        let sentences = unfinished.map(|it| {
+            let line = line_of(source, it.place);
+            let count = it.unfinished;
+            format!(
+                "forEach{line} does not wait for its async function, and {count} of its calls had not ended when the program did: \
+                 use `for (const item of list) {{ … }}` with `await`, or `await Promise.all(list.map(async (item) => …))`"
+            )
+        });
+        sentences.collect()
+    }
+}
+
+/// ` (line 3)`, if it is known.
+fn line_of(source: &Source, place: Option<(u32, u32)>) -> String {
+    let line = place.and_then(|(line, column)| source.line(line, column));
+    line.map(|line| format!(" (line {line})")).unwrap_or_default()
+}
+
+/// Gives the scripts what they note with.
+pub(super) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>) -> Result<()> {
+    let place = |stack: &Value<'js>| {
+        let stack = Some(stack).filter(|stack| stack.is_string()).and_then(raw::text);
+        stack.and_then(|(stack, _)| innermost(&stack))
+    };
+    let shared = Rc::clone(state);
+    let begin = move |stack: Value<'js>| shared.slips.begin(place(&stack));
+    native.set("beginLoop", Function::new(ctx.clone(), begin)?)?;
+    for (name, change) in [("continueLoop", 1), ("endLoop", -1)] {
+        let shared = Rc::clone(state);
+        let count = move |index: usize| shared.slips.count(index, change);
+        native.set(name, Function::new(ctx.clone(), count)?)?;
+    }
+
+    let shared = Rc::clone(state);
+    let strung = move |name: String, stack: Value<'js>, sum: Value<'js>| {
+        let source = shared.source.borrow().clone();
+        let line = source.map(|source| line_of(&source, place(&stack))).unwrap_or_default();
+        shared.warn(format!(
+            "`{name}`{line} began with a number and became the text {}, since `+` joins a number and a text: add `Number(…)` of \
+             what is added",
+            shown(&sum)
+        ));
+    };
+    native.set("strung", Function::new(ctx.clone(), strung)?)
+}
+
+/// Warns of a text that is added to what is meant to be a number. `offset` is where the expression begins.
+pub(super) fn tell_text_added(state: &State<'_>, expression: &str, offset: u32, value: &Value<'_>) {
+    if !state.slips.sums.borrow_mut().insert(offset) {
+        return;
+    }
+    let source = state.source.borrow().clone();
+    let line = source.map(|source| format!("line {}: ", source.position(offset).line)).unwrap_or_default();
+    state.warn(format!(
+        "{line}`{expression}` is the text {}, and `+` joins a number and a text: add `Number({expression})`",
+        shown(value)
+    ));
+}
+
+/// A text in quotes, shortened.
+fn shown(value: &Value<'_>) -> String {
+    let text = raw::text(value).map(|(text, _)| text).unwrap_or_default();
+    let mut shown: String = text.chars().take(SHOWN_CHARS).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    format!("{shown:?}")
+}
