@@ -78,6 +78,7 @@ impl Shape {
     pub(super) fn element(&self) -> Option<Shape> {
         match self {
             Shape::Array(_, Some(element)) => Some((**element).clone()),
+            Shape::Text(_) => Some(Shape::Text(Text::Plain)),
             _ => None,
         }
     }
