@@ -33,6 +33,11 @@ const PYTHON_LINES: [(&str, &str); 13] = [
     ("pass", "it reads like Python: leave `pass` out"),
 ];
 
+/// How declarations begin in languages that put the type first.
+const TYPES_FIRST: [&str; 12] = [
+    "string ", "String ", "int ", "float ", "double ", "bool ", "boolean ", "List<", "Map<", "auto ", "char ", "long ",
+];
+
 /// What to do about the mistake that the parser found at `offset`, and what it called it.
 pub(super) fn advice(text: &str, offset: usize, message: &str) -> Option<String> {
     let offset = text.floor_char_boundary(offset.min(text.len()));
@@ -166,6 +171,16 @@ impl Place<'_> {
             "write a text of several lines as a template: `` `…` ``".to_owned()
         } else if (self.before.ends_with('f') || self.before.ends_with("f ")) && self.after.starts_with(['"', '\'']) {
             "write a text with values as a template: `` `… ${value}` ``".to_owned()
+        } else if line.contains("->") && !line.contains("=>") && !line.contains("-->") {
+            "write a function as `(x) => …`".to_owned()
+        } else if line.contains(":=") {
+            "write `const name = value`".to_owned()
+        } else if TYPES_FIRST.iter().any(|start| line.starts_with(start)) {
+            "a declaration begins with `const` or `let`: `const name = value`".to_owned()
+        } else if line.starts_with("unless ") {
+            "write `if (!…) { … }`".to_owned()
+        } else if line.starts_with("else") && !is_block {
+            "an `else` stands right behind the block of its `if`".to_owned()
         } else if word("and")
             || word("or")
             || self.before.trim_end().ends_with(" not")
@@ -245,7 +260,11 @@ impl Place<'_> {
         let is_list =
             message.starts_with("Expected `,` or") && !message.contains("EOF") && !message.contains("found `;`");
         if is_list {
-            return Some("write a comma between the two".to_owned());
+            let is_object = message.starts_with("Expected `,` or `}`");
+            return Some(match is_object {
+                true => "write a comma between the two, or a colon behind the name".to_owned(),
+                false => "write a comma between the two".to_owned(),
+            });
         }
         let open = message.strip_prefix("Expected `,` or `")?.chars().next()?;
         Some(format!("a `{open}` is missing before this place"))
@@ -254,6 +273,12 @@ impl Place<'_> {
 
 /// A bracket, a text or a template that is open at the end.
 fn unclosed(text: &str, message: &str) -> Option<String> {
+    if message.contains("Unterminated multiline comment") {
+        return Some("close the comment with `*/`".to_owned());
+    }
+    if message.contains("Unterminated string") && text.matches('`').count() % 2 == 1 {
+        return Some("a backtick opens or closes nothing: close the template, or leave the backtick out".to_owned());
+    }
     if message.contains("Unterminated string") {
         return Some(
             "close the text with the quote that opened it; a text of several lines is a template: `` `…` ``".to_owned(),
@@ -329,6 +354,9 @@ fn word(message: &str) -> Option<String> {
             "`await` is only allowed",
             "write `async` in front of the function that has this `await`; in callbacks of `map` also `await Promise.all(…)` around, and a `for … of` loop in place of `forEach`",
         ),
+        ("for await` loops are only", "write `async` in front of the function that has this loop"),
+        ("Expected `{` but found", "put what belongs to it into braces: `{ … }`"),
+        ("Expected function name", "give the function a name, or write it as `(x) => …`"),
         ("Illegal continue", "in a callback, write `return` for `continue`; a `for … of` loop has both"),
         (
             "Illegal break",

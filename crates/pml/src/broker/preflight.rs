@@ -26,6 +26,17 @@ const MAX_SIGNATURES: usize = 5;
 /// So many calls are checked at once; more, elsewhere.
 const AT_ONCE_CALLS: usize = 8;
 
+/// Functions of pml that programs look for among the servers.
+const FUNCTIONS: [&str; 8] = [
+    "searchTools",
+    "callTool",
+    "callToolsBatch",
+    "executeWorkflow",
+    "readResource",
+    "listResources",
+    "getPrompt",
+    "progress",
+];
 /// Names under which programs pass the arguments of a call as a whole.
 const WRAPPERS: [&str; 4] = ["arguments", "args", "params", "input"];
 
@@ -265,7 +276,9 @@ impl CheckContext {
             }
             Err(err) => {
                 let meant = meant(snapshot, target, |tool| rules.policy.allows_as_it_is(&tool.id, pins));
-                return Ok(Some(Mistake::NoTool(format!("{err}{}", did_you_mean(&meant)))));
+                let function = nearest(target, FUNCTIONS).first().map(|near| format!("; did you mean `pml.{near}`?"));
+                let near = function.filter(|_| meant.is_empty()).unwrap_or_else(|| did_you_mean(&meant));
+                return Ok(Some(Mistake::NoTool(format!("{err}{near}"))));
             }
         };
         let Some(tool) = snapshot.tool(&id) else {

@@ -184,6 +184,12 @@ impl Snapshot {
             return format!("there is no tool `{id}`: server `{server}` has not listed its tools");
         };
         let shown: Vec<_> = listing.tools.values().filter(|tool| is_shown(tool)).map(|tool| tool.id.tool()).collect();
+        if LISTING.contains(&id.tool()) {
+            return format!(
+                "server `{server}` has no tool `{}`: the names of its tools are `Object.keys(mcp.{server})`, and `pml.searchTools(\"what the tool does\")` finds them",
+                id.tool()
+            );
+        }
         if CALLING.contains(&id.tool()) {
             let example = shown.first().copied().unwrap_or("tool");
             return format!(
@@ -222,6 +228,9 @@ impl Snapshot {
 
 /// Names under which programs look for a way to call any tool of a server.
 const CALLING: [&str; 8] = ["callTool", "call_tool", "call", "execute", "invoke", "run", "request", "tool"];
+
+/// Names under which programs look for the list of a server's tools.
+const LISTING: [&str; 4] = ["listTools", "list_tools", "getTools", "tools"];
 
 /// Is a tool about what the wanted name is about: does it have one of its nouns, or nearly the same letters?
 fn is_about(wanted: &str, name: &str) -> bool {

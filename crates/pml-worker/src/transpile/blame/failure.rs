@@ -1,6 +1,6 @@
 //! From the engine's message to one that names the thing.
 
-use oxc::ast::ast::*;
+use oxc::{ast::ast::*, span::GetSpan};
 use pml_wire::message::MissingProperty;
 
 use super::{
@@ -174,6 +174,12 @@ fn blamed<'a>(
     })?;
     let mut blame = teller.operation(failure, operation)?;
     blame.position = teller.position(operation.start);
+    // What a function was called with says more than the name of its parameter.
+    let caller = failed.caller.and_then(|place| offset_of(opened.javascript, place));
+    let call = operations.iter().find(|it| it.kind == Kind::Call && Some(it.place) == caller);
+    if let Some((call, subject)) = call.zip(operation.subject) {
+        teller.add_argument(&mut blame, call, subject);
+    }
     Some(blame)
 }
 
@@ -208,9 +214,16 @@ impl<'a> Teller<'_, 'a> {
                         if let Some(object) = &object {
                             let name = self.text(member.object());
                             message = format!("{message}: {name} is {}", self.describe(object));
-                            hint = self.advice(object, &name, member.static_property_name());
+                            hint = match member.static_property_name() {
+                                Some(method) => self.advice_of_method(object, &name, Some(method)),
+                                None => self.advice(object, &name, None).filter(|_| object.is_promise),
+                            };
                         } else if member.object().is_specific_id("mcp") {
                             hint = Some("`mcp` has servers, and these have tools: `await mcp.server.tool({ … })`, or `await pml.callTool(\"server:tool\", { … })`".to_owned());
+                        } else if let Some(hint_of) =
+                            habits::of_global(&self.text(member.object()), member.static_property_name())
+                        {
+                            hint = Some(hint_of);
                         } else if let Some(property) = member.static_property_name() {
                             hint = habits::instead(None, &self.text(member.object()), property);
                         }
@@ -274,6 +287,29 @@ impl<'a> Teller<'_, 'a> {
             _ => None,
         };
         Some(Blame { message, hint, fallback, missing, position: None })
+    }
+
+    /// Adds what `call` passed as the parameter that a failure is about.
+    fn add_argument(&self, blame: &mut Blame, call: &Operation<'a>, subject: &Expression<'a>) {
+        let subject = subject.get_inner_expression();
+        let member = subject.as_member_expression();
+        let parameter = member.map_or(subject, |member| member.object());
+        let Some(index) = self.knowledge.parameter_of(parameter) else { return };
+        let has_spread = call.arguments.iter().any(Argument::is_spread);
+        let argument = call.arguments.get(index).and_then(Argument::as_expression).filter(|_| !has_spread);
+        let Some(argument) = argument.filter(|it| !it.is_literal() && !it.is_function()) else { return };
+        let (name, text) = (self.text(parameter), self.text(argument));
+        if parameter.span() != subject.span() {
+            let Some(known) = self.knowledge.of(argument) else { return };
+            blame.message = format!("{}; {name} is {text}, {}", blame.message, self.describe(&known));
+            let property = member.and_then(|member| member.static_property_name());
+            let advice = self.advice(&known, &text, property);
+            blame.hint = blame.hint.take().or(advice);
+            return;
+        }
+        blame.message = format!("{}; {name} is {text}{}", blame.message, self.came_from(argument));
+        blame.hint = blame.hint.take().or_else(|| self.missing(argument));
+        blame.fallback = blame.fallback.take().or_else(|| self.not_found(argument));
     }
 
     /// The property of a tool's result that `value` would be, and is not there.

@@ -14,6 +14,8 @@ use super::{
 
 /// What the program was given, among the results of tools.
 pub(crate) const ARGS: &str = "args";
+/// Classes whose objects are told from others.
+const CLASSES: [&str; 3] = ["Set", "Map", "Date"];
 /// Functions of `Promise` that give one.
 const PROMISES: [&str; 7] = ["all", "allSettled", "any", "race", "resolve", "reject", "try"];
 /// Steps that are followed from a name to its value.
@@ -95,7 +97,11 @@ impl Known {
 
     fn part(self, step: Option<String>, shape: Option<Shape>) -> Option<Known> {
         let path = self.path.map(|path| path.into_iter().chain([step]).collect());
-        (!self.is_promise).then_some(Known { shape: shape?, is_part: true, path, ..self })
+        let (shape, is_promise) = match shape? {
+            Shape::Promise(inner) => (*inner, true),
+            shape => (shape, false),
+        };
+        (!self.is_promise).then_some(Known { shape, is_part: true, path, is_promise, ..self })
     }
 }
 
@@ -170,6 +176,15 @@ impl<'a> Knowledge<'_, 'a> {
                 }
             }
             Expression::CallExpression(it) => self.call(it, steps),
+            Expression::NewExpression(it) => {
+                let Expression::Identifier(class) = it.callee.get_inner_expression() else { return None };
+                if class.name == "Promise" {
+                    return Some(Known::promise(Shape::Unknown));
+                }
+                let class = CLASSES.iter().find(|name| **name == class.name)?;
+                Some(Known::plain(Shape::Instance(class)))
+            }
+            value if self.tool(value).is_some() => Some(Known::plain(Shape::Function)),
             value => {
                 let member = value.as_member_expression()?;
                 let object = self.value(member.object(), steps)?;
@@ -213,7 +228,11 @@ impl<'a> Knowledge<'_, 'a> {
             return self.result(&tool.value, call.span, true);
         }
         let method = member.static_property_name()?;
-        if member.object().is_specific_id("Promise") && PROMISES.contains(&method) {
+        if member.object().is_specific_id("Promise") && method == "allSettled" {
+            let names = ["status", "value", "reason"].map(|name| (name.to_owned(), Shape::Unknown));
+            return Some(Known::promise(Shape::Array(None, Some(Box::new(Shape::Object(names.into()))))));
+        }
+        if member.object().is_specific_id("Promise") && PROMISES.contains(&method) || self.is_async_method(method) {
             return Some(Known::promise(Shape::Unknown));
         }
         if let Some(shape) = given_by_pml(method).filter(|_| is_pml) {
@@ -238,7 +257,11 @@ impl<'a> Knowledge<'_, 'a> {
         }
         let object = Some(object).filter(|object| matches!(object.shape, Shape::Array(..)))?;
         if matches!(method, "map" | "flatMap") && !object.is_promise {
-            return Some(Known::plain(Shape::Array(None, None)));
+            let callback = call.arguments.first().and_then(Argument::as_expression);
+            let element =
+                callback.and_then(|it| self.returned(it, steps)).filter(|it| it.is_promise && method == "map");
+            let element = element.map(|element| Box::new(Shape::Promise(Box::new(element.shape))));
+            return Some(Known::plain(Shape::Array(None, element)));
         }
         if SAME.contains(&method) {
             let same = Shape::Array(None, object.shape.element().map(Box::new));
@@ -349,6 +372,57 @@ impl<'a> Knowledge<'_, 'a> {
         let Expression::Identifier(name) = value.get_inner_expression() else { return false };
         let symbol = self.symbol_of(name);
         symbol.is_some_and(|symbol| self.semantic.scoping().symbol_flags(symbol).is_catch_variable())
+    }
+
+    /// What a function that is written out returns, if that is a promise or one expression.
+    fn returned(&self, function: &Expression<'a>, steps: usize) -> Option<Known> {
+        match function.get_inner_expression() {
+            Expression::ArrowFunctionExpression(it) if it.r#async => Some(Known::promise(Shape::Unknown)),
+            Expression::FunctionExpression(it) if it.r#async => Some(Known::promise(Shape::Unknown)),
+            Expression::ArrowFunctionExpression(it) => self.value(it.body.as_expression()?, steps),
+            _ => None,
+        }
+    }
+
+    /// Are all methods of this name, in classes and objects of the program, async?
+    fn is_async_method(&self, name: &str) -> bool {
+        let mut methods = self.semantic.nodes().iter().filter_map(|node| match node.kind() {
+            AstKind::MethodDefinition(it) if it.key.is_specific_static_name(name) => Some(it.value.r#async),
+            AstKind::ObjectProperty(it) if it.key.is_specific_static_name(name) => {
+                Some(match it.value.get_inner_expression() {
+                    Expression::FunctionExpression(it) => it.r#async,
+                    Expression::ArrowFunctionExpression(it) => it.r#async,
+                    _ => false,
+                })
+            }
+            _ => None,
+        });
+        methods.next().is_some_and(|first| first && methods.all(|other| other))
+    }
+
+    /// Is this the name that a `for … in` gives to keys?
+    pub(super) fn is_key(&self, value: &Expression<'a>) -> bool {
+        let Expression::Identifier(name) = value.get_inner_expression() else { return false };
+        let Some(symbol) = self.symbol_of(name) else { return false };
+        let mut around =
+            self.semantic.nodes().ancestor_kinds(self.semantic.scoping().symbol_declaration(symbol)).take(2);
+        around.any(|kind| matches!(kind, AstKind::ForInStatement(_)))
+            && matches!(
+                self.semantic.nodes().kind(self.semantic.scoping().symbol_declaration(symbol)),
+                AstKind::VariableDeclarator(_)
+            )
+    }
+
+    /// The place of a parameter of a function, if that is what a name stands for.
+    pub(super) fn parameter_of(&self, value: &Expression<'a>) -> Option<usize> {
+        let Expression::Identifier(name) = value.get_inner_expression() else { return None };
+        let declaration = self.semantic.scoping().symbol_declaration(self.symbol_of(name)?);
+        let AstKind::FormalParameter(it) = self.semantic.nodes().kind(declaration) else { return None };
+        let parameters = self.semantic.nodes().ancestor_kinds(declaration).find_map(|kind| match kind {
+            AstKind::FormalParameters(it) => Some(it),
+            _ => None,
+        })?;
+        parameters.items.iter().position(|other| other.span == it.span)
     }
 
     /// Is this the name of an async function of the program?

@@ -92,8 +92,23 @@ impl<'a> Teller<'_, 'a> {
         if self.knowledge.is_caught(member.object()) {
             return Some(CAUGHT.to_owned());
         }
-        let MemberExpression::ComputedMemberExpression(it) = member else { return None };
         let object = self.text(member.object());
+        if let Some(instead) = habits::of_global(&object, member.static_property_name()) {
+            return Some(instead);
+        }
+        if self.knowledge.is_key(member.object()) {
+            return Some(format!("`for … in` gives keys: write `for (const {object} of …)`"));
+        }
+        if let Some(known) = self.knowledge.of(member.object())
+            && known.shape.keys().eq(["status", "value", "reason"])
+            && !known.is_promise
+        {
+            return Some(match member.static_property_name() {
+                Some("value") => format!("{object} was rejected: test `{object}.status`, and see `{object}.reason`"),
+                _ => format!("what was awaited is in `{object}.value` if `{object}.status` is \"fulfilled\""),
+            });
+        }
+        let MemberExpression::ComputedMemberExpression(it) = member else { return None };
         let negative =
             matches!(&it.expression, Expression::UnaryExpression(it) if it.operator == UnaryOperator::UnaryNegation);
         if negative {
@@ -107,6 +122,10 @@ impl<'a> Teller<'_, 'a> {
             }
             Some(Shape::Array(None, _)) => {
                 Some(format!("{object} has no element there: test `{object}.length`, or read it with `?.`"))
+            }
+            Some(shape @ Shape::Object(_)) if shape.arrays().next().is_some() => {
+                let list = shape.arrays().next().unwrap_or_default();
+                Some(format!("did you mean `{object}.{list}[{}]`?", self.excerpt(&it.expression)))
             }
             // `groups[key].push(…)`.
             None | Some(Shape::Object(_) | Shape::Other) if !matches!(it.expression, Expression::NumericLiteral(_)) => {
@@ -153,23 +172,38 @@ impl<'a> Teller<'_, 'a> {
         }
         // Of `table[key]`, the key is what it is.
         if matches!(member, MemberExpression::ComputedMemberExpression(_)) && member.static_property_name().is_none() {
-            return self.advice(&object, &self.text(member.object()), None).filter(|_| object.is_promise);
+            return match (&object.shape, self.text(member.object())) {
+                (Shape::Instance("Map"), text) => Some(format!("read it with `{text}.get(…)`")),
+                (Shape::Instance("Set"), text) => Some(format!("make it an array first: `[...{text}]`")),
+                (_, text) => self.advice(&object, &text, None).filter(|_| object.is_promise),
+            };
         }
         self.advice(&object, &self.text(member.object()), member.static_property_name())
     }
 
     /// What to write instead, if `object` is known and has no such property.
     pub(super) fn advice(&self, object: &Known, text: &str, property: Option<&str>) -> Option<String> {
-        let advice = self.own_advice(object, text, property);
         // Of a handle, the prelude tells how it is read.
         if object.shape.keys().take(2).eq(["type", "size"]) {
             return None;
         }
-        let has_it = property.is_some_and(|property| object.shape.keys().any(|key| key == property));
-        if object.is_promise || has_it {
+        self.own_advice(object, text, property)
+    }
+
+    /// What to call instead of a method that `object` does not have.
+    pub(super) fn advice_of_method(&self, object: &Known, text: &str, method: Option<&str>) -> Option<String> {
+        let has_it = method.is_some_and(|method| object.shape.keys().any(|key| key == method));
+        let is_handle = object.shape.keys().take(2).eq(["type", "size"]);
+        if matches!(object.shape, Shape::Instance(_))
+            && let Some(instead) = method.and_then(|method| habits::instead(Some(&object.shape), text, method))
+        {
+            return Some(instead);
+        }
+        let advice = self.advice(object, text, method);
+        if object.is_promise || has_it || is_handle {
             return advice;
         }
-        advice.or_else(|| habits::instead(Some(&object.shape), text, property?))
+        advice.or_else(|| habits::instead(Some(&object.shape), text, method?))
     }
 
     fn own_advice(&self, object: &Known, text: &str, property: Option<&str>) -> Option<String> {
@@ -201,6 +235,16 @@ impl<'a> Teller<'_, 'a> {
                 if is_of_text.contains(&property) && shape.keys().any(|key| key == "message") {
                     return Some(format!("did you mean `{text}.message.{property}`?"));
                 }
+                let part = ["name", "title", "text", "label", "value", "login", "content"];
+                if is_of_text.contains(&property)
+                    && let Some(part) = part.iter().find(|part| shape.keys().any(|key| key == **part))
+                {
+                    return Some(format!("did you mean `{text}.{part}.{property}`?"));
+                }
+                let is_list = ["items", "rows", "data", "results", "list", "records", "values"].contains(&property);
+                if let Some(list) = shape.arrays().next().filter(|_| is_list) {
+                    return Some(format!("did you mean `{text}.{list}`?"));
+                }
                 if let Some(list) = shape.arrays().next().filter(|_| is_list_method(property)) {
                     return Some(format!("did you mean `{text}.{list}.{property}`?"));
                 }
@@ -219,6 +263,14 @@ impl<'a> Teller<'_, 'a> {
                     None => format!("use `Object.entries({text})`, `Object.values({text})` or `Object.keys({text})`"),
                 })
             }
+            (Shape::Function, Some(_)) if text.starts_with("mcp.") => {
+                Some(format!("call it first: `await {text}({{ … }})`"))
+            }
+            (Shape::Function, Some(_)) => {
+                Some(format!("call it first: `{text}(…)`, with `await` if it gives a promise"))
+            }
+            (Shape::Instance("Map"), Some(property)) => Some(format!("read it with `{text}.get(\"{property}\")`")),
+            (Shape::Instance("Set"), Some(_)) => Some(format!("make it an array first: `[...{text}]`")),
             (Shape::Array(_, Some(element)), Some(property)) => {
                 let has = element.keys().any(|key| key == property);
                 has.then(|| format!("did you mean `{text}[0].{property}`, or `{text}.map((it) => it.{property})`?"))
