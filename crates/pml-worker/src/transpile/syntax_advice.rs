@@ -216,7 +216,7 @@ impl Place<'_> {
 
     /// What is no program of any kind.
     fn foreign(&self) -> Option<String> {
-        let first = self.text.trim_start().split_whitespace().next().unwrap_or_default();
+        let first = self.text.split_whitespace().next().unwrap_or_default();
         let advice = match first {
             "SELECT" | "INSERT" | "UPDATE" | "DELETE" | "CREATE" | "WITH" | "select" => {
                 "the text is SQL: pass it to a tool, as in `return await mcp.server.query({ sql: \"…\" })`"
@@ -318,18 +318,13 @@ fn brackets(text: &str) -> Vec<(usize, char)> {
             (Some(_), '\\') => {
                 characters.next();
             }
-            (Some(ends), character) => {
-                if character == ends || character == '\n' && ends != '`' {
-                    quote = None;
-                }
-            }
+            (Some(ends), character) if character == ends || character == '\n' && ends != '`' => quote = None,
+            (Some(_), _) => {}
             (None, '"' | '\'' | '`') => quote = Some(character),
             (None, '/') if characters.peek().is_some_and(|(_, next)| *next == '/') => quote = Some('\n'),
             (None, '(' | '[' | '{') => open.push((offset, character)),
-            (None, ')' | ']' | '}') => {
-                if open.last().is_some_and(|(_, last)| closing(*last) == character) {
-                    open.pop();
-                }
+            (None, ')' | ']' | '}') if open.last().is_some_and(|(_, last)| closing(*last) == character) => {
+                open.pop();
             }
             _ => {}
         }

@@ -301,7 +301,8 @@ impl<'a> Teller<'_, 'a> {
         let (name, text) = (self.text(parameter), self.text(argument));
         if parameter.span() != subject.span() {
             let Some(known) = self.knowledge.of(argument) else { return };
-            blame.message = format!("{}; {name} is {text}, {}", blame.message, self.describe(&known));
+            let passed = if name == text { String::new() } else { format!("{text}, ") };
+            blame.message = format!("{}; {name} is {passed}{}", blame.message, self.describe(&known));
             let property = member.and_then(|member| member.static_property_name());
             let advice = self.advice(&known, &text, property);
             blame.hint = blame.hint.take().or(advice);

@@ -521,7 +521,7 @@ fn follow<'a>(
         BindingPattern::ObjectPattern(it) => it
             .properties
             .iter()
-            .find_map(|property| follow(&property.value, is_this, known.clone().property(&name_of(&property.key)?)?)),
+            .find_map(|property| follow(&property.value, is_this, known.clone().property(name_of(&property.key)?)?)),
         BindingPattern::ArrayPattern(it) => {
             it.elements.iter().flatten().find_map(|element| follow(element, is_this, known.clone().element()?))
         }
