@@ -11,6 +11,7 @@ mod explained;
 mod from_json;
 mod handles;
 mod hashing;
+mod hints;
 mod inspect;
 mod intl;
 mod json_texts;

@@ -417,6 +417,7 @@ fn console<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>, la
         }
         let args: Vec<Value<'js>> = args.iter().filter_map(std::result::Result::ok).collect();
         let source = state.source.borrow().clone();
+        args.iter().for_each(|value| explained::explain(value, &state, &given(&late).helpers));
         let mut text = inspect::format_args(&args, &given(&late).helpers, source.as_deref());
         if indent > 0 {
             let margin = "  ".repeat(indent.min(20));

@@ -8,10 +8,13 @@ use pml_wire::{
 };
 use rquickjs::{Object, Value};
 
-use super::{Session, deadline::Limit, inspect, raw, to_json::Failure};
+use super::{Session, deadline::Limit, hints, inspect, raw, to_json::Failure};
 use crate::{
     last_words, memory,
-    transpile::{Blame, MODULE_EXPORTS, Source, function_of, innermost, is_assigned, is_explained, undefined_name},
+    transpile::{
+        Blame, Source, assigned, assigned_constant, declared_elsewhere, function_of, innermost, is_explained,
+        undefined_name,
+    },
 };
 
 /// Longest message that is passed on.
@@ -23,65 +26,10 @@ const MAX_NESTING: usize = 200;
 const NAME_BYTES: usize = 100;
 /// Classes above that of an error that are looked at.
 const MAX_CLASSES: usize = 5;
+/// Arguments of a call that are looked up.
+const MAX_ARGUMENTS: usize = 5;
 /// Causes of an error that are followed.
 const MAX_CAUSES: usize = 3;
-
-/// Names that programs expect from other places, and what to do here instead.
-const ABSENT: [(&[&str], &str); 12] = [
-    (&MODULE_EXPORTS, "is in the module \"pml\": import it from there, or write `pml.` in front"),
-    (
-        &["fetch", "XMLHttpRequest", "WebSocket", "EventSource", "Request", "Response", "FormData"],
-        "is not available here; call an MCP tool instead",
-    ),
-    (
-        &["require", "module", "exports", "__dirname", "__filename", "importScripts"],
-        "is not available here; there are no packages: call an MCP tool, or write the function yourself",
-    ),
-    (
-        &[
-            "process",
-            "Deno",
-            "Bun",
-            "global",
-            "window",
-            "self",
-            "document",
-            "navigator",
-            "localStorage",
-            "sessionStorage",
-            "Worker",
-            "MessageChannel",
-            "BroadcastChannel",
-        ],
-        "is not available here; programs see `mcp`, `pml`, `args` and standard JavaScript, and reach files, network and processes through MCP tools",
-    ),
-    (
-        &[
-            "ReadableStream",
-            "WritableStream",
-            "TransformStream",
-            "TextDecoderStream",
-            "TextEncoderStream",
-            "CompressionStream",
-            "DecompressionStream",
-            "File",
-        ],
-        "is not available here; a Blob or a Uint8Array holds bytes",
-    ),
-    (&["WebAssembly"], "is not available in this engine"),
-    (
-        &["tools", "client", "mcpClient", "servers", "mcpServers", "session", "context", "ctx"],
-        "is not available here; call a tool with `await mcp.server.tool({ … })`",
-    ),
-    (&["input", "inputs", "params", "parameters"], "is not available here; what the program was given is in `args`"),
-    (&["print", "println", "puts"], "is not JavaScript; use `console.log(…)`, and `return` what is to be the result"),
-    (&["None", "nil"], "is not JavaScript; write `null`"),
-    (&["True", "False"], "is not JavaScript; write `true` or `false`"),
-    (
-        &["len", "str", "dict", "range", "elif", "json", "asyncio"],
-        "is not JavaScript: programs are TypeScript, as in `list.length`, `String(value)`, `JSON.stringify(value)`",
-    ),
-];
 
 /// Makes reports about one program.
 pub(super) struct Reporter<'a, 'js> {
@@ -126,8 +74,13 @@ impl<'a, 'js> Reporter<'a, 'js> {
         };
         let full = full + &error.map(|error| self.causes(error)).unwrap_or_default();
         let mut report = self.locate(ErrorReport::new(ErrorCode::Exception, full), &exception);
-        report.hint = absent_hint(&message).or_else(|| self.misspelt(&message));
-        if let Some(Blame { hint, missing, position, .. }) = blame {
+        report.hint = self.misspelt(&message).or_else(|| self.misused(&message));
+        if blame.is_none() && report.hint.is_none() && error.is_some() {
+            report.hint = hints::for_message(&message);
+        }
+        let mut fallback = None;
+        if let Some(Blame { hint, missing, position, fallback: other, .. }) = blame {
+            fallback = other;
             report.hint = report.hint.or(hint);
             report.missing = missing.filter(|_| report.hint.is_none());
             // What failed is shown, not what the engine did just before.
@@ -139,6 +92,7 @@ impl<'a, 'js> Reporter<'a, 'js> {
             report.hint = place.and_then(|place| self.session.state.misses.explanation(place, &report.message));
             report.missing = report.missing.filter(|_| report.hint.is_none());
         }
+        report.hint = report.hint.or(fallback);
         Box::new(report)
     }
 
@@ -147,11 +101,31 @@ impl<'a, 'js> Reporter<'a, 'js> {
         // A program that has no variable `result` seldom means the function of that name.
         let name = message.strip_suffix(" is not defined")?.trim_matches('\'');
         let name = Some(name).filter(|name| *name != "result")?;
-        if is_assigned(self.source, name) {
-            return Some(format!("declare it first: `let {name}`"));
+        if let Some(elsewhere) = declared_elsewhere(self.source, name) {
+            return Some(elsewhere);
+        }
+        if let Some(absent) = hints::absent(message) {
+            return Some(absent);
+        }
+        if let Some(assigned) = assigned(self.source, name) {
+            return Some(assigned);
         }
         let near = undefined_name(self.source, name).or_else(|| self.tool_called(name))?;
         Some(format!("did you mean `{near}`?"))
+    }
+
+    /// A name that was used too early, or changed although it is constant.
+    fn misused(&self, message: &str) -> Option<String> {
+        if let Some(name) = message.strip_suffix(" is not initialized").filter(|name| *name != "this") {
+            return declared_elsewhere(self.source, name.trim_matches('\''));
+        }
+        let name = message.strip_suffix(" is read-only")?.trim_matches('\'');
+        Some(match assigned_constant(self.source, name) {
+            Some(line) => format!("`{name}` is declared with `const` (line {line}): declare it with `let`"),
+            None => {
+                "the object is frozen, or the property is fixed: change a copy, `{ ...object, name: value }`".to_owned()
+            }
+        })
     }
 
     /// A server or a tool of that name.
@@ -283,7 +257,13 @@ impl<'a, 'js> Reporter<'a, 'js> {
             tool: tool.parse::<ToolId>().ok(),
             ..ErrorReport::new(*code, format!("`{tool}`: {message}"))
         };
-        Some(self.locate(report, exception))
+        let mut report = self.locate(report, exception);
+        if *code == ErrorCode::InvalidArguments {
+            let (stack, results) = (self.stack(exception), self.session.state.results.list());
+            let names = missing_arguments(message).take(MAX_ARGUMENTS);
+            report.hint = names.filter_map(|name| self.source.blame_argument(&stack, name, &results)).next();
+        }
+        Some(report)
     }
 
     /// Adds stack and code frame.
@@ -350,7 +330,13 @@ impl<'a, 'js> Reporter<'a, 'js> {
 
     fn message(&self, exception: &Value<'js>) -> String {
         let message = match exception.as_object() {
-            Some(object) if self.is_error(object) => self.text_of(object, "message").unwrap_or_default(),
+            Some(object) if self.is_error(object) => match self.text_of(object, "message").unwrap_or_default() {
+                // What `Promise.any` rejects with has none.
+                empty if empty.is_empty() && self.object_of(object, "errors").is_some() => {
+                    "all promises were rejected".to_owned()
+                }
+                message => message,
+            },
             _ => {
                 let helpers = &self.session.prelude.helpers;
                 inspect::format_args(std::slice::from_ref(exception), helpers, Some(self.source))
@@ -413,6 +399,15 @@ impl<'a, 'js> Reporter<'a, 'js> {
     }
 }
 
+/// The arguments that a message says were not there: `args.owner: expected string, got nothing`.
+fn missing_arguments(message: &str) -> impl Iterator<Item = &str> {
+    message.split("args.").skip(1).filter_map(|part| {
+        let end = part.find(|c: char| !(c.is_alphanumeric() || c == '_'))?;
+        let mistake = part.split(';').next()?;
+        mistake.ends_with(", got nothing").then_some(&part[..end])
+    })
+}
+
 /// The one wording of a limit that has passed.
 pub(super) fn out_of_time(limit: Limit, limits: Limits) -> Box<ErrorReport> {
     let (message, hint) = match limit {
@@ -456,24 +451,4 @@ fn shorten(mut text: String, bytes: usize) -> String {
         text.push('…');
     }
     text
-}
-
-/// What to do instead of using a global that other places have.
-fn absent_hint(message: &str) -> Option<String> {
-    let name = message.strip_suffix(" is not defined")?.trim_matches('\'');
-    ABSENT.iter().find(|(names, _)| names.contains(&name)).map(|(_, advice)| format!("{name} {advice}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::absent_hint;
-
-    #[test]
-    fn known_absent_globals_get_a_hint() {
-        let fetch = "fetch is not available here; call an MCP tool instead";
-        assert_eq!(absent_hint("fetch is not defined").as_deref(), Some(fetch));
-        assert_eq!(absent_hint("'fetch' is not defined").as_deref(), Some(fetch));
-        assert_eq!(absent_hint("foo is not defined"), None);
-        assert_eq!(absent_hint("fetch failed"), None);
-    }
 }

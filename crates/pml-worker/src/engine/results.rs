@@ -5,7 +5,7 @@ use std::{cell::RefCell, collections::VecDeque};
 use rquickjs::{Atom, Object, Value, object::Filter};
 
 use super::raw;
-use crate::transpile::{Given, Shape, Text, innermost};
+use crate::transpile::{ARGS, Given, Shape, Text, innermost};
 
 /// Results that are remembered.
 const MAX_RESULTS: usize = 100;
@@ -45,6 +45,13 @@ impl Results {
     /// Is any of them a text?
     pub(super) fn has_text(&self) -> bool {
         self.0.borrow().iter().any(|given| matches!(given.shape, Some(Shape::Text(_))))
+    }
+
+    /// Remembers what the program was given.
+    pub(super) fn note_args(&self, args: &Value<'_>) {
+        let mut results = self.0.borrow_mut();
+        results.retain(|given| given.tool != ARGS);
+        results.push_front(Given { tool: ARGS.to_owned(), place: None, shape: Some(shape(args, 0)) });
     }
 
     pub(super) fn list(&self) -> Vec<Given> {

@@ -429,6 +429,7 @@ impl<'js> Session<'js> {
     /// Makes the program's function. Nothing of the program runs yet.
     fn load(&self, javascript: &str, args: &str) -> rquickjs::Result<Function<'js>> {
         let args = exact::parse(&self.ctx, &self.state, &self.prelude, args.into(), "args", None)?;
+        self.state.results.note_args(&args);
         let args = Property::from(args).writable().configurable();
         self.ctx.globals().prop("args", args)?;
         let mut options = EvalOptions::default();

@@ -230,6 +230,7 @@ impl<'js> Writer<'_, 'js> {
         }
         if value.is_symbol() {
             self.warn("a symbol was dropped");
+            self.lose("a symbol: pass a text");
         }
         Ok(false) // a symbol or undefined
     }
@@ -335,7 +336,10 @@ impl<'js> Writer<'_, 'js> {
         if !is_plain && object.is_function() {
             match self.path.is_empty() {
                 true => self.warn("a function has no JSON form: call it, and pass on what it gives"),
-                false => self.warn("a function was dropped"),
+                false => {
+                    self.warn("a function was dropped");
+                    self.lose("a function: call it, and pass what it gives");
+                }
             }
             return Ok(false);
         }

@@ -28,7 +28,7 @@ use super::{
     raw_text,
     shape::{self, Shaped},
     source::{Mapped, Source},
-    sums, unawaited, unfit, unreturned, wrap,
+    sums, syntax_advice, unawaited, unfit, unreturned, wrap,
 };
 
 /// What `import … from "pml"` can name.
@@ -309,35 +309,9 @@ fn explain(allocator: &Allocator, source: &Source, text: &str, diagnostics: &Dia
     let offset = first.and_then(|first| first.labels.first()).map_or(0, |label| label.offset());
     let help = first.and_then(|first| first.help.as_ref()).map(ToString::to_string);
     ErrorReport {
-        hint: advice(text, offset as usize).map(str::to_owned).or(help),
+        hint: syntax_advice::advice(text, offset as usize, &message).or_else(|| help.and_then(syntax_advice::help)),
         ..source.report(ErrorCode::SyntaxError, message, offset)
     }
-}
-
-/// What to send instead of a text that is no code, as far as it can be told.
-fn advice(text: &str, offset: usize) -> Option<&'static str> {
-    let offset = text.floor_char_boundary(offset.min(text.len()));
-    let next = text[offset..].chars().next();
-    let line = text[..offset].rsplit('\n').next().unwrap_or_default();
-    if line.ends_with('\\') && matches!(next, Some('n' | 't' | 'r' | '"' | '\'')) {
-        return Some("the line breaks or quotes are escaped twice: send the code with real ones");
-    }
-    if matches!(next, Some('“' | '”' | '‘' | '’')) {
-        return Some("the quotes are typographic: write \" or '");
-    }
-    if ["=&gt;", "&amp;&amp;", "&lt;", "&quot;"].iter().any(|escape| text.contains(escape)) {
-        return Some("the code is escaped as HTML: send `=>`, `&&`, `<` and quotes as they are");
-    }
-    let is_prose = |line: &str| {
-        let words: Vec<_> = line.split_whitespace().collect();
-        let is_word = |word: &&str| {
-            let word = word.trim_end_matches([',', '.', ':', '!']);
-            !word.is_empty() && word.chars().all(|c| c.is_alphabetic() || c == '\'' || c == '’')
-        };
-        words.len() >= 3 && words.iter().filter(|word| is_word(word)).count() * 4 >= words.len() * 3
-    };
-    let line_end = text[offset..].find('\n').map_or(text.len(), |end| offset + end);
-    is_prose(&text[offset - line.len()..line_end]).then_some("send the code alone, without text around it")
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use oxc::{
 use super::{Probes, Source, parse, translate, wrap::IMPORT_FUNCTION};
 
 /// What marks a text that probes may have changed.
-const MARKS: [&str; 4] = ["$probe", "$on", "$sum", "NaN;"];
+const MARKS: [&str; 5] = ["$probe", "$on", "$sum", "NaN;", "[(NaN, "];
 
 /// The text without probes of a function that the engine shows as `text`. Nothing if it is none of the program's, or has
 /// no probe.

@@ -26,6 +26,7 @@ mod raw_text;
 mod shape;
 mod source;
 mod sums;
+mod syntax_advice;
 mod unawaited;
 mod unfit;
 mod unreturned;
@@ -33,7 +34,10 @@ mod wrap;
 
 use self::compile::{parse, source_map, translate};
 pub(crate) use self::{
-    blame::{Blame, Given, Read, Shape, Text, is_assigned, is_explained, undefined_name},
+    blame::{
+        ARGS, Blame, Given, Read, Shape, Text, assigned, assigned_constant, declared_elsewhere, is_explained,
+        undefined_name,
+    },
     compile::{ENGINE_FILE, MODULE_EXPORTS, Probes, compile},
     parameters::analyse,
     probe::Branch,

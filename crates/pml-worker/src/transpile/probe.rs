@@ -9,7 +9,8 @@
 //! can be explained before the program reads it; handlers that are written out in `.catch(…)` and `.then(…, …)` begin so,
 //! too. A probe returns its second argument, so the program cannot tell the difference. In front of each loop and each
 //! destructuring stands a bare `NaN;`: when a loop is interrupted or a destructuring fails, the engine reports the place of
-//! whatever it did just before, and only some operations, such as reading a global, carry a place. What a probe reports is
+//! whatever it did just before, and only some operations, such as reading a global, carry a place. For the same reason the
+//! name of a property that a pattern takes apart further becomes `[(NaN, "name")]`. What a probe reports is
 //! what the program says of itself: good for learning and for messages, never for security.
 
 use oxc::{
@@ -225,7 +226,45 @@ fn needs_mark(statement: &Statement<'_>) -> bool {
     }
 }
 
+impl<'a> Inserter<'a> {
+    /// Turns the name of a property, which a pattern takes apart further, into a computed one that carries a place.
+    fn mark_key(&self, key: &mut PropertyKey<'a>, is_computed: &mut bool) {
+        let Some(name) = key.static_name().filter(|_| !*is_computed) else { return };
+        let place = key.span();
+        let name = self.allocator.alloc_str(&name);
+        let read = Expression::new_identifier(place, "NaN", &self.builder);
+        let name = Expression::new_string_literal(place, name, None, &self.builder);
+        let both = ArenaVec::from_array_in([read, name], &self.allocator);
+        *key = PropertyKey::from(Expression::new_sequence_expression(place, both, &self.builder));
+        *is_computed = true;
+    }
+}
+
 impl<'a> VisitMut<'a> for Inserter<'a> {
+    fn visit_binding_property(&mut self, it: &mut BindingProperty<'a>) {
+        walk_mut::walk_binding_property(self, it);
+        let inner = match &it.value {
+            BindingPattern::AssignmentPattern(it) => &it.left,
+            value => value,
+        };
+        if inner.is_destructuring_pattern() {
+            self.mark_key(&mut it.key, &mut it.computed);
+        }
+    }
+
+    fn visit_assignment_target_property_property(&mut self, it: &mut AssignmentTargetPropertyProperty<'a>) {
+        walk_mut::walk_assignment_target_property_property(self, it);
+        let is_pattern = match &it.binding {
+            AssignmentTargetMaybeDefault::AssignmentTargetWithDefault(it) => it.binding.is_assignment_target_pattern(),
+            AssignmentTargetMaybeDefault::ObjectAssignmentTarget(_)
+            | AssignmentTargetMaybeDefault::ArrayAssignmentTarget(_) => true,
+            _ => false,
+        };
+        if is_pattern {
+            self.mark_key(&mut it.name, &mut it.computed);
+        }
+    }
+
     fn visit_statements(&mut self, it: &mut ArenaVec<'a, Statement<'a>>) {
         if it.iter().any(needs_mark) {
             for statement in it.take_in(&self.allocator) {
@@ -367,7 +406,7 @@ mod tests {
     fn every_kind_of_branch_gets_a_probe() {
         let test = |condition: &str| Test(condition.to_owned());
         let switch = Switch("a".to_owned(), vec!["'x'".to_owned(), "default".to_owned()]);
-        let table: [(&str, &str, Vec<Branch>); 12] = [
+        let table: [(&str, &str, Vec<Branch>); 14] = [
             (
                 "if ([].some((x) => x)) b()",
                 "if ($probe(0, [].some((x) => x))) return b();",
@@ -399,6 +438,12 @@ mod tests {
             ("a: for (;;) continue a", "\tNaN;\n\ta: for", vec![]),
             ("{ for (const x of y) {} }", "\t\tNaN;\n\t\tfor (const x of y)", vec![]),
             ("throw 'x'", "throw $probe(0, \"x\");", vec![Throw(6)]),
+            (
+                "const { a: { b }, c: [d] = [], e } = f",
+                "const { [(NaN, \"a\")]: { b }, [(NaN, \"c\")]: [d] = [], e } = f;",
+                vec![],
+            ),
+            ("({ a: { b } } = c)", "({ [(NaN, \"a\")]: { b } } = c)", vec![]),
             ("const { a } = b; [c] = d", "NaN;\n\tconst { a } = b;\n\tNaN;\n\treturn [c] = d;", vec![]),
         ];
         for (code, expected, branches) in table {

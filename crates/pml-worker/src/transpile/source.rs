@@ -5,7 +5,11 @@ use std::{cell::OnceCell, fmt::Write as _};
 use oxc_sourcemap::{SourceMap, Token};
 use pml_wire::{ErrorCode, message::ErrorReport};
 
-use super::{Blame, ENGINE_FILE, Given, Probes, Read, blame, function_text, source_map};
+use super::{
+    Blame, ENGINE_FILE, Given, Probes, Read,
+    blame::{self, Failed},
+    function_text, source_map,
+};
 
 /// Lines shown above and below the one that failed.
 const CONTEXT_LINES: usize = 2;
@@ -125,6 +129,15 @@ impl Source {
         u32::try_from(self.original(line, column)?.line).ok()
     }
 
+    pub(super) fn probes(&self) -> Probes {
+        self.probes
+    }
+
+    /// What the engine runs, if it was kept.
+    pub(super) fn compiled(&self) -> Option<&str> {
+        self.map.get()?.as_ref().map(|mapped| mapped.javascript.as_str())
+    }
+
     /// Keeps the map that was made with the program.
     pub(super) fn set_map(&mut self, mapped: Mapped) {
         self.map = OnceCell::from(Some(mapped));
@@ -134,13 +147,19 @@ impl Source {
     pub(crate) fn blame(&self, message: &str, stack: &str, results: &[Given]) -> Option<Blame> {
         let first = stack.lines().next()?.trim();
         let native = first.strip_prefix("at ").and_then(|first| first.strip_suffix(" (native)"));
+        let mut places = stack.lines().filter_map(StackFrame::parse).map(|frame| (frame.line, frame.column));
+        // Ours may stand between the engine's function and the program.
         let place = match native {
-            // Ours may stand between the engine's function and the program.
-            Some(_) => stack.lines().skip(1).find(|line| StackFrame::parse(line).is_some())?,
-            None => first,
+            Some(_) => places.next()?,
+            None => StackFrame::parse(first).and_then(|_| places.next())?,
         };
-        let frame = StackFrame::parse(place)?;
-        blame::explain(self, self.probes, message, (frame.line, frame.column), native, results)
+        let failed = Failed { message, place, native, caller: places.next() };
+        blame::explain(self, self.probes, &failed, results)
+    }
+
+    /// Why the call that the stack begins with was given no argument of this name.
+    pub(crate) fn blame_argument(&self, stack: &str, name: &str, results: &[Given]) -> Option<String> {
+        blame::argument(self, self.probes, innermost(stack)?, name, results)
     }
 
     /// Places where the program takes a text for the list that it holds.

@@ -134,7 +134,10 @@ impl Allowance {
     pub fn spend_call(&self) -> Result<(), CallError> {
         let spent = self.0.calls_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         if spent.is_err() {
-            let message = format!("this run has spent its budget of {} tool calls", self.0.budget.calls);
+            let message = format!(
+                "this run has spent its budget of {} tool calls; look for a loop that never ends, ask for more with each call, or raise limits.calls",
+                self.0.budget.calls
+            );
             return Err(CallError::new(ErrorCode::CallBudgetSpent, message));
         }
         self.0.rate.as_ref().map_or(Ok(()), |rate| rate.admit("this run calls tools"))

@@ -658,11 +658,12 @@ impl CallHandler for Broker {
 
     /// Of a property that one result of a tool does not have, what other results of the tool have.
     fn explain(&self, report: &mut ErrorReport) {
-        let Some(missing) = report.missing.take().filter(|_| report.hint.is_none()) else { return };
+        let Some(missing) = report.missing.take() else { return };
         let snapshot = self.snapshot();
         let tool = snapshot.tool(&missing.tool).filter(|tool| self.allows(&tool.id));
         let learned = self.learned();
-        report.hint = tool.zip(learned).and_then(|(tool, learned)| learned.missing_property(tool, &missing));
+        let hint = tool.zip(learned).and_then(|(tool, learned)| learned.missing_property(tool, &missing));
+        report.hint = hint.or_else(|| report.hint.take());
     }
 
     fn refused(&self, context: &Arc<Context>, id: CallId, target: &str, error: &CallError) {

@@ -30,6 +30,20 @@ const MAX_SIGNATURES: usize = 5;
 /// So many calls are checked at once; more, elsewhere.
 const AT_ONCE_CALLS: usize = 8;
 
+/// Functions of pml that programs look for among the servers.
+const FUNCTIONS: [&str; 8] = [
+    "searchTools",
+    "callTool",
+    "callToolsBatch",
+    "executeWorkflow",
+    "readResource",
+    "listResources",
+    "getPrompt",
+    "progress",
+];
+/// Names under which programs pass the arguments of a call as a whole.
+const WRAPPERS: [&str; 4] = ["arguments", "args", "params", "input"];
+
 /// What is wrong with a call. What may have been meant takes time to find out, so it is said of a few only.
 pub(super) enum Mistake {
     /// There is no such tool.
@@ -94,14 +108,21 @@ impl Wrong {
             Wrong::Missing { needed, unknown } => {
                 let meant = |name: &String| nearest(name, unknown.iter().map(String::as_str)).first().copied();
                 let misspelt = needed.iter().filter(|_| suggests).find_map(|name| Some((meant(name)?, name)));
-                let hint = match misspelt {
-                    Some((written, name)) => format!("; `{written}` is not known, did you mean `{name}`?"),
-                    None => String::new(),
+                let wrapper = unknown.iter().find(|name| WRAPPERS.contains(&name.as_str()));
+                let hint = match (misspelt, wrapper) {
+                    (Some((written, name)), _) => format!("; `{written}` is not known, did you mean `{name}`?"),
+                    (None, Some(wrapper)) => {
+                        format!("; pass the arguments themselves, not an object with `{wrapper}`")
+                    }
+                    (None, None) => String::new(),
                 };
                 let plural = if needed.len() == 1 { "" } else { "s" };
                 format!("`{id}` needs the argument{plural} `{}`{hint}", needed.join("`, `"))
             }
-            Wrong::Values(text) => format!("the arguments of `{id}` are wrong: {text}"),
+            Wrong::Values(text) => {
+                let text = text.replace(", got null", ", got null (leave it out if there is no value)");
+                format!("the arguments of `{id}` are wrong: {text}")
+            }
         }
     }
 }
@@ -252,9 +273,16 @@ impl CheckContext {
         let CheckContext { snapshot, rules, pins, .. } = self;
         let id = match target.parse::<ToolId>() {
             Ok(id) => id,
+            Err(err) if snapshot.server_name(target).is_some() => {
+                let why =
+                    format!("{err}; `{target}` is a server: call one of its tools, as in `mcp.{target}.tool({{ … }})`");
+                return Ok(Some(Mistake::NoTool(why)));
+            }
             Err(err) => {
                 let meant = meant(snapshot, target, |tool| rules.policy.allows_as_it_is(&tool.id, pins));
-                return Ok(Some(Mistake::NoTool(format!("{err}{}", did_you_mean(&meant)))));
+                let function = nearest(target, FUNCTIONS).first().map(|near| format!("; did you mean `pml.{near}`?"));
+                let near = function.filter(|_| meant.is_empty()).unwrap_or_else(|| did_you_mean(&meant));
+                return Ok(Some(Mistake::NoTool(format!("{err}{near}"))));
             }
         };
         let hidden = || self.providers.get(id.server())?.hidden(id.tool());

@@ -275,7 +275,23 @@ fn hint(error: &ValidationError<'_>) -> String {
         (ValidationErrorKind::Type { .. }, Value::String(text)) if text.trim_start().starts_with(['{', '[']) => {
             "; pass the value itself, not its JSON text".to_owned()
         }
+        (ValidationErrorKind::Type { kind }, Value::Object(_) | Value::Array(_)) if takes(kind, JsonType::String) => {
+            "; pass a text, such as `JSON.stringify(value)` where the server reads JSON".to_owned()
+        }
+        (ValidationErrorKind::Type { kind }, value)
+            if takes(kind, JsonType::Array) && !matches!(value, Value::Null) =>
+        {
+            "; put it into an array: `[value]`".to_owned()
+        }
         _ => String::new(),
+    }
+}
+
+/// Is this one of the types that a value may have?
+fn takes(kind: &TypeKind, wanted: JsonType) -> bool {
+    match kind {
+        TypeKind::Single(name) => *name == wanted,
+        TypeKind::Multiple(names) => names.iter().any(|name| name == wanted),
     }
 }
 

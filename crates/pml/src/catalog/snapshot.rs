@@ -184,12 +184,31 @@ impl Snapshot {
             return format!("there is no tool `{id}`: server `{server}` has not listed its tools");
         };
         let shown: Vec<_> = listing.tools.values().filter(|tool| is_shown(tool)).map(|tool| tool.id.tool()).collect();
-        let near = quote(nearest(id.tool(), shown.iter().copied()), &format!("{server}:"));
+        if LISTING.contains(&id.tool()) {
+            return format!(
+                "server `{server}` has no tool `{}`: the names of its tools are `Object.keys(mcp.{server})`, and `pml.searchTools(\"what the tool does\")` finds them",
+                id.tool()
+            );
+        }
+        if CALLING.contains(&id.tool()) {
+            let example = shown.first().copied().unwrap_or("tool");
+            return format!(
+                "server `{server}` has no tool `{}`: call its tools by their names, as in `mcp.{server}.{example}({{ … }})`, or with `pml.callTool(\"{server}:{example}\", {{ … }})`",
+                id.tool()
+            );
+        }
+        let spelled = nearest(id.tool(), shown.iter().copied());
+        let (mut near, others): (Vec<_>, Vec<_>) = spelled.into_iter().partition(|name| is_about(id.tool(), name));
+        let alike_names = if near.is_empty() { alike(Some(server)) } else { String::new() };
+        if alike_names.is_empty() {
+            near.extend(others);
+        }
+        let near = quote(near, &format!("{server}:"));
         let hint = match near.is_empty() {
             false => format!("did you mean {near}?"),
             true if listing.tools.is_empty() => "it has none at all".to_owned(),
             true if shown.is_empty() => "it has none that may be called".to_owned(),
-            true => match alike(Some(server)) {
+            true => match alike_names {
                 alike if alike.is_empty() => {
                     let some: Vec<_> = shown.iter().copied().take(5).collect();
                     format!("it has {} tools, such as {}", shown.len(), quote(some, ""))
@@ -205,6 +224,36 @@ impl Snapshot {
         let more = if self.servers.len() > SOME_SERVERS { ", …" } else { "" };
         format!("there are {}{more}", some.join(", "))
     }
+}
+
+/// Names under which programs look for a way to call any tool of a server.
+const CALLING: [&str; 8] = ["callTool", "call_tool", "call", "execute", "invoke", "run", "request", "tool"];
+
+/// Names under which programs look for the list of a server's tools.
+const LISTING: [&str; 4] = ["listTools", "list_tools", "getTools", "tools"];
+
+/// Is a tool about what the wanted name is about: does it have one of its nouns, or nearly the same letters?
+fn is_about(wanted: &str, name: &str) -> bool {
+    let words = |text: &str| -> Vec<String> {
+        let mut words = vec![String::new()];
+        for character in text.chars() {
+            if (character.is_uppercase() || !character.is_alphanumeric())
+                && words.last().is_some_and(|word| !word.is_empty())
+            {
+                words.push(String::new());
+            }
+            if let Some(word) = words.last_mut().filter(|_| character.is_alphanumeric()) {
+                word.extend(character.to_lowercase());
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        words
+    };
+    let (wanted, name) = (words(wanted), words(name).concat());
+    // The first word is what is done.
+    let nouns = if wanted.len() > 1 { &wanted[1..] } else { &wanted[..] };
+    nouns.iter().any(|noun| name.contains(noun.strip_suffix('s').unwrap_or(noun)))
+        || strsim::damerau_levenshtein(&wanted.concat(), &name) <= 2
 }
 
 #[cfg(test)]

@@ -506,7 +506,8 @@ impl<'a> Calls<'a> {
         })?;
         if !args.get().starts_with('{') {
             let start: String = args.get().chars().take(40).collect();
-            let message = format!("the arguments must be one object, such as {{ name: value }}, not {start}");
+            let hint = if start.starts_with("\"{") { ": pass the value itself, not its JSON text" } else { "" };
+            let message = format!("the arguments must be one object, such as {{ name: value }}, not {start}{hint}");
             return Err(CallError::new(ErrorCode::InvalidArguments, message));
         }
         Ok(tool)

@@ -187,7 +187,10 @@ pub async fn run(
         // The count is exact; a flood of names would help nobody.
         let (count, list) = (unfinished.len(), unfinished[..unfinished.len().min(MAX_NAMES)].join("`, `"));
         let (noun, verb) = if count == 1 { ("call", "was") } else { ("calls", "were") };
-        run.warnings.push(format!("{count} tool {noun} {verb} not awaited: `{list}`"));
+        let whose = if count == 1 { "its result is" } else { "their results are" };
+        run.warnings.push(format!(
+            "{count} tool {noun} {verb} not awaited: `{list}`; {whose} lost: write `await` in front, or `await Promise.all([…])` around several"
+        ));
     }
     span.in_scope(|| debug!(calls = calls.len(), "execution ended"));
     Outcome {

@@ -124,7 +124,12 @@ async fn what_failed_is_named() {
             2,
             "",
         ),
-        ("const f = ({ q }) => q;\nf()", "TypeError: a parameter that is taken apart got undefined or null", 1, ""),
+        (
+            "const f = ({ q }) => q;\nf()",
+            "TypeError: cannot take parameter 1 of f apart: it is undefined",
+            1,
+            "call it with an argument",
+        ),
         ("const a = [1];\nconst z = a.map(5)", "TypeError: a.map(5): 5 is not a function: 5 is a number", 2, ""),
         (
             "const a = [1];\nconst z = a.map(x => x.y.z)",

@@ -206,7 +206,12 @@ async fn calls_that_are_not_awaited_are_cancelled_and_reported() {
     let sandbox = Sandbox::start();
     let outcome = sandbox.run("mcp.test.hang({}); mcp.test.hang({}); await mcp.test.echo({}); return 1").await;
     assert!(outcome.result.is_ok());
-    assert_eq!(outcome.warnings, ["2 tool calls were not awaited: `test:hang`, `test:hang`"]);
+    assert_eq!(
+        outcome.warnings,
+        [
+            "2 tool calls were not awaited: `test:hang`, `test:hang`; their results are lost: write `await` in front, or `await Promise.all([…])` around several"
+        ]
+    );
     assert_eq!(sandbox.tools.cancelled.load(Ordering::SeqCst), 2);
     let codes: Vec<_> = outcome.calls.iter().map(|call| call.error.as_ref().map(|error| error.code)).collect();
     assert_eq!(codes, [Some(ErrorCode::Cancelled), Some(ErrorCode::Cancelled), None]);

@@ -122,6 +122,12 @@ async fn what_typescript_means_is_what_runs() {
              const text = f.toString(); [/probe|NaN|[$]on/.test(text), new Function('return ' + text)()({ b: 1, [Symbol.iterator]: [][Symbol.iterator], length: 0 })]",
             json!([false, 2]),
         ),
+        // What a pattern takes apart further carries a place that the program does not see.
+        (
+            "const f = ({ a: { b }, 'c-d': [e] = [], ...rest }) => [b, e, rest]; let g; ({ a: { b: g } } = { a: { b: 3 } });
+             [/NaN/.test(f + ''), f.length, f({ a: { b: 1 }, 'c-d': [2], x: 4 }), new Function('return ' + f)()({ a: { b: 5 } }), g]",
+            json!([false, 1, [1, 2, {"x": 4}], [5, null, {}], 3]),
+        ),
         (
             "class A { static s(a) { return a ? 1 : 2 } get g() { if (this) {} return 1 } m = (x) => x ? 1 : 2 }
              [A.s + '', Object.getOwnPropertyDescriptor(A.prototype, 'g').get + '', new A().m + '', /probe/.test(A + '')]",

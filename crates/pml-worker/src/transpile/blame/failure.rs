@@ -1,29 +1,26 @@
 //! From the engine's message to one that names the thing.
 
-use oxc::{
-    allocator::Allocator,
-    ast::ast::*,
-    codegen::CodegenOptions,
-    semantic::SemanticBuilder,
-    span::{GetSpan, SourceType},
-};
+use oxc::{ast::ast::*, span::GetSpan};
 use pml_wire::message::MissingProperty;
 
 use super::{
-    known::{Knowledge, Known},
-    operations::{self, Kind, Operation},
-    shape::{Given, Shape, Text},
+    habits,
+    known::Known,
+    opened::{Opened, offset_of, open},
+    operations::{Kind, Operation},
+    patterns,
+    shape::{Given, Shape},
+    teller::{TEXT_CHARS, Teller},
 };
-use crate::transpile::{Probes, Source, nearest, parse, source::Position, translate};
-
-/// Longest text of an expression in a message.
-const TEXT_CHARS: usize = 60;
+use crate::transpile::{Probes, Source, source::Position};
 
 /// What failed.
 #[derive(Debug)]
 pub(crate) struct Blame {
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
+    /// What to do if nothing else hints at more.
+    pub(crate) fallback: Option<String>,
     /// A property that a result does not have, where nothing can be hinted at here.
     pub(crate) missing: Option<Box<MissingProperty>>,
     /// Where it stands, if that is not where the engine places it.
@@ -31,10 +28,12 @@ pub(crate) struct Blame {
 }
 
 /// What an engine's message says of the failure.
-enum Failure<'m> {
+pub(super) enum Failure<'m> {
     NotAFunction,
     NotAConstructor,
     NotIterable,
+    /// The right side of `in`.
+    NotSearchable,
     /// `undefined` or `null`, and the property.
     Read(&'m str, &'m str),
     Set(&'m str, &'m str),
@@ -54,6 +53,7 @@ impl Failure<'_> {
             "not a function" => Failure::NotAFunction,
             "not a constructor" => Failure::NotAConstructor,
             "value is not iterable" => Failure::NotIterable,
+            "invalid 'in' operand" => Failure::NotSearchable,
             "Cannot convert undefined or null to object" => Failure::Nothing,
             "empty array" => Failure::Empty,
             _ => {
@@ -74,11 +74,21 @@ impl Failure<'_> {
         })
     }
 
+    /// The kind of pattern that may have failed.
+    fn pattern(&self) -> Option<Kind> {
+        match self {
+            Failure::Nothing => Some(Kind::TakeApart),
+            Failure::NotIterable | Failure::Read(_, "Symbol.iterator") => Some(Kind::Iterate),
+            _ => None,
+        }
+    }
+
     fn fits(&self, operation: &Operation<'_>) -> bool {
         match self {
             Failure::NotAFunction => matches!(operation.kind, Kind::Call | Kind::New | Kind::Iterate),
             Failure::NotAConstructor => operation.kind == Kind::New,
             Failure::NotIterable => operation.kind == Kind::Iterate,
+            Failure::NotSearchable => operation.kind == Kind::In,
             Failure::Nothing => operation.kind == Kind::TakeApart,
             Failure::Empty => false, // always a function of the engine's
             Failure::Read(_, "Symbol.iterator") => operation.kind == Kind::Iterate,
@@ -97,39 +107,45 @@ pub(crate) fn is_explained(message: &str) -> bool {
     Failure::read(message).is_some()
 }
 
-/// Says which expression a failure is about. `frames` is the engine's stack, `place` its innermost line and column in the
-/// program, and `native` the function of the engine that failed on the program's behalf, if one did.
+/// A failure, and where the engine places it.
+#[derive(Debug)]
+pub(in crate::transpile) struct Failed<'f> {
+    pub(in crate::transpile) message: &'f str,
+    /// The innermost line and column in the program.
+    pub(in crate::transpile) place: (u32, u32),
+    /// The function of the engine that failed on the program's behalf, if one did.
+    pub(in crate::transpile) native: Option<&'f str>,
+    /// Where the program called the function that has the place.
+    pub(in crate::transpile) caller: Option<(u32, u32)>,
+}
+
+/// Says which expression a failure is about.
 pub(in crate::transpile) fn explain(
     source: &Source,
     probes: Probes,
-    message: &str,
-    place: (u32, u32),
-    native: Option<&str>,
+    failed: &Failed<'_>,
     results: &[Given],
 ) -> Option<Blame> {
-    let failure = Failure::read(message)?;
-    let javascript = translate(source, probes, CodegenOptions::default()).ok()?.javascript;
-    let allocator = Allocator::default();
-    let parsed = parse(&allocator, &javascript, SourceType::mjs());
-    let program = allocator.alloc(parsed.program);
-    let semantic = SemanticBuilder::new().with_build_nodes(true).build(program).semantic;
-    let operations = operations::find(program);
-    let offset = offset_of(&javascript, place)?;
-    let at_place = || operations.iter().filter(|operation| operation.place == offset);
+    let failure = Failure::read(failed.message)?;
+    open(source, probes, |opened| opened.tell(results, |teller| blamed(opened, teller, &failure, failed)))?
+}
 
-    let places = |start: u32| {
-        let call = operations.iter().find(|it| it.kind == Kind::Call && it.start == start)?;
-        Some(place_of(&javascript, call.place))
-    };
-    let knowledge = Knowledge { semantic: &semantic, results, places: &places };
-    let teller = Teller { knowledge, source, javascript: &javascript };
-    if let Some(native) = native {
+fn blamed<'a>(
+    opened: &Opened<'_, 'a>,
+    teller: &Teller<'_, 'a>,
+    failure: &Failure<'_>,
+    failed: &Failed<'_>,
+) -> Option<Blame> {
+    let offset = offset_of(opened.javascript, failed.place)?;
+    let operations = &opened.found.operations;
+    let at_place = || operations.iter().filter(|operation| operation.place == offset);
+    if let Some(native) = failed.native {
         let call = at_place().find(|it| matches!(it.kind, Kind::Call | Kind::New) && names(it, native))?;
         if let Failure::Empty = failure {
             return teller.empty(call);
         }
         let argument = call.arguments.first().and_then(Argument::as_expression);
-        return Some(teller.argument(&failure, call, argument));
+        return Some(teller.argument(failure, call, argument));
     }
     // Of `list[i].name`, both reads have the same place: one whose property is written out and is the failure's goes first.
     let fitting = || at_place().filter(|operation| failure.fits(operation));
@@ -139,10 +155,36 @@ pub(in crate::transpile) fn explain(
     };
     let iterated = || fitting().find(|it| it.kind == Kind::Iterate).filter(|_| fitting().any(|it| is_tool_call(&it)));
     let operation =
-        iterated().or_else(|| fitting().find(|operation| operation.property.is_some())).or_else(|| fitting().next())?;
-    let mut blame = teller.operation(&failure, operation)?;
+        iterated().or_else(|| fitting().find(|operation| operation.property.is_some())).or_else(|| fitting().next());
+    if let Some(kind) = failure.pattern() {
+        let caller = failed.caller.and_then(|place| offset_of(opened.javascript, place));
+        let patterns = opened.found.patterns.iter().filter(|it| it.place == offset && it.kind == kind);
+        let patterns: Vec<_> = patterns.collect();
+        let blame = patterns::explain(opened, teller, failure, &patterns, caller, operation);
+        if blame.is_some() {
+            return blame;
+        }
+    }
+    // Nothing is noted for `this`.
+    let operation = operation.or_else(|| {
+        let of_this = |it: &&Operation<'_>| {
+            failure.fits(it) && it.subject.is_some_and(|it| matches!(it, Expression::ThisExpression(_)))
+        };
+        operations.iter().find(of_this).filter(|_| at_place().next().is_none())
+    })?;
+    let mut blame = teller.operation(failure, operation)?;
     blame.position = teller.position(operation.start);
+    // What a function was called with says more than the name of its parameter.
+    let caller = failed.caller.and_then(|place| offset_of(opened.javascript, place));
+    let call = operations.iter().find(|it| it.kind == Kind::Call && Some(it.place) == caller);
+    if let Some((call, subject)) = call.zip(operation.subject) {
+        teller.add_argument(&mut blame, call, subject);
+    }
     Some(blame)
+}
+
+fn is_object(value: &Expression<'_>) -> bool {
+    matches!(value.get_inner_expression(), Expression::ObjectExpression(_))
 }
 
 /// Does the call call a function of this name?
@@ -154,37 +196,9 @@ fn names(operation: &Operation<'_>, name: &str) -> bool {
     })
 }
 
-/// The byte that a line and column of the engine, counted from 1 and in bytes, stand for.
-pub(super) fn offset_of(text: &str, (line, column): (u32, u32)) -> Option<u32> {
-    let mut start = 0;
-    for _ in 1..line {
-        start += text[start..].find('\n')? + 1;
-    }
-    u32::try_from(start + column.checked_sub(1)? as usize).ok()
-}
-
-/// The engine's line and column of a byte.
-pub(super) fn place_of(text: &str, offset: u32) -> (u32, u32) {
-    let before = &text[..text.floor_char_boundary(offset as usize)];
-    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (before.matches('\n').count() as u32 + 1, (before.len() - start) as u32 + 1)
-}
-
-pub(super) struct Teller<'s, 'a> {
-    pub(super) knowledge: Knowledge<'s, 'a>,
-    pub(super) source: &'s Source,
-    pub(super) javascript: &'s str,
-}
-
 impl<'a> Teller<'_, 'a> {
-    fn operation(&self, failure: &Failure<'_>, operation: &Operation<'a>) -> Option<Blame> {
-        let Some(subject) = operation.subject else {
-            let message = match failure {
-                Failure::Nothing => "a parameter that is taken apart got undefined or null",
-                _ => "a parameter that is taken apart got something that is not iterable",
-            };
-            return Some(Blame { message: message.to_owned(), hint: None, missing: None, position: None });
-        };
+    pub(super) fn operation(&self, failure: &Failure<'_>, operation: &Operation<'a>) -> Option<Blame> {
+        let subject = operation.subject?;
         let text = self.text(subject);
         let mut hint = None;
         let message = match failure {
@@ -200,7 +214,18 @@ impl<'a> Teller<'_, 'a> {
                         if let Some(object) = &object {
                             let name = self.text(member.object());
                             message = format!("{message}: {name} is {}", self.describe(object));
-                            hint = self.advice(object, &name, member.static_property_name());
+                            hint = match member.static_property_name() {
+                                Some(method) => self.advice_of_method(object, &name, Some(method)),
+                                None => self.advice(object, &name, None).filter(|_| object.is_promise),
+                            };
+                        } else if member.object().is_specific_id("mcp") {
+                            hint = Some("`mcp` has servers, and these have tools: `await mcp.server.tool({ … })`, or `await pml.callTool(\"server:tool\", { … })`".to_owned());
+                        } else if let Some(hint_of) =
+                            habits::of_global(&self.text(member.object()), member.static_property_name())
+                        {
+                            hint = Some(hint_of);
+                        } else if let Some(property) = member.static_property_name() {
+                            hint = habits::instead(None, &self.text(member.object()), property);
                         }
                     }
                     None => {
@@ -211,12 +236,11 @@ impl<'a> Teller<'_, 'a> {
                 }
                 message
             }
-            Failure::Nothing if operation.is_nested => {
-                let parts = "a part of it that the pattern takes apart too is undefined or null";
-                match self.knowledge.of(subject) {
-                    Some(known) => format!("cannot take {text} apart: {parts}; {text} is {}", self.describe(&known)),
-                    None => format!("cannot take {text} apart: {parts}"),
-                }
+            Failure::NotSearchable => {
+                let known = self.knowledge.of(subject);
+                let is = known.map(|known| format!(": {text} is {}", self.describe(&known))).unwrap_or_default();
+                hint = Some(format!("`in` needs an object on its right; a text is searched with `{text}.includes(…)`"));
+                format!("the right side of `in` is no object{is}")
             }
             Failure::Nothing => {
                 hint = self.missing(subject);
@@ -229,6 +253,9 @@ impl<'a> Teller<'_, 'a> {
             Failure::Read(value, name) | Failure::Set(value, name) => {
                 hint = self.missing(subject);
                 let verb = if matches!(failure, Failure::Read(..)) { "read" } else { "set" };
+                if matches!(subject.get_inner_expression(), Expression::ThisExpression(_)) {
+                    hint = Some("a method that is taken out of its object has no `this`: call it as `object.method()`, or pass on `(…) => object.method(…)`".to_owned());
+                }
                 let is = if text == *value { String::new() } else { format!(": {text} is {value}") };
                 format!("cannot {verb} property '{name}' of {value}{is}{}", self.came_from(subject))
             }
@@ -245,19 +272,62 @@ impl<'a> Teller<'_, 'a> {
             Failure::Read("undefined", _) if hint.is_none() => self.lacking(subject),
             _ => None,
         };
-        Some(Blame { message, hint, missing, position: None })
+        let fallback = match failure {
+            Failure::Read(value, name) => self.not_found(subject).or_else(|| {
+                let is_member = subject.get_inner_expression().as_member_expression().is_some();
+                let is_null = *value == "null" && is_member && *name != "Symbol.iterator";
+                is_null.then(|| {
+                    format!("it can be null: read it with `{text}?.{name}`, and say what takes its place: `?? …`")
+                })
+            }),
+            Failure::Set(..) if subject.get_inner_expression().as_member_expression().is_some() => {
+                Some(format!("set it first: `{text} = {{}}`"))
+            }
+            Failure::Set(..) | Failure::Nothing => self.not_found(subject),
+            _ => None,
+        };
+        Some(Blame { message, hint, fallback, missing, position: None })
+    }
+
+    /// Adds what `call` passed as the parameter that a failure is about.
+    fn add_argument(&self, blame: &mut Blame, call: &Operation<'a>, subject: &Expression<'a>) {
+        let subject = subject.get_inner_expression();
+        let member = subject.as_member_expression();
+        let parameter = member.map_or(subject, |member| member.object());
+        let Some(index) = self.knowledge.parameter_of(parameter) else { return };
+        let has_spread = call.arguments.iter().any(Argument::is_spread);
+        let argument = call.arguments.get(index).and_then(Argument::as_expression).filter(|_| !has_spread);
+        let Some(argument) = argument.filter(|it| !it.is_literal() && !it.is_function()) else { return };
+        let (name, text) = (self.text(parameter), self.text(argument));
+        if parameter.span() != subject.span() {
+            let Some(known) = self.knowledge.of(argument) else { return };
+            let passed = if name == text { String::new() } else { format!("{text}, ") };
+            blame.message = format!("{}; {name} is {passed}{}", blame.message, self.describe(&known));
+            let property = member.and_then(|member| member.static_property_name());
+            let advice = self.advice(&known, &text, property);
+            blame.hint = blame.hint.take().or(advice);
+            return;
+        }
+        blame.message = format!("{}; {name} is {text}{}", blame.message, self.came_from(argument));
+        blame.hint = blame.hint.take().or_else(|| self.missing(argument));
+        blame.fallback = blame.fallback.take().or_else(|| self.not_found(argument));
     }
 
     /// The property of a tool's result that `value` would be, and is not there.
     fn lacking(&self, value: &Expression<'a>) -> Option<Box<MissingProperty>> {
         let member = value.get_inner_expression().as_member_expression()?;
-        let (known, property) = (self.knowledge.of(member.object())?, member.static_property_name()?);
+        let known = self.knowledge.of(member.object())?;
+        self.lacking_of(&known, member.static_property_name()?, self.text(member.object()))
+    }
+
+    /// The property of a part of a tool's result, if that does not have it. `object` is what the part is called.
+    pub(super) fn lacking_of(&self, known: &Known, property: &str, object: String) -> Option<Box<MissingProperty>> {
         let is_lacking = !known.is_promise
             && matches!(known.shape, Shape::Object(_))
             && known.shape.keys().all(|key| key != property)
             && property.len() <= TEXT_CHARS;
-        let (tool, _) = known.origin.filter(|_| is_lacking)?;
-        let (path, object) = (known.path?, self.text(member.object()));
+        let (tool, _) = known.origin.as_ref().filter(|_| is_lacking)?;
+        let path = known.path.clone()?;
         Some(Box::new(MissingProperty { tool: tool.parse().ok()?, path, property: property.to_owned(), object }))
     }
 
@@ -269,7 +339,7 @@ impl<'a> Teller<'_, 'a> {
                 Failure::NotAFunction => format!("{callee}() needs a function, and got no argument"),
                 _ => format!("{callee}() needs a value, and got no argument"),
             };
-            return Blame { message, hint: None, missing: None, position: None };
+            return Blame { message, hint: None, fallback: None, missing: None, position: None };
         };
         let text = self.text(argument);
         let what = match failure {
@@ -279,11 +349,27 @@ impl<'a> Teller<'_, 'a> {
         };
         let known = self.knowledge.of(argument);
         let is = known.as_ref().map(|known| format!(": {text} is {}", self.describe(known))).unwrap_or_default();
+        let promises = ["Promise.all", "Promise.allSettled", "Promise.any", "Promise.race"];
         let hint = match failure {
+            Failure::NotIterable if promises.contains(&callee.as_str()) && call.arguments.len() > 1 => {
+                Some(format!("put the promises into an array: `{callee}([…, …])`"))
+            }
+            Failure::NotIterable if promises.contains(&callee.as_str()) && is_object(argument) => {
+                Some(format!("it takes an array: `{callee}([…])`, or `{callee}(Object.values(…))`"))
+            }
+            Failure::NotIterable if is_object(argument) && ["Map", "Object.fromEntries"].contains(&callee.as_str()) => {
+                Some(format!("it takes pairs: `{callee}(Object.entries(…))`"))
+            }
             Failure::Nothing => self.missing(argument),
             _ => known.as_ref().and_then(|known| self.advice(known, &text, None)),
         };
-        Blame { message: format!("{callee}({text}): {text} is {what}{is}"), hint, missing: None, position: None }
+        Blame {
+            message: format!("{callee}({text}): {text} is {what}{is}"),
+            hint,
+            fallback: None,
+            missing: None,
+            position: None,
+        }
     }
 
     /// `list.reduce(…)` of a list that is empty.
@@ -294,173 +380,6 @@ impl<'a> Teller<'_, 'a> {
         let is = known.map_or_else(|| "an empty array".to_owned(), |known| self.describe(&known));
         let message = format!("{method} of empty array with no initial value: {list} is {is}");
         let hint = format!("give `{list}.{method}` an initial value as its second argument");
-        Some(Blame { message, hint: Some(hint), missing: None, position: None })
+        Some(Blame { message, hint: Some(hint), fallback: None, missing: None, position: None })
     }
-
-    /// What a value is, and where it came from.
-    pub(super) fn describe(&self, known: &Known) -> String {
-        let what = match known.is_promise {
-            true if known.shape == Shape::Unknown => "a promise".to_owned(),
-            true => format!("a promise of {}", known.shape.describe()),
-            false => known.shape.describe(),
-        };
-        let origin = known.origin.as_ref().map(|(tool, span)| {
-            let line = self.position(span.start).map(|position| format!(" (line {})", position.line));
-            let relation = if known.is_part { "from the result" } else { "the result" };
-            format!(", {relation} of {tool}{}", line.unwrap_or_default())
-        });
-        what + &origin.unwrap_or_default()
-    }
-
-    /// Where a value that is not there would have come from: the nearest part of the expression that is known.
-    fn came_from(&self, value: &Expression<'a>) -> String {
-        let Some(member) = value.get_inner_expression().as_member_expression() else {
-            return match self.knowledge.whole_of(value) {
-                Some((whole, part)) if part || matches!(whole.shape, Shape::Null | Shape::Undefined) => {
-                    let taken = if part { "taken out of what is " } else { "" };
-                    format!(
-                        ", {taken}{}",
-                        self.describe(&whole).trim_start_matches("null, ").trim_start_matches("undefined, ")
-                    )
-                }
-                _ => String::new(),
-            };
-        };
-        match self.knowledge.of(member.object()) {
-            Some(known) => format!(", and {} is {}", self.text(member.object()), self.describe(&known)),
-            None => String::new(),
-        }
-    }
-
-    /// What to read instead of a property that is not there.
-    fn missing(&self, value: &Expression<'a>) -> Option<String> {
-        let Some(member) = value.get_inner_expression().as_member_expression() else {
-            return match self.knowledge.whole_of(value)? {
-                (Known { shape: Shape::Array(..), is_promise: false, .. }, true) => {
-                    Some("it is an array: take the whole of it, without braces".to_owned())
-                }
-                _ => None,
-            };
-        };
-        let object = self.knowledge.of(member.object())?;
-        self.advice(&object, &self.text(member.object()), member.static_property_name())
-    }
-
-    /// What to write instead, if `object` is known and has no such property.
-    fn advice(&self, object: &Known, text: &str, property: Option<&str>) -> Option<String> {
-        if object.is_promise {
-            return Some(format!(
-                "await it: `(await {text}){}`",
-                property.map(|it| format!(".{it}")).unwrap_or_default()
-            ));
-        }
-        match (&object.shape, property) {
-            (Shape::Text(Text::Json), _) => Some(format!("parse it first: `JSON.parse({text})`")),
-            (Shape::Text(Text::Prefixed(bracket)), Some(property)) if is_list_method(property) => Some(format!(
-                "the JSON in it begins after some text: `JSON.parse({text}.slice({text}.indexOf(\"{bracket}\"))).{property}`"
-            )),
-            (Shape::Text(_), Some("map" | "filter" | "forEach" | "find" | "reduce" | "some" | "every")) => {
-                Some(format!("take it apart first: `{text}.split(\"\\n\")`"))
-            }
-            (shape @ Shape::Object(_), Some(property)) => {
-                if shape.keys().any(|key| key == property) {
-                    // It is there, and null or of another type.
-                    return None;
-                }
-                if let Some(near) = nearest(property, shape.keys()) {
-                    return Some(format!("did you mean `{text}.{near}`?"));
-                }
-                let list = shape.arrays().next().filter(|_| is_list_method(property))?;
-                Some(format!("did you mean `{text}.{list}.{property}`?"))
-            }
-            (shape @ Shape::Object(_), None) => {
-                let list = shape.arrays().next();
-                Some(match list {
-                    Some(list) => format!("did you mean `{text}.{list}`?"),
-                    None => format!("use `Object.entries({text})`, `Object.values({text})` or `Object.keys({text})`"),
-                })
-            }
-            (Shape::Array(_, Some(element)), Some(property)) => {
-                let has = element.keys().any(|key| key == property);
-                has.then(|| format!("did you mean `{text}[0].{property}`, or `{text}.map((it) => it.{property})`?"))
-            }
-            _ => None,
-        }
-    }
-
-    pub(super) fn position(&self, offset: u32) -> Option<Position> {
-        let (line, column) = place_of(self.javascript, offset);
-        self.source.original(line, column)
-    }
-
-    /// An expression as a person would name it.
-    pub(super) fn text(&self, value: &Expression<'a>) -> String {
-        match value.get_inner_expression() {
-            Expression::Identifier(it) => it.name.to_string(),
-            Expression::ThisExpression(_) => "this".to_owned(),
-            Expression::AwaitExpression(it) => format!("(await {})", self.text(&it.argument)),
-            Expression::CallExpression(it) => {
-                let arguments = if it.arguments.is_empty() { "" } else { "…" };
-                format!("{}({arguments})", self.text(&it.callee))
-            }
-            Expression::ChainExpression(it) => match &it.expression {
-                ChainElement::CallExpression(call) => format!("{}(…)", self.text(&call.callee)),
-                element => match element.as_member_expression() {
-                    Some(member) => self.member(member),
-                    None => "the value".to_owned(),
-                },
-            },
-            value => match value.as_member_expression() {
-                Some(member) => self.member(member),
-                None => self.excerpt(value),
-            },
-        }
-    }
-
-    fn member(&self, member: &MemberExpression<'a>) -> String {
-        let object = self.text(member.object());
-        match (member, member.static_property_name()) {
-            (MemberExpression::StaticMemberExpression(_), Some(name)) => format!("{object}.{name}"),
-            (MemberExpression::ComputedMemberExpression(it), _) => {
-                format!("{object}[{}]", self.excerpt(&it.expression))
-            }
-            _ => object,
-        }
-    }
-
-    fn excerpt(&self, value: &Expression<'a>) -> String {
-        let text = value.span().source_text(self.javascript);
-        let is_ours = text.contains("$probe") || text.contains("$on");
-        match text.chars().count() > TEXT_CHARS || text.contains('\n') || is_ours {
-            true => "the value".to_owned(),
-            false => text.to_owned(),
-        }
-    }
-}
-
-fn is_list_method(name: &str) -> bool {
-    let methods =
-        ["map", "filter", "forEach", "find", "reduce", "some", "every", "length", "slice", "join", "sort", "at"];
-    methods.contains(&name) || name.parse::<usize>().is_ok()
-}
-
-/// A name of the program that an undefined one is most likely a slip of.
-pub(crate) fn undefined_name(source: &Source, name: &str) -> Option<String> {
-    let allocator = Allocator::default();
-    let javascript = translate(source, Probes::Omit, CodegenOptions::default()).ok()?.javascript;
-    let parsed = parse(&allocator, &javascript, SourceType::mjs());
-    let semantic = SemanticBuilder::new().build(&parsed.program).semantic;
-    let names = semantic.scoping().symbol_names().filter(|other| !other.starts_with('$') && *other != name);
-    nearest(name, names).map(str::to_owned)
-}
-
-/// Does the program assign to a name that it does not declare?
-pub(crate) fn is_assigned(source: &Source, name: &str) -> bool {
-    let allocator = Allocator::default();
-    let Ok(output) = translate(source, Probes::Omit, CodegenOptions::default()) else { return false };
-    let parsed = parse(&allocator, &output.javascript, SourceType::mjs());
-    let semantic = SemanticBuilder::new().build(&parsed.program).semantic;
-    let scoping = semantic.scoping();
-    let uses = scoping.root_unresolved_references().iter().find(|(other, _)| other.as_str() == name);
-    uses.is_some_and(|(_, uses)| uses.iter().any(|id| scoping.get_reference(*id).is_write()))
 }

@@ -7,8 +7,17 @@ use oxc::{
     span::{GetSpan, Span},
 };
 
-use super::shape::{Given, Shape, Text};
+use super::{
+    operations::name_of,
+    shape::{Given, Shape, Text},
+};
 
+/// What the program was given, among the results of tools.
+pub(crate) const ARGS: &str = "args";
+/// Classes whose objects are told from others.
+const CLASSES: [&str; 3] = ["Set", "Map", "Date"];
+/// Functions of `Promise` that give one.
+const PROMISES: [&str; 7] = ["all", "allSettled", "any", "race", "resolve", "reject", "try"];
 /// Steps that are followed from a name to its value.
 const MAX_STEPS: usize = 20;
 /// Methods that give an array of the same elements.
@@ -16,8 +25,33 @@ const SAME: [&str; 8] = ["filter", "slice", "sort", "reverse", "toSorted", "toRe
 /// Methods that give an element.
 const ELEMENT: [&str; 5] = ["find", "at", "pop", "shift", "findLast"];
 /// Methods that call a function with each element.
-const EACH: [&str; 10] =
-    ["map", "filter", "forEach", "find", "findIndex", "some", "every", "flatMap", "sort", "findLast"];
+pub(super) const EACH: [&str; 11] =
+    ["map", "filter", "forEach", "find", "findIndex", "some", "every", "flatMap", "sort", "toSorted", "findLast"];
+/// Methods of texts and numbers that give a text.
+const TEXT: [&str; 22] = [
+    "join",
+    "toString",
+    "toISOString",
+    "toFixed",
+    "trim",
+    "toLowerCase",
+    "toUpperCase",
+    "replace",
+    "replaceAll",
+    "padStart",
+    "padEnd",
+    "repeat",
+    "substring",
+    "charAt",
+    "trimEnd",
+    "trimStart",
+    "toLocaleString",
+    "toLocaleDateString",
+    "toLocaleTimeString",
+    "toLocaleLowerCase",
+    "toLocaleUpperCase",
+    "normalize",
+];
 
 /// What is known of a value.
 #[derive(Clone, Debug)]
@@ -35,30 +69,39 @@ pub(super) struct Known {
 }
 
 impl Known {
-    fn plain(shape: Shape) -> Known {
+    pub(super) fn plain(shape: Shape) -> Known {
         Known { shape, origin: None, is_part: false, path: None, is_promise: false }
     }
 
+    /// A promise of what pml itself gives, or of what nothing is known of.
+    fn promise(shape: Shape) -> Known {
+        Known { is_promise: true, ..Known::plain(shape) }
+    }
+
     /// What it is once it has been awaited, if that is known.
-    fn awaited(self) -> Option<Known> {
+    pub(super) fn awaited(self) -> Option<Known> {
         (self.shape != Shape::Unknown).then_some(Known { is_promise: false, ..self })
     }
 
     /// Its property of this name.
-    fn property(self, name: &str) -> Option<Known> {
+    pub(super) fn property(self, name: &str) -> Option<Known> {
         let shape = self.shape.property(name);
         self.part(Some(name.to_owned()), shape)
     }
 
     /// One of its elements.
-    fn element(self) -> Option<Known> {
+    pub(super) fn element(self) -> Option<Known> {
         let shape = self.shape.element();
         self.part(None, shape)
     }
 
     fn part(self, step: Option<String>, shape: Option<Shape>) -> Option<Known> {
         let path = self.path.map(|path| path.into_iter().chain([step]).collect());
-        (!self.is_promise).then_some(Known { shape: shape?, is_part: true, path, ..self })
+        let (shape, is_promise) = match shape? {
+            Shape::Promise(inner) => (*inner, true),
+            shape => (shape, false),
+        };
+        (!self.is_promise).then_some(Known { shape, is_part: true, path, is_promise, ..self })
     }
 }
 
@@ -86,8 +129,25 @@ impl<'a> Knowledge<'_, 'a> {
         let AstKind::VariableDeclarator(it) = self.semantic.nodes().kind(scoping.symbol_declaration(symbol)) else {
             return None;
         };
-        let known = self.of(it.init.as_ref()?).filter(|known| known.origin.is_some())?;
+        let known = self.of(it.init.as_ref()?).filter(|known| known.origin.is_some() || known.is_promise)?;
         Some((known, it.id.is_destructuring_pattern()))
+    }
+
+    /// Of a variable that a pattern took out of an object: the object, and the name of the property.
+    pub(super) fn taken_from<'e>(&'e self, value: &Expression<'a>) -> Option<(&'e Expression<'a>, &'e str)> {
+        let Expression::Identifier(name) = value.get_inner_expression() else { return None };
+        let symbol = self.symbol_of(name)?;
+        let AstKind::VariableDeclarator(it) =
+            self.semantic.nodes().kind(self.semantic.scoping().symbol_declaration(symbol))
+        else {
+            return None;
+        };
+        let BindingPattern::ObjectPattern(pattern) = &it.id else { return None };
+        let is_meant = |property: &&BindingProperty<'a>| {
+            property.value.get_binding_identifier().is_some_and(|id| id.symbol_id.get() == Some(symbol))
+        };
+        let property = pattern.properties.iter().find(is_meant)?;
+        Some((it.init.as_ref()?, name_of(&property.key)?))
     }
 
     fn value(&self, value: &Expression<'a>, steps: usize) -> Option<Known> {
@@ -108,10 +168,23 @@ impl<'a> Knowledge<'_, 'a> {
                 let reference = self.semantic.scoping().get_reference(name.reference_id.get()?);
                 match reference.symbol_id() {
                     Some(symbol) => self.symbol(symbol, steps),
+                    None if name.name == "args" => {
+                        let given = self.results.iter().find(|given| given.tool == ARGS)?;
+                        given.shape.clone().map(Known::plain)
+                    }
                     None => (name.name == "undefined").then(|| Known::plain(Shape::Undefined)),
                 }
             }
             Expression::CallExpression(it) => self.call(it, steps),
+            Expression::NewExpression(it) => {
+                let Expression::Identifier(class) = it.callee.get_inner_expression() else { return None };
+                if class.name == "Promise" {
+                    return Some(Known::promise(Shape::Unknown));
+                }
+                let class = CLASSES.iter().find(|name| **name == class.name)?;
+                Some(Known::plain(Shape::Instance(class)))
+            }
+            value if self.tool(value).is_some() => Some(Known::plain(Shape::Function)),
             value => {
                 let member = value.as_member_expression()?;
                 let object = self.value(member.object(), steps)?;
@@ -134,26 +207,62 @@ impl<'a> Knowledge<'_, 'a> {
         {
             return self.result(&tool.value, call.span, true);
         }
-        if let Expression::Identifier(name) = call.callee.get_inner_expression()
-            && self.is_async(name)
-        {
-            return Some(Known { is_promise: true, ..Known::plain(Shape::Unknown) });
+        if let Expression::Identifier(name) = call.callee.get_inner_expression() {
+            if self.is_async(name) {
+                return Some(Known::promise(Shape::Unknown));
+            }
+            let is_imported = self.symbol_of(name).is_some_and(|symbol| self.is_imported(symbol));
+            if let Some(shape) = given_by_pml(&name.name).filter(|_| is_imported) {
+                return Some(Known::promise(shape));
+            }
         }
         if call.callee.is_specific_member_access("JSON", "stringify") {
             return Some(Known::plain(Shape::Text(Text::Json)));
         }
         let member = call.callee.as_member_expression()?;
-        if member.object().is_specific_id("pml") && member.static_property_name() == Some("callTool") {
+        let is_pml = member.object().is_specific_id("pml") || member.object().is_specific_id("mcp");
+        if is_pml && member.static_property_name() == Some("callTool") {
             let Some(Expression::StringLiteral(tool)) = call.arguments.first().and_then(Argument::as_expression) else {
                 return None;
             };
             return self.result(&tool.value, call.span, true);
         }
         let method = member.static_property_name()?;
-        if method == "join" || method == "toString" || method == "toISOString" {
+        if member.object().is_specific_id("Promise") && method == "allSettled" {
+            let names = ["status", "value", "reason"].map(|name| (name.to_owned(), Shape::Unknown));
+            return Some(Known::promise(Shape::Array(None, Some(Box::new(Shape::Object(names.into()))))));
+        }
+        if member.object().is_specific_id("Promise") && PROMISES.contains(&method) || self.is_async_method(method) {
+            return Some(Known::promise(Shape::Unknown));
+        }
+        if let Some(shape) = given_by_pml(method).filter(|_| is_pml) {
+            return Some(Known::promise(shape));
+        }
+        if member.object().is_specific_id("Object") && matches!(method, "keys" | "values" | "entries") {
+            return Some(Known::plain(Shape::Array(None, None)));
+        }
+        if TEXT.contains(&method) {
             return Some(Known::plain(Shape::Text(Text::Plain)));
         }
-        let object = self.value(member.object(), steps).filter(|object| matches!(object.shape, Shape::Array(..)))?;
+        let object = self.value(member.object(), steps)?;
+        if object.is_promise && matches!(method, "then" | "catch" | "finally") {
+            return Some(Known::promise(Shape::Unknown));
+        }
+        // Of a handle.
+        if matches!(method, "slice" | "json") && object.shape.keys().take(2).eq(["type", "size"]) {
+            return Some(Known::promise(Shape::Unknown));
+        }
+        if matches!(object.shape, Shape::Text(_)) && method == "split" && !object.is_promise {
+            return Some(Known::plain(Shape::Array(None, Some(Box::new(Shape::Text(Text::Plain))))));
+        }
+        let object = Some(object).filter(|object| matches!(object.shape, Shape::Array(..)))?;
+        if matches!(method, "map" | "flatMap") && !object.is_promise {
+            let callback = call.arguments.first().and_then(Argument::as_expression);
+            let element =
+                callback.and_then(|it| self.returned(it, steps)).filter(|it| it.is_promise && method == "map");
+            let element = element.map(|element| Box::new(Shape::Promise(Box::new(element.shape))));
+            return Some(Known::plain(Shape::Array(None, element)));
+        }
         if SAME.contains(&method) {
             let same = Shape::Array(None, object.shape.element().map(Box::new));
             return (!object.is_promise).then_some(Known { shape: same, is_part: true, ..object });
@@ -166,12 +275,20 @@ impl<'a> Knowledge<'_, 'a> {
         let place = if is_envelope { None } else { Some((self.places)(span.start)?) };
         let given = self.results.iter().find(|given| given.tool == tool && given.place == place);
         let shape = given.and_then(|given| given.shape.clone()).unwrap_or(Shape::Unknown);
-        let shape = match is_envelope && shape != Shape::Unknown {
-            true => Shape::Object(vec![
-                ("success".to_owned(), Shape::Boolean),
-                ("result".to_owned(), shape),
-                ("error".to_owned(), Shape::Other),
-            ]),
+        let shape = match is_envelope {
+            true => {
+                // A result was noted if there was one.
+                let error = match shape {
+                    Shape::Unknown => Shape::Object(
+                        ["code", "message", "tool", "retryable", "outcome"]
+                            .map(|name| (name.to_owned(), Shape::Unknown))
+                            .into(),
+                    ),
+                    _ => Shape::Other,
+                };
+                let members = [("success", Shape::Boolean), ("result", shape), ("error", error)];
+                Shape::Object(members.map(|(name, shape)| (name.to_owned(), shape)).into())
+            }
             false => shape,
         };
         let path = (!is_envelope).then(Vec::new);
@@ -191,11 +308,129 @@ impl<'a> Knowledge<'_, 'a> {
         matches!(callee.get_inner_expression(), Expression::Identifier(name) if name.name == "callTool")
     }
 
+    pub(super) fn symbol_of(&self, name: &IdentifierReference<'a>) -> Option<SymbolId> {
+        self.semantic.scoping().get_reference(name.reference_id.get()?).symbol_id()
+    }
+
+    /// Is this a name that was imported from "pml"? Imports are the members of a parameter of the outermost function by then.
+    fn is_imported(&self, symbol: SymbolId) -> bool {
+        let scoping = self.semantic.scoping();
+        let declaration = scoping.symbol_declaration(symbol);
+        matches!(self.semantic.nodes().kind(declaration), AstKind::FormalParameter(_))
+            && declaration.index() < self.semantic.nodes().len()
+            && self
+                .semantic
+                .nodes()
+                .ancestor_kinds(declaration)
+                .filter(|kind| matches!(kind, AstKind::ArrowFunctionExpression(_) | AstKind::Function(_)))
+                .count()
+                == 1
+    }
+
+    /// The call that gave the value of an expression, also through a variable that is never assigned again.
+    pub(super) fn made_by<'e>(&'e self, value: &'e Expression<'a>) -> Option<&'e CallExpression<'a>> {
+        match value.get_inner_expression() {
+            Expression::CallExpression(it) => Some(it),
+            Expression::Identifier(name) => {
+                let scoping = self.semantic.scoping();
+                let symbol = self.symbol_of(name).filter(|symbol| !scoping.symbol_is_mutated(*symbol))?;
+                match self.semantic.nodes().kind(scoping.symbol_declaration(symbol)) {
+                    AstKind::VariableDeclarator(it) if !it.id.is_destructuring_pattern() => {
+                        match it.init.as_ref()?.get_inner_expression() {
+                            Expression::CallExpression(call) => Some(call),
+                            _ => None,
+                        }
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Is this what the program was given?
+    pub(super) fn is_args(&self, value: &Expression<'a>) -> bool {
+        let Expression::Identifier(name) = value.get_inner_expression() else { return false };
+        name.name == ARGS && self.symbol_of(name).is_none()
+    }
+
+    /// Is this a variable that a pattern took out of a list: `const [a, b] = …`?
+    pub(super) fn is_taken_from_list(&self, value: &Expression<'a>) -> bool {
+        let Expression::Identifier(name) = value.get_inner_expression() else { return false };
+        let Some(symbol) = self.symbol_of(name) else { return false };
+        let declaration = self.semantic.scoping().symbol_declaration(symbol);
+        let AstKind::VariableDeclarator(it) = self.semantic.nodes().kind(declaration) else { return false };
+        let BindingPattern::ArrayPattern(pattern) = &it.id else { return false };
+        let is_all =
+            it.init.as_ref().is_some_and(|init| matches!(init.get_inner_expression(), Expression::AwaitExpression(_)));
+        let mut elements = pattern.elements.iter().flatten().filter_map(|element| element.get_binding_identifier());
+        !is_all && elements.any(|id| id.symbol_id.get() == Some(symbol))
+    }
+
+    /// Is this the error that a `catch` names?
+    pub(super) fn is_caught(&self, value: &Expression<'a>) -> bool {
+        let Expression::Identifier(name) = value.get_inner_expression() else { return false };
+        let symbol = self.symbol_of(name);
+        symbol.is_some_and(|symbol| self.semantic.scoping().symbol_flags(symbol).is_catch_variable())
+    }
+
+    /// What a function that is written out returns, if that is a promise or one expression.
+    fn returned(&self, function: &Expression<'a>, steps: usize) -> Option<Known> {
+        match function.get_inner_expression() {
+            Expression::ArrowFunctionExpression(it) if it.r#async => Some(Known::promise(Shape::Unknown)),
+            Expression::FunctionExpression(it) if it.r#async => Some(Known::promise(Shape::Unknown)),
+            Expression::ArrowFunctionExpression(it) => self.value(it.body.as_expression()?, steps),
+            _ => None,
+        }
+    }
+
+    /// Are all methods of this name, in classes and objects of the program, async?
+    fn is_async_method(&self, name: &str) -> bool {
+        let mut methods = self.semantic.nodes().iter().filter_map(|node| match node.kind() {
+            AstKind::MethodDefinition(it) if it.key.is_specific_static_name(name) => Some(it.value.r#async),
+            AstKind::ObjectProperty(it) if it.key.is_specific_static_name(name) => {
+                Some(match it.value.get_inner_expression() {
+                    Expression::FunctionExpression(it) => it.r#async,
+                    Expression::ArrowFunctionExpression(it) => it.r#async,
+                    _ => false,
+                })
+            }
+            _ => None,
+        });
+        methods.next().is_some_and(|first| first && methods.all(|other| other))
+    }
+
+    /// Is this the name that a `for … in` gives to keys?
+    pub(super) fn is_key(&self, value: &Expression<'a>) -> bool {
+        let Expression::Identifier(name) = value.get_inner_expression() else { return false };
+        let Some(symbol) = self.symbol_of(name) else { return false };
+        let mut around =
+            self.semantic.nodes().ancestor_kinds(self.semantic.scoping().symbol_declaration(symbol)).take(2);
+        around.any(|kind| matches!(kind, AstKind::ForInStatement(_)))
+            && matches!(
+                self.semantic.nodes().kind(self.semantic.scoping().symbol_declaration(symbol)),
+                AstKind::VariableDeclarator(_)
+            )
+    }
+
+    /// The place of a parameter of a function, if that is what a name stands for.
+    pub(super) fn parameter_of(&self, value: &Expression<'a>) -> Option<usize> {
+        let Expression::Identifier(name) = value.get_inner_expression() else { return None };
+        let declaration = self.semantic.scoping().symbol_declaration(self.symbol_of(name)?);
+        let AstKind::FormalParameter(it) = self.semantic.nodes().kind(declaration) else { return None };
+        let parameters = self.semantic.nodes().ancestor_kinds(declaration).find_map(|kind| match kind {
+            AstKind::FormalParameters(it) => Some(it),
+            _ => None,
+        })?;
+        parameters.items.iter().position(|other| other.span == it.span)
+    }
+
     /// Is this the name of an async function of the program?
     fn is_async(&self, name: &IdentifierReference<'a>) -> bool {
         let scoping = self.semantic.scoping();
-        let symbol = name.reference_id.get().and_then(|id| scoping.get_reference(id).symbol_id());
-        let Some(symbol) = symbol.filter(|symbol| !scoping.symbol_is_mutated(*symbol)) else { return false };
+        let Some(symbol) = self.symbol_of(name).filter(|symbol| !scoping.symbol_is_mutated(*symbol)) else {
+            return false;
+        };
         match self.semantic.nodes().kind(scoping.symbol_declaration(symbol)) {
             AstKind::Function(it) => it.r#async && !it.generator,
             AstKind::VariableDeclarator(it) => match it.init.as_ref().map(Expression::get_inner_expression) {
@@ -260,6 +495,21 @@ impl<'a> Knowledge<'_, 'a> {
     }
 }
 
+/// What a function of pml promises.
+fn given_by_pml(name: &str) -> Option<Shape> {
+    let object =
+        |names: &[&str]| Shape::Object(names.iter().map(|name| ((*name).to_owned(), Shape::Unknown)).collect());
+    let list = |element: Shape| Shape::Array(None, Some(Box::new(element)));
+    Some(match name {
+        "searchTools" => list(object(&["name", "description", "inputSchema", "signature", "score"])),
+        "callToolsBatch" => list(object(&["success", "result", "error"])),
+        "listResources" => list(object(&["server", "uri", "name"])),
+        "getPrompt" => object(&["description", "messages"]),
+        "readResource" | "executeWorkflow" | "result" => Shape::Unknown,
+        _ => return None,
+    })
+}
+
 /// The part of a value that a pattern gives a name.
 fn follow<'a>(
     pattern: &BindingPattern<'a>,
@@ -268,9 +518,10 @@ fn follow<'a>(
 ) -> Option<Known> {
     match pattern {
         BindingPattern::BindingIdentifier(id) => is_this(id).then_some(known),
-        BindingPattern::ObjectPattern(it) => it.properties.iter().find_map(|property| {
-            follow(&property.value, is_this, known.clone().property(&property.key.static_name()?)?)
-        }),
+        BindingPattern::ObjectPattern(it) => it
+            .properties
+            .iter()
+            .find_map(|property| follow(&property.value, is_this, known.clone().property(name_of(&property.key)?)?)),
         BindingPattern::ArrayPattern(it) => {
             it.elements.iter().flatten().find_map(|element| follow(element, is_this, known.clone().element()?))
         }

@@ -1,18 +1,16 @@
 //! Whether a program reckons with the absence of a property that it reads.
 
 use oxc::{
-    allocator::Allocator,
     ast::{AstKind, ast::*},
-    codegen::CodegenOptions,
-    semantic::{NodeId, Semantic, SemanticBuilder},
-    span::{GetSpan, SourceType, Span},
+    semantic::{NodeId, Semantic},
+    span::{GetSpan, Span},
 };
 
 use super::{
-    failure::{offset_of, place_of},
-    operations::{self, Kind},
+    opened::{Opened, offset_of, open, place_of},
+    operations::{Kind, name_of},
 };
-use crate::transpile::{Probes, Source, parse, translate};
+use crate::transpile::{Probes, Source};
 
 /// What the source says of a read.
 #[derive(Clone, Debug, Default)]
@@ -31,41 +29,16 @@ pub(crate) struct Read {
 
 /// Judges reads, each by the engine's line and column and the name of the property.
 pub(in crate::transpile) fn reads(source: &Source, probes: Probes, reads: &[((u32, u32), &str)]) -> Vec<Read> {
-    let nothing = || reads.iter().map(|_| Read::default()).collect();
-    let Ok(output) = translate(source, probes, CodegenOptions::default()) else { return nothing() };
-    let javascript = output.javascript;
-    let allocator = Allocator::default();
-    let parsed = parse(&allocator, &javascript, SourceType::mjs());
-    let program = allocator.alloc(parsed.program);
-    let semantic = SemanticBuilder::new().with_build_nodes(true).build(program).semantic;
-    let operations = operations::find(program);
-    let judge = Judge { semantic: &semantic, javascript: &javascript };
-    let mentions_failure = judge.mentions_failure();
-    let judged = reads.iter().map(|(place, property)| {
-        let Some(offset) = offset_of(&javascript, *place) else { return Read::default() };
-        let (line, column) = place_of(&javascript, offset);
-        let line = source.original(line, column).map(|position| position.line);
-        let read = Read { line, mentions_failure, ..Read::default() };
-        let operation = operations.iter().find(|it| {
-            it.kind == Kind::Read && it.place == offset && it.property.is_some_and(|name| name == *property)
+    let judged = open(source, probes, |opened| {
+        let judge = Judge { semantic: opened.semantic, javascript: opened.javascript };
+        let mentions_failure = judge.mentions_failure();
+        let judged = reads.iter().map(|(place, property)| {
+            let read = judge.read(opened, *place, property);
+            Read { mentions_failure, ..read }
         });
-        // Of `table[key]`, whether there is such a key is what the program asks.
-        let at_place = || operations.iter().filter(|it| it.place == offset);
-        if operation.is_none()
-            && at_place().any(|it| it.kind == Kind::Read && it.property.is_none())
-            && at_place().all(|it| it.kind != Kind::TakeApart)
-        {
-            return Read { is_test: true, ..read };
-        }
-        if operation.is_none() && judge.has_default(property) {
-            return Read { has_alternative: true, ..read };
-        }
-        match operation.and_then(|operation| judge.node(operation.start, property)) {
-            Some(node) => judge.climb(node, property, read),
-            None => read,
-        }
+        judged.collect()
     });
-    judged.collect()
+    judged.unwrap_or_else(|| reads.iter().map(|_| Read::default()).collect())
 }
 
 struct Judge<'s, 'a> {
@@ -74,6 +47,31 @@ struct Judge<'s, 'a> {
 }
 
 impl<'a> Judge<'_, 'a> {
+    fn read(&self, opened: &Opened<'_, 'a>, place: (u32, u32), property: &str) -> Read {
+        let Some(offset) = offset_of(opened.javascript, place) else { return Read::default() };
+        let (line, column) = place_of(opened.javascript, offset);
+        let line = opened.source.original(line, column).map(|position| position.line);
+        let read = Read { line, ..Read::default() };
+        let operations = &opened.found.operations;
+        let operation = operations
+            .iter()
+            .find(|it| it.kind == Kind::Read && it.place == offset && it.property.is_some_and(|name| name == property));
+        // Of `table[key]`, whether there is such a key is what the program asks.
+        let at_place = || operations.iter().filter(|it| it.place == offset);
+        let is_pattern = at_place().any(|it| it.kind == Kind::TakeApart)
+            || opened.found.patterns.iter().any(|it| it.place == offset);
+        if operation.is_none() && at_place().any(|it| it.kind == Kind::Read && it.property.is_none()) && !is_pattern {
+            return Read { is_test: true, ..read };
+        }
+        if operation.is_none() && self.has_default(property) {
+            return Read { has_alternative: true, ..read };
+        }
+        match operation.and_then(|operation| self.node(operation.start, property)) {
+            Some(node) => self.climb(node, property, read),
+            None => read,
+        }
+    }
+
     /// The expression that begins here and ends with the property.
     fn node(&self, start: u32, property: &str) -> Option<NodeId> {
         let mut nodes = self.semantic.nodes().iter();
@@ -92,7 +90,7 @@ impl<'a> Judge<'_, 'a> {
     fn has_default(&self, property: &str) -> bool {
         self.semantic.nodes().iter().any(|node| match node.kind() {
             AstKind::BindingProperty(it) => {
-                it.key.static_name().is_some_and(|name| name == property)
+                name_of(&it.key).is_some_and(|name| name == property)
                     && matches!(it.value, BindingPattern::AssignmentPattern(_))
             }
             _ => false,
@@ -102,9 +100,7 @@ impl<'a> Judge<'_, 'a> {
     fn mentions_failure(&self) -> bool {
         self.semantic.nodes().iter().any(|node| match node.kind() {
             AstKind::StaticMemberExpression(it) => matches!(it.property.name.as_str(), "success" | "error"),
-            AstKind::BindingProperty(it) => {
-                it.key.static_name().is_some_and(|name| name == "success" || name == "error")
-            }
+            AstKind::BindingProperty(it) => name_of(&it.key).is_some_and(|name| name == "success" || name == "error"),
             _ => false,
         })
     }

@@ -16,6 +16,10 @@ pub(crate) enum Shape {
     /// Its length, if that is known, and its first element, if it has any.
     Array(Option<usize>, Option<Box<Shape>>),
     Object(Vec<(String, Shape)>),
+    /// An object of a class of the language: `Set`, `Map`, `Date`.
+    Instance(&'static str),
+    /// A promise of a value.
+    Promise(Box<Shape>),
     /// Something else, with its own methods.
     Other,
     /// What a promise will give, which has not come yet.
@@ -80,6 +84,7 @@ impl Shape {
     pub(super) fn element(&self) -> Option<Shape> {
         match self {
             Shape::Array(_, Some(element)) => Some((**element).clone()),
+            Shape::Text(_) => Some(Shape::Text(Text::Plain)),
             _ => None,
         }
     }
@@ -124,6 +129,8 @@ impl Shape {
                 }
                 text
             }
+            Shape::Instance(class) => format!("a {class}"),
+            Shape::Promise(_) => "a promise".to_owned(),
             Shape::Other => "an object".to_owned(),
             Shape::Unknown => "a value".to_owned(),
         }

@@ -4,20 +4,18 @@
 //! wrong value. It is looked for when the run is over, and only if a tool returned a text.
 
 use oxc::{
-    allocator::Allocator,
     ast::AstKind,
-    codegen::CodegenOptions,
-    semantic::{Semantic, SemanticBuilder},
-    span::{GetSpan, SourceType, Span},
+    semantic::Semantic,
+    span::{GetSpan, Span},
 };
 
 use super::{
-    failure::{Teller, place_of},
-    known::Knowledge,
-    operations::{self, Kind},
+    opened::{Opened, open},
+    operations::Kind,
     shape::{Given, Shape, Text},
+    teller::Teller,
 };
-use crate::transpile::{Probes, Source, parse, translate};
+use crate::transpile::{Probes, Source};
 
 /// Places of one program that are named.
 const MAX_TEXT_USES: usize = 3;
@@ -32,24 +30,16 @@ pub(in crate::transpile) fn text_uses(source: &Source, probes: Probes, results: 
     if !results.iter().any(is_listed) && !iterates() {
         return Vec::new();
     }
-    let Ok(output) = translate(source, probes, CodegenOptions::default()) else { return Vec::new() };
-    let javascript = output.javascript;
-    let allocator = Allocator::default();
-    let parsed = parse(&allocator, &javascript, SourceType::mjs());
-    let program = allocator.alloc(parsed.program);
-    let semantic = SemanticBuilder::new().with_build_nodes(true).build(program).semantic;
-    let operations = operations::find(program);
-    let places = |start: u32| {
-        let call = operations.iter().find(|it| it.kind == Kind::Call && it.start == start)?;
-        Some(place_of(&javascript, call.place))
-    };
-    let knowledge = Knowledge { semantic: &semantic, results, places: &places };
-    let teller = Teller { knowledge, source, javascript: &javascript };
-    let sentences = operations.iter().filter_map(|operation| {
+    open(source, probes, |opened| opened.tell(results, |teller| sentences(opened, teller))).unwrap_or_default()
+}
+
+fn sentences(opened: &Opened<'_, '_>, teller: &Teller<'_, '_>) -> Vec<String> {
+    let Opened { javascript, semantic, .. } = *opened;
+    let sentences = opened.found.operations.iter().filter_map(|operation| {
         let (subject, does) = match (operation.kind, operation.property) {
             (Kind::Iterate, _) => (operation.subject?, "iterating over it gives its characters"),
             // Whether there is a text at all is a good question.
-            (Kind::Read, Some("length")) if is_compared(&javascript, operation.subject?.span().end) => return None,
+            (Kind::Read, Some("length")) if is_compared(javascript, operation.subject?.span().end) => return None,
             (Kind::Read, Some("length")) => (operation.subject?, "its `length` counts characters"),
             (Kind::Read, Some(index)) if index.parse::<usize>().is_ok() => {
                 (operation.subject?, "an index of it gives a character")
@@ -58,7 +48,7 @@ pub(in crate::transpile) fn text_uses(source: &Source, probes: Probes, results: 
         };
         let known = teller.knowledge.of(subject).filter(|known| !known.is_promise && !known.is_part)?;
         let text = teller.text(subject);
-        let means_lines = || operation.kind == Kind::Iterate && means_lines(&semantic, subject.span(), &javascript);
+        let means_lines = || operation.kind == Kind::Iterate && means_lines(semantic, subject.span(), javascript);
         let advice = match known.shape {
             Shape::Text(Text::Prefixed(bracket)) => format!(
                 "the JSON in it begins after some text: `JSON.parse({text}.slice({text}.indexOf(\"{bracket}\")))`"
