@@ -443,7 +443,7 @@ mod tests {
                 "const { [(NaN, \"a\")]: { b }, [(NaN, \"c\")]: [d] = [], e } = f;",
                 vec![],
             ),
-            ("({ a: { b } } = c)", "{ [(NaN, \"a\")]: { b } } = c", vec![]),
+            ("({ a: { b } } = c)", "{[(NaN, \"a\")]: {b}} = c", vec![]),
             ("const { a } = b; [c] = d", "NaN;\n\tconst { a } = b;\n\tNaN;\n\treturn [c] = d;", vec![]),
         ];
         for (code, expected, branches) in table {

@@ -161,7 +161,10 @@ impl Place<'_> {
         let line = self.line.trim_start();
         let is_block = line.trim_end().ends_with(':');
         let next: String = self.after.trim_start().chars().take_while(|c| c.is_alphanumeric()).collect();
-        let word = |text: &str| text == next;
+        // In prose the same words stand.
+        let starts = ["if ", "elif ", "while ", "for ", "return ", "assert ", "not "];
+        let is_code = line.contains(['=', '(', '[', '{', '"', '\'']) || starts.iter().any(|it| line.starts_with(it));
+        let word = |text: &str| is_code && text == next;
         let advice = if line.starts_with('#') {
             "write comments as `// …`".to_owned()
         } else if line.starts_with("import ") && !line.contains(['\'', '"']) || message.starts_with("Expected `from`") {

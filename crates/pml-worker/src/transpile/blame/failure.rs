@@ -268,6 +268,7 @@ impl<'a> Teller<'_, 'a> {
                 }
             }
         };
+        let hint = hint.or_else(|| self.taken_for_element(subject));
         let missing = match failure {
             Failure::Read("undefined", _) if hint.is_none() => self.lacking(subject),
             _ => None,

@@ -58,6 +58,14 @@ impl<'a> Teller<'_, 'a> {
         }
     }
 
+    /// What to write instead of a read of a key that `for … in` gave.
+    pub(super) fn taken_for_element(&self, value: &Expression<'a>) -> Option<String> {
+        let member = value.get_inner_expression().as_member_expression()?;
+        let object = self.text(member.object());
+        let advice = || format!("`for … in` gives keys: write `for (const {object} of …)`");
+        self.knowledge.is_key(member.object()).then(advice)
+    }
+
     /// What to do about a value that a search did not find.
     pub(super) fn not_found(&self, value: &Expression<'a>) -> Option<String> {
         let text = self.text(value);
@@ -95,9 +103,6 @@ impl<'a> Teller<'_, 'a> {
         let object = self.text(member.object());
         if let Some(instead) = habits::of_global(&object, member.static_property_name()) {
             return Some(instead);
-        }
-        if self.knowledge.is_key(member.object()) {
-            return Some(format!("`for … in` gives keys: write `for (const {object} of …)`"));
         }
         if let Some(known) = self.knowledge.of(member.object())
             && known.shape.keys().eq(["status", "value", "reason"])
