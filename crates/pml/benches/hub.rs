@@ -43,9 +43,9 @@ const TRIES: usize = 3;
 /// Traces that are there when others are looked up, unless `--traces` says otherwise.
 const STORED: usize = 100_000;
 /// Executions of each gateway.
-const EXECUTIONS: usize = 400;
+const EXECUTIONS: usize = 200;
 /// How often each gateway is started anew.
-const STARTS: usize = 5;
+const STARTS: usize = 11;
 
 const PROMISES: [Promise; 3] = [
     Promise::at_most("us_per_trace", 125.0, "a trace, delivered in batches of 100: at least 8 000 in a second"),

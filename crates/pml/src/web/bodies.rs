@@ -4,7 +4,7 @@
 //! arrives of it is given up: so whoever sends slowly, or stops half way, keeps nobody out.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -41,7 +41,7 @@ pub(crate) struct Bodies {
 #[derive(Debug)]
 struct State {
     free: usize,
-    arriving: HashMap<u64, Arriving>,
+    arriving: BTreeMap<u64, Arriving>,
     next: u64,
 }
 
@@ -106,7 +106,7 @@ impl Drop for Room {
 
 impl Default for Bodies {
     fn default() -> Bodies {
-        let state = State { free: TOTAL_BYTES, arriving: HashMap::new(), next: 0 };
+        let state = State { free: TOTAL_BYTES, arriving: BTreeMap::new(), next: 0 };
         Bodies { state: Mutex::new(state), freed: Notify::new() }
     }
 }
