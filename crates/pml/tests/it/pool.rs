@@ -103,13 +103,14 @@ async fn a_worker_that_cannot_be_forked_ends_no_other() {
     // No more descriptors, so that it cannot take those of another worker.
     let limit = |current| Rlimit { current: Some(current), maximum: Some(256) };
     prlimit(Some(zygote), Resource::Nofile, limit(1)).unwrap();
-    // Two workers were perhaps forked before: one that waits, and one on its way into the pool.
+    // Two workers were perhaps forked before: one that waits, and one on its way into the pool, which may come after the
+    // first call was refused.
     let mut refused = 0;
     for _ in 0..4 {
         let answer = peer.call("execute_code", json!({"code": "return 1"})).await;
         match answer["structuredContent"]["error"]["code"].as_str() {
             Some("SANDBOX_UNAVAILABLE") => refused += 1,
-            code => assert!(code.is_none() && refused == 0, "{answer}"),
+            code => assert!(code.is_none(), "{answer}"),
         }
     }
     assert!(refused >= 2, "{refused} of 4 were refused");
