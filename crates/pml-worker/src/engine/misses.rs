@@ -206,7 +206,9 @@ fn is_handled(miss: &Miss, read: &Read) -> bool {
         Subject::Collection(_, access) => access == Access::Read && (read.is_test || read.has_alternative),
         Subject::Primitive => is_error || read.is_test || read.has_alternative,
         Subject::Whole | Subject::Part => {
-            let is_paging = ["cursor", "next", "more", "token", "truncated"].iter().any(|part| name.contains(part));
+            // The last page may have none, but not another spelling.
+            let is_paging = ["cursor", "next", "more", "token", "truncated"].iter().any(|part| name.contains(part))
+                && miss.shape.keys().all(|key| plain(key) != plain(&miss.property));
             is_error || is_paging || read.is_test || read.has_alternative
         }
     }
@@ -236,6 +238,11 @@ fn sentence(miss: &Miss, line: Option<usize>) -> String {
         },
         Subject::Primitive => {
             let value = advice.as_deref().unwrap_or_default();
+            if value.len() == 3 && value.as_bytes()[1].is_ascii_digit() {
+                return format!(
+                    "`{property}` was read of {value}{line}, which is a text: `for … in` gives keys and indices, and `for … of` elements"
+                );
+            }
             if value.chars().count() == 3 && value.starts_with('"') {
                 return format!(
                     "`{property}` was read of {value}{line}, a character of a text: take the text apart first, with JSON.parse or \
@@ -345,9 +352,13 @@ fn advise(miss: &Miss) -> Option<String> {
         .then(|| "the value of a call is the result itself, not wrapped in anything, and a failure throws".to_owned())
 }
 
+/// A name however it is spelt: `has_more` and `hasMore`.
+fn plain(name: &str) -> String {
+    name.replace(['_', '-'], "").to_ascii_lowercase()
+}
+
 /// A name that begins or ends as the other does: `dept` for `department`.
 fn alike<'a>(name: &str, keys: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let plain = |name: &str| name.replace('_', "").to_ascii_lowercase();
     let name = plain(name);
     let mut keys = keys.filter(|key| {
         let key = plain(key);

@@ -154,8 +154,25 @@ export default function prelude(native) {
     native.noteTextPrototypes(made.textObject, made.textArray);
     return (watchers[tool] = made);
   };
-  /// Arrays in a result that are watched, besides the result itself.
-  const maxArrays = 16;
+  /// Members of a result that are looked at for arrays.
+  const maxMembers = 4000;
+  /// Has the arrays in a result watched, the outer ones first. The objects have their prototypes already.
+  const watchArrays = (value, array) => {
+    const found = [value];
+    let left = maxMembers;
+    for (let at = 0; at < found.length; at++) {
+      const it = found[at];
+      const keys = isArray(it) ? undefined : ownKeys(it);
+      const length = keys === undefined ? it.length : keys.length;
+      for (let i = 0; i < length; i++) {
+        if (left-- === 0) return;
+        const member = it[keys === undefined ? i : keys[i]];
+        if (typeof member !== "object" || member === null || weakGet(tokens, member) !== undefined) continue;
+        if (isArray(member) && getPrototypeOf(member) === Array.prototype) setPrototypeOf(member, array);
+        found[found.length] = member;
+      }
+    }
+  };
   /// Has the result of a tool watched. The objects in it have their prototypes already.
   const markResult = (value, tool) => {
     hasResults = true;
@@ -165,14 +182,10 @@ export default function prelude(native) {
     const { array, object } = watched(tool);
     if (isArray(value)) {
       if (getPrototypeOf(value) === Array.prototype) setPrototypeOf(value, array);
-      return;
+    } else if (getPrototypeOf(value) === Object.prototype) {
+      setPrototypeOf(value, object);
     }
-    if (getPrototypeOf(value) === Object.prototype) setPrototypeOf(value, object);
-    const keys = ownKeys(value);
-    for (let i = 0; i < keys.length && i < maxArrays; i++) {
-      const member = getOwnPropertyDescriptor(value, keys[i]).value;
-      if (isArray(member) && getPrototypeOf(member) === Array.prototype) setPrototypeOf(member, array);
-    }
+    watchArrays(value, array);
   };
 
   // Results that are texts, numbers or booleans, by what tells them from others.
