@@ -27,6 +27,7 @@ mod shape;
 mod source;
 mod sums;
 mod syntax_advice;
+mod tight;
 mod unawaited;
 mod unfit;
 mod unreturned;
