@@ -15,6 +15,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::json;
 
 const OVER: &str = "over\n";
+/// What answers have, and nothing else that the server says.
+const ANSWER: &[u8] = b"\"result\"";
 
 /// A published server behind a relay.
 pub(crate) struct Relay {
@@ -83,16 +85,10 @@ fn make_calls(mut relay: UnixStream) {
     while !line(&mut relay).is_empty() {
         for _ in 0..10 {
             relay.write_all(call.as_bytes()).expect("the relay runs");
-            // The server also tells of its lists when it likes.
-            while !is_answer(&line(&mut relay)) {}
+            line(&mut relay);
         }
         relay.write_all(OVER.as_bytes()).expect("the relay runs");
     }
-}
-
-/// Is there an answer among these lines, or the end?
-fn is_answer(lines: &[u8]) -> bool {
-    lines.is_empty() || lines.split(|byte| *byte == b'\n').any(|line| line.windows(8).any(|part| part == b"\"result\""))
 }
 
 fn pass_on(mut client: UnixStream, mut program: UnixStream, mut input: ChildStdin, mut output: ChildStdout) {
@@ -122,7 +118,10 @@ fn pass_on(mut client: UnixStream, mut program: UnixStream, mut input: ChildStdi
             if text.is_empty() {
                 return;
             }
-            program.write_all(&text).expect("a program");
+            // The server also says something of its lists when it likes.
+            if text.windows(ANSWER.len()).any(|part| part == ANSWER) {
+                program.write_all(&text).expect("a program");
+            }
         }
     }
 }
