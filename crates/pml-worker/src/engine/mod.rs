@@ -31,6 +31,7 @@ mod sort_typed;
 mod temporal;
 mod timers;
 mod to_json;
+mod watches;
 mod web;
 
 use self::session::{Form, Manner, PendingCall, Prelude, State};

@@ -23,7 +23,7 @@ use super::{
     inspect::{self, Helpers},
     intl, json_texts, language, misses, questions, raw, slips, sort, sort_typed, temporal,
     to_json::{self, Failure, Intrinsics, Texts},
-    web,
+    watches, web,
 };
 
 /// The bytecode of the scripts; see `build.rs`.
@@ -81,6 +81,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     sort::install(ctx, &native)?;
     sort_typed::install(ctx, &native)?;
     slips::install(ctx, &native, state)?;
+    watches::install(ctx, &native, state)?;
     questions::install(ctx, &native, state, &late)?;
     web::install(ctx, &native, state)?;
     native.set("reserved", RESERVED_NAMES.to_vec())?;

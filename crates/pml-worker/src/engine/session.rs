@@ -36,6 +36,7 @@ use super::{
     slips::Slips,
     timers::Timers,
     to_json::{self, Intrinsics, Texts},
+    watches::Watches,
     web,
 };
 use crate::{
@@ -98,6 +99,7 @@ pub(super) struct State<'js> {
     pub(super) results: Results,
     pub(super) misses: Misses,
     pub(super) slips: Slips,
+    pub(super) watches: Watches<'js>,
     /// The prototypes of values that were read from JSON text.
     pub(super) text_prototypes: Rc<RefCell<Vec<Object<'js>>>>,
     pub(super) explained: Explained,
@@ -249,6 +251,7 @@ impl<'js> Session<'js> {
             results: Results::default(),
             misses: Misses::default(),
             slips: Slips::default(),
+            watches: Watches::default(),
             text_prototypes: Rc::default(),
             explained: Explained::default(),
             lines: Lines::default(),
@@ -333,6 +336,7 @@ impl<'js> Session<'js> {
                 .map(|report| format!("{} {}", report.message, report.hint.as_deref().unwrap_or_default()));
             missing = self.state.misses.told(&source, said.as_deref());
             self.state.warnings.borrow_mut().extend(self.state.slips.told(&source));
+            self.state.warnings.borrow_mut().extend(self.state.watches.told(&source, &self.state.branches.borrow()));
             if said.is_none() && self.state.results.has_text() {
                 self.state.warnings.borrow_mut().extend(source.text_uses(&self.state.results.list()));
             }

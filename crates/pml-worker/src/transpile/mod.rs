@@ -20,6 +20,7 @@ mod function_text;
 mod names;
 mod namespace;
 mod parameters;
+mod pen;
 mod preflight;
 mod probe;
 mod raw_text;
@@ -30,6 +31,7 @@ mod syntax_advice;
 mod unawaited;
 mod unfit;
 mod unreturned;
+mod watch;
 mod wrap;
 
 use self::compile::{parse, source_map, translate};
@@ -42,5 +44,6 @@ pub(crate) use self::{
     parameters::analyse,
     probe::Branch,
     source::{Source, function_of, innermost, nearest},
+    watch::{Literal, Treatment, Usage, Watched},
     wrap::import_refusal,
 };

@@ -6,7 +6,7 @@ use oxc_sourcemap::{SourceMap, Token};
 use pml_wire::{ErrorCode, message::ErrorReport};
 
 use super::{
-    Blame, ENGINE_FILE, Given, Probes, Read,
+    Blame, ENGINE_FILE, Given, Probes, Read, Treatment,
     blame::{self, Failed},
     function_text, source_map,
 };
@@ -165,6 +165,11 @@ impl Source {
     /// Places where the program takes a text for the list that it holds.
     pub(crate) fn text_uses(&self, results: &[Given]) -> Vec<String> {
         blame::text_uses(self, self.probes, results)
+    }
+
+    /// How the program treats a value, by its expression.
+    pub(crate) fn treatment(&self, value: &str) -> Treatment {
+        Treatment::of(self.code(), value)
     }
 
     /// Judges reads of properties that were not there, each by the engine's line and column and the name.
