@@ -361,7 +361,11 @@ impl<'js> Session<'js> {
         match outcome {
             Ok(success) => {
                 channel.send_result(&success.json.text);
-                complete.warnings.extend(success.json.warnings);
+                let began = self.state.watches.nan_began.take();
+                complete.warnings.extend(success.json.warnings.into_iter().map(|warning| match &began {
+                    Some(began) if warning.contains("NaN") => format!("{warning}; {began}"),
+                    _ => warning,
+                }));
                 complete.warnings.extend(success.rejections);
             }
             Err(failure) => complete.error = Some(*failure),

@@ -44,6 +44,6 @@ pub(crate) use self::{
     parameters::analyse,
     probe::Branch,
     source::{Source, function_of, innermost, nearest},
-    watch::{Literal, Treatment, Usage, Watched},
+    watch::{Literal, Number, Treatment, Usage, Watched},
     wrap::import_refusal,
 };

@@ -7,7 +7,10 @@ use oxc::{
     ast_visit::{Visit, walk},
 };
 
-use super::{places::literal, watched::Literal};
+use super::{
+    places::{is_time, literal},
+    watched::Literal,
+};
 
 /// What the variables of a program hold, by name.
 #[derive(Default)]
@@ -16,11 +19,17 @@ pub(super) struct Names<'a> {
     taken: HashMap<&'a str, bool>,
     /// The literals in a list or Set that is declared once. None if it is declared again.
     lists: HashMap<&'a str, Option<Vec<Literal>>>,
+    /// Does the name hold milliseconds or a date: `const now = Date.now()`?
+    times: HashMap<&'a str, bool>,
 }
 
 impl<'a> Names<'a> {
     pub(super) fn is_taken(&self, name: &str) -> bool {
         self.taken.get(name).copied().unwrap_or(false)
+    }
+
+    pub(super) fn is_time(&self, name: &str) -> bool {
+        self.times.get(name).copied().unwrap_or(false)
     }
 
     pub(super) fn list(&self, name: &str) -> Option<&Vec<Literal>> {
@@ -43,6 +52,8 @@ impl<'a> Visit<'a> for Names<'a> {
         match (&it.id, &it.init) {
             (BindingPattern::BindingIdentifier(id), Some(value)) => {
                 self.note(id.name.as_str(), is_read(value));
+                let is_time = is_time(value, self);
+                self.times.entry(id.name.as_str()).and_modify(|all| *all &= is_time).or_insert(is_time);
                 let literals = list_of(value);
                 self.lists.entry(id.name.as_str()).and_modify(|it| *it = None).or_insert(literals);
             }

@@ -17,6 +17,28 @@ pub(crate) enum Usage {
     Compared { with: Vec<Literal>, is_strict: bool },
     /// A list in which this is looked for.
     Searched(Literal),
+    /// Taken for milliseconds since 1970: by `new Date`, or beside one.
+    Time { is_date: bool },
+    /// Compared with `null` or `undefined`, and not with both.
+    Nothing { is_null: bool },
+    /// Made a number.
+    Number(Number),
+    /// The key of a property.
+    Key,
+    /// The key of a Map or an element of a Set, or the list of them.
+    Identity { is_list: bool },
+}
+
+/// What a number is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Number {
+    /// To compare it by `<` and the like.
+    Ordered,
+    /// To give it from a comparator.
+    Sorted,
+    /// By `parseFloat` or `parseInt`, which take what a text begins with.
+    Parsed,
+    Other,
 }
 
 /// What stands in the text of a program.
