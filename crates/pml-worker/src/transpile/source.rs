@@ -175,9 +175,15 @@ impl Source {
         self.code().split(|it| !is_part(it)).any(|word| plain(word) == name)
     }
 
-    /// Is one of these in the program?
-    pub(crate) fn contains_any(&self, parts: &[&str]) -> bool {
-        parts.iter().any(|part| self.code().contains(part))
+    /// What stands behind a name wherever it is in the program.
+    pub(crate) fn uses(&self, name: &str) -> Vec<&str> {
+        let code = self.code();
+        let is_part = |it: char| it.is_alphanumeric() || matches!(it, '_' | '$');
+        let places = code.match_indices(name).map(|(at, _)| (&code[..at], &code[at + name.len()..]));
+        places
+            .filter(|(before, after)| !before.ends_with(is_part) && !after.starts_with(is_part))
+            .map(|it| it.1)
+            .collect()
     }
 
     /// How the program treats a value, by its expression.

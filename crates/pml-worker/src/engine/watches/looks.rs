@@ -18,7 +18,7 @@ use super::{
     plain::{Plain, has_thousands, is_equal, is_not_number, is_variant, plain},
     sentences,
 };
-use crate::transpile::{Branch, Literal, Number, Shape, Source, Usage, Watched};
+use crate::transpile::{Branch, Literal, Number, Shape, Source, Usage, Watched, last_name};
 
 /// Looks at a place that shows nothing of interest.
 const MAX_LOOKS: u32 = 500;
@@ -118,6 +118,9 @@ impl<'js> Watches<'js> {
         seen.has_null |= value.is_null();
         seen.has_undefined |= value.is_undefined();
         if let Some(object) = value.as_object() {
+            // `["a"] == "a"` is true.
+            let is_short = object.as_array().is_some_and(|list| list.len() <= 1);
+            seen.has_plain |= is_short && !is_strict;
             self.note_object(seen, with, object);
         } else if let Some(plain) = plain(value, with) {
             seen.has_plain = true;
@@ -169,7 +172,7 @@ impl<'js> Watches<'js> {
         if value.is_string() {
             let is_wrong = if made == Number::Parsed { has_thousands } else { is_not_number };
             // A word in place of a number is compared on purpose: it stands for none.
-            let has_digit = |text: &str| made == Number::Other || text.bytes().any(|it| it.is_ascii_digit());
+            let has_digit = |text: &str| made != Number::Ordered || text.bytes().any(|it| it.is_ascii_digit());
             let text = raw::with_text(value, |text, _| {
                 (is_wrong(text) && has_digit(text)).then(|| text.chars().take(80).collect())
             });
@@ -226,10 +229,10 @@ impl<'js> Watches<'js> {
                 _ => None,
             })
             .collect();
-        // What an expression is compared with anywhere.
+        // What an expression, or a property of that name, is compared with anywhere.
         let known = |value: &str| -> Vec<&Literal> {
             let usages = branches.iter().filter_map(|branch| match branch {
-                Branch::Watch(watched) if watched.value == value => Some(&watched.usage),
+                Branch::Watch(watched) if last_name(&watched.value) == last_name(value) => Some(&watched.usage),
                 _ => None,
             });
             let literals = usages.map(|usage| match usage {

@@ -5,17 +5,21 @@ use super::{
     looks::{Part, Seen, Variant},
     plain::{Plain, all_written, is_equal, written},
 };
-use crate::transpile::{Literal, Number, Shape, Treatment, Usage, Watched};
+use crate::transpile::{Literal, Number, Shape, Treatment, Usage, Watched, last_name};
 
 /// Properties that stand for an object, the likeliest first.
 const NAMES: [&str; 8] = ["name", "login", "id", "value", "title", "label", "key", "username"];
-/// Parts of names of numbers that are no time of a day.
-const SPANS: [&str; 19] = [
+/// Words in names of numbers that are no point in time.
+const SPANS: [&str; 22] = [
     "duration",
     "elapsed",
     "uptime",
-    "milli",
+    "milliseconds",
+    "millis",
+    "ms",
     "birth",
+    "birthday",
+    "dob",
     "offset",
     "size",
     "bytes",
@@ -29,7 +33,6 @@ const SPANS: [&str; 19] = [
     "delay",
     "lookback",
     "range",
-    "length",
 ];
 /// Milliseconds of a day.
 const DAY: f64 = 86_400_000.0;
@@ -38,7 +41,7 @@ const DAY: f64 = 86_400_000.0;
 pub(super) fn of_object(watched: &Watched, seen: &Seen, treatment: Treatment) -> Option<String> {
     let Watched { value, usage, .. } = watched;
     let Part { tool, shape, property } = seen.object.as_ref()?;
-    if seen.has_plain || treatment.is_tested || treatment.is_entered && property.is_none() {
+    if seen.has_plain || treatment.is_tested {
         return None;
     }
     let what = shape.describe();
@@ -56,6 +59,9 @@ pub(super) fn of_object(watched: &Watched, seen: &Seen, treatment: Treatment) ->
                 advice.unwrap_or_default()
             ))
         }
+        // A word that stands for none, if the program knows that it is an object otherwise.
+        Usage::Compared { .. } if treatment.is_entered && property.is_none() => None,
+        Usage::Compared { with, .. } if with.iter().all(|it| matches!(it, Literal::Boolean(_))) => None,
         Usage::Compared { with, .. } => {
             let literals = all_written(with);
             let first = with.first().map(written).unwrap_or_default();
@@ -111,8 +117,7 @@ pub(super) fn of_variant(watched: &Watched, seen: &Seen, treatment: Treatment, k
 pub(super) fn of_seconds(watched: &Watched, seen: &Seen) -> Option<String> {
     let seconds = seen.seconds.filter(|_| !seen.has_milliseconds)?;
     let value = &watched.value;
-    let name = value.to_ascii_lowercase();
-    if SPANS.iter().any(|it| name.contains(it)) || name.ends_with("ms") {
+    if is_span(last_name(value)) {
         return None;
     }
     let month = if seconds < 31.0 * DAY { "January" } else { "February" };
@@ -126,6 +131,21 @@ pub(super) fn of_seconds(watched: &Watched, seen: &Seen) -> Option<String> {
             "`{value}` is {seconds}, seconds by its size, and what it is compared with counts milliseconds: write `{product}`"
         ),
     })
+}
+
+/// Does a name say that the number is no point in time: `wait_ms`, `maxAge`?
+fn is_span(name: &str) -> bool {
+    let mut words = vec![String::new()];
+    for (index, character) in name.char_indices() {
+        let is_break = !character.is_alphanumeric() || character.is_uppercase() && index > 0;
+        if is_break {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| character.is_alphanumeric()) {
+            word.extend(character.to_lowercase());
+        }
+    }
+    words.iter().any(|word| SPANS.contains(&word.as_str()))
 }
 
 /// `null` in place of `undefined`, or the other way round.
@@ -190,5 +210,26 @@ pub(super) fn of_key(watched: &Watched, seen: &Seen, treatment: Treatment) -> Op
             ))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_span;
+
+    #[test]
+    fn names_of_spans_of_time() {
+        let table = [
+            ("wait_ms", true),
+            ("maxAge", true),
+            ("duration", true),
+            ("created", false),
+            ("messages", false),
+            ("package_at", false),
+            ("items", false),
+        ];
+        for (name, expected) in table {
+            assert_eq!(is_span(name), expected, "{name}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Variables that may hold a part of a result, and lists that are written out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use oxc::{
     ast::ast::*,
@@ -21,11 +21,17 @@ pub(super) struct Names<'a> {
     lists: HashMap<&'a str, Option<Vec<Literal>>>,
     /// Does the name hold milliseconds or a date: `const now = Date.now()`?
     times: HashMap<&'a str, bool>,
+    /// Parameters, which the program may leave out or give as `null` itself.
+    parameters: HashSet<&'a str>,
 }
 
 impl<'a> Names<'a> {
     pub(super) fn is_taken(&self, name: &str) -> bool {
         self.taken.get(name).copied().unwrap_or(false)
+    }
+
+    pub(super) fn is_parameter(&self, name: &str) -> bool {
+        self.parameters.contains(name)
     }
 
     pub(super) fn is_time(&self, name: &str) -> bool {
@@ -72,6 +78,9 @@ impl<'a> Visit<'a> for Names<'a> {
 
     fn visit_formal_parameter(&mut self, it: &FormalParameter<'a>) {
         self.note_pattern(&it.pattern, true);
+        if let BindingPattern::BindingIdentifier(id) = &it.pattern {
+            self.parameters.insert(id.name.as_str());
+        }
         walk::walk_formal_parameter(self, it);
     }
 

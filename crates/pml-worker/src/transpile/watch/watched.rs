@@ -58,7 +58,7 @@ pub(crate) struct Treatment {
     pub(crate) is_tested: bool,
     /// It reads a property of it: `x.a.name`.
     pub(crate) is_entered: bool,
-    /// It compares it in lower or upper case, too.
+    /// It compares it, or a property of that name, in lower or upper case, too.
     pub(crate) is_folded: bool,
 }
 
@@ -66,22 +66,34 @@ impl Treatment {
     /// Of an expression in a program.
     pub(in crate::transpile) fn of(code: &str, value: &str) -> Treatment {
         let mut treatment = Treatment::default();
+        if value.is_empty() {
+            return treatment;
+        }
         for (at, _) in code.match_indices(value) {
             let (before, after) = (code[..at].trim_end(), &code[at + value.len()..]);
             let is_part = |it: char| it.is_alphanumeric() || matches!(it, '_' | '$');
             if after.starts_with(is_part) || code[..at].ends_with(|it| is_part(it) || it == '.') {
                 continue;
             }
+            treatment.is_entered |= before.ends_with(" of") || before.ends_with("...");
             let before = before.trim_end_matches('(').trim_end();
             treatment.is_tested |= before.ends_with("typeof") || before.ends_with("Array.isArray");
-            let after = after.trim_start_matches(['!', '?']);
-            let Some(property) = after.strip_prefix('.') else { continue };
-            treatment.is_entered = true;
-            let folding = ["toLowerCase", "toUpperCase", "toLocale", "localeCompare", "trim"];
-            treatment.is_folded |= folding.iter().any(|it| property.starts_with(it));
+            treatment.is_entered |= after.trim_start_matches(['!', '?']).starts_with('.');
         }
+        let name = last_name(value);
+        let folding = ["toLowerCase", "toUpperCase", "toLocale", "localeCompare", "trim"];
+        treatment.is_folded = code.match_indices(name).any(|(at, _)| {
+            let method = code[at + name.len()..].trim_start_matches(['!', '?']).strip_prefix('.');
+            method.is_some_and(|method| folding.iter().any(|it| method.starts_with(it)))
+        });
         treatment
     }
+}
+
+/// The last name in an expression: of `x.a?.state` it is `state`.
+pub(crate) fn last_name(value: &str) -> &str {
+    let value = value.trim_end_matches(|it: char| !it.is_alphanumeric() && !matches!(it, '_' | '$'));
+    value.rsplit(|it: char| !it.is_alphanumeric() && !matches!(it, '_' | '$')).next().unwrap_or(value)
 }
 
 #[cfg(test)]
@@ -98,6 +110,8 @@ mod tests {
             ("typeof xx.a; typeof y.x.a", false, false, false),
             ("x.a?.b", false, true, false),
             ("x.a!.toLowerCase()", false, true, true),
+            ("x.a; y.a.toUpperCase()", false, false, true),
+            ("for (const y of x.a) f(...z)", false, true, false),
         ];
         for (code, is_tested, is_entered, is_folded) in table {
             let expected = Treatment { is_tested, is_entered, is_folded };

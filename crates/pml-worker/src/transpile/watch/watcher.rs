@@ -167,6 +167,9 @@ impl<'a> Watcher<'a, '_> {
         };
         match literal {
             Literal::Null | Literal::Undefined if is_strict && is_read(value, &self.names) => {
+                if value.get_identifier_reference().is_some_and(|it| self.names.is_parameter(it.name.as_str())) {
+                    return;
+                }
                 self.look_at(value, Usage::Nothing { is_null: literal == Literal::Null });
             }
             literal => self.look_at_compared(value, vec![literal], is_strict),
@@ -333,6 +336,7 @@ mod tests {
             ("for (const c of x) if (c === '(') f()", "c === \"(\"".into()),
             ("return x.a === ''", "return x.a === \"\";".into()),
             ("let best = null; return best === null", "return best === null;".into()),
+            ("const f = (x) => x === null; return f()", "x === null".into()),
             ("return x.a == null", "return x.a == null;".into()),
             ("return x.a - x.b", "return x.a - x.b;".into()),
             ("return x.a < y", "return x.a < y;".into()),
