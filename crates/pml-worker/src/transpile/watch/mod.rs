@@ -11,7 +11,7 @@ mod places;
 mod watched;
 mod watcher;
 
-pub(crate) use self::watched::{Literal, Number, Treatment, Usage, Watched, last_name};
+pub(crate) use self::watched::{Keys, Literal, Number, Treatment, Usage, Watched, last_name};
 pub(super) use self::{
     places::{is_kept, is_look, is_watch, unwatched},
     watcher::{KEPT, WATCH, watch},

@@ -15,7 +15,7 @@ use oxc::{
 use super::{
     names::{Names, list_of},
     places::{is_optional, is_read, is_simple, is_telling, is_time, literal, number_in, operand},
-    watched::{Literal, Number, Usage, Watched},
+    watched::{Keys, Literal, Number, Usage, Watched},
 };
 use crate::transpile::{
     pen::Pen,
@@ -100,7 +100,12 @@ impl<'a> Watcher<'a, '_> {
     /// The literals of a list, also of one that a variable holds.
     fn literals(&self, value: &Expression<'a>) -> Option<Vec<Literal>> {
         match value.get_inner_expression() {
-            Expression::Identifier(it) => self.names.list(it.name.as_str()).cloned(),
+            Expression::Identifier(it) => {
+                let name = it.name.as_str();
+                let grows = [".push(", ".add(", ".unshift(", "[", ".delete("];
+                let is_changed = grows.iter().any(|it| self.pen.text.contains(&format!("{name}{it}")));
+                self.names.list(name).filter(|_| !is_changed).cloned()
+            }
             value => list_of(value),
         }
     }
@@ -158,11 +163,31 @@ impl<'a> Watcher<'a, '_> {
         }
     }
 
+    /// Looks at both sides of `u.id === o.user_id`.
+    fn look_at_pair(&mut self, it: &mut BinaryExpression<'a>) {
+        let is_member = |value: &Expression<'a>| value.get_inner_expression().is_member_expression();
+        let is_part = is_member(&it.left) || is_member(&it.right);
+        let comparison = it.span.start;
+        if is_part && !it.span.is_empty() && is_read(&it.left, &self.names) && is_read(&it.right, &self.names) {
+            self.look_at(&mut it.left, Usage::Side { comparison, is_left: true });
+            self.look_at(&mut it.right, Usage::Side { comparison, is_left: false });
+        }
+    }
+
+    /// A literal, or a constant that holds one.
+    fn literal(&self, value: &Expression<'a>) -> Option<Literal> {
+        match value.get_inner_expression() {
+            Expression::Identifier(it) if !value.is_undefined() => self.names.constant(it.name.as_str()).cloned(),
+            value => literal(value),
+        }
+    }
+
     fn look_at_equality(&mut self, it: &mut BinaryExpression<'a>) {
         let is_strict = matches!(it.operator, BinaryOperator::StrictEquality | BinaryOperator::StrictInequality);
-        let (value, literal) = match (literal(&it.left), literal(&it.right)) {
+        let (value, literal) = match (self.literal(&it.left), self.literal(&it.right)) {
             (None, Some(literal)) => (&mut it.left, literal),
             (Some(literal), None) => (&mut it.right, literal),
+            (None, None) if is_strict => return self.look_at_pair(it),
             _ => return,
         };
         match literal {
@@ -204,7 +229,8 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
         {
             match class {
                 "Date" => self.look_at_time(argument, true),
-                "Set" if is_made(argument) => self.look_at(argument, Usage::Identity { is_list: true }),
+                "Set" if is_made(argument) => self.look_at(argument, Usage::Identity(Keys::List)),
+                "Map" if is_made(argument) => self.look_at(argument, Usage::Identity(Keys::Pairs)),
                 _ => {}
             }
         }
@@ -222,7 +248,7 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
     fn visit_switch_statement(&mut self, it: &mut SwitchStatement<'a>) {
         walk_mut::walk_switch_statement(self, it);
         let tests = it.cases.iter().filter_map(|case| case.test.as_ref());
-        if let Some(with) = tests.map(literal).collect::<Option<Vec<_>>>() {
+        if let Some(with) = tests.map(|it| self.literal(it)).collect::<Option<Vec<_>>>() {
             self.look_at_compared(&mut it.discriminant, with, true);
         }
     }
@@ -239,6 +265,7 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
         match method {
             Some("includes" | "indexOf" | "has") => self.look_at_search(it),
             Some("add" | "get" | "set") => self.look_at_identity(it),
+            Some("groupBy") => self.look_at_group(it),
             _ => {}
         }
         if let Some("has") = method {
@@ -262,13 +289,30 @@ impl<'a> Watcher<'a, '_> {
         }
     }
 
+    /// `Object.groupBy(list, (x) => x.owner)`.
+    fn look_at_group(&mut self, it: &mut CallExpression<'a>) {
+        let usage = match &it.callee {
+            callee if callee.is_specific_member_access("Object", "groupBy") => Usage::Key,
+            callee if callee.is_specific_member_access("Map", "groupBy") => Usage::Identity(Keys::One),
+            _ => return,
+        };
+        if let Some(Expression::ArrowFunctionExpression(it)) =
+            it.arguments.get_mut(1).and_then(Argument::as_expression_mut)
+            && let Some(key) = it.body.as_expression_mut()
+            && key.is_member_expression()
+            && is_read(key, &self.names)
+        {
+            self.look_at(key, usage);
+        }
+    }
+
     /// `seen.add(x.owner)`, `map.set(x.owner, 1)`.
     fn look_at_identity(&mut self, it: &mut CallExpression<'a>) {
         if let Some(argument) = it.arguments.first_mut().and_then(Argument::as_expression_mut)
             && argument.is_member_expression()
             && is_read(argument, &self.names)
         {
-            self.look_at(argument, Usage::Identity { is_list: false });
+            self.look_at(argument, Usage::Identity(Keys::One));
         }
     }
 
@@ -279,7 +323,7 @@ impl<'a> Watcher<'a, '_> {
         let Some(member) = it.callee.as_member_expression_mut() else { return };
         if let Some(with) = self.literals(member.object()) {
             self.look_at_compared(argument, with, true);
-        } else if let Some(searched) = literal(argument).filter(|it| is_telling(it, false))
+        } else if let Some(searched) = self.literal(argument).filter(|it| is_telling(it, false))
             && member.static_property_name() != Some("has")
             && !is_optional(member.object())
             && !matches!(member.object().get_inner_expression(), Expression::ThisExpression(_) | Expression::Super(_))
@@ -330,6 +374,13 @@ mod tests {
             (
                 "return new Set(l.map((x) => x.a))",
                 "new Set(($kept = l.map((x) => x.a), $watch0 && ($watch0 = $probe(0, $kept)), $kept))".into(),
+            ),
+            ("const me = 'bo'; return x.a === me", format!("return {} === me;", watched("x.a"))),
+            (
+                "return x.a === y.b",
+                "($watch0 ? ($kept = x.a, $watch0 = $probe(0, $kept), $kept) : x.a) === \
+                 ($watch1 ? ($kept = y.b, $watch1 = $probe(1, $kept), $kept) : y.b)"
+                    .into(),
             ),
             // Nothing that may be a part of a result, or nothing in particular.
             ("let a = 1; return a === 2", "return a === 2;".into()),
