@@ -9,7 +9,7 @@ use oxc::{
     allocator::{CloneIn, TakeIn},
     ast::ast::*,
     ast_visit::{Visit, VisitMut, walk_mut},
-    span::{GetSpan, SPAN},
+    span::{GetSpan, SPAN, Span},
 };
 
 use super::{
@@ -61,19 +61,24 @@ struct Watcher<'a, 'b> {
 }
 
 impl<'a> Watcher<'a, '_> {
-    fn look_at(&mut self, value: &mut Expression<'a>, usage: Usage) {
-        let (pen, span) = (self.pen, value.span());
-        let key = (span.start, discriminant(&usage));
+    /// The branch and the variable of a place. None if there are enough.
+    fn place(&mut self, span: Span, usage: Usage) -> Option<(usize, &'a str)> {
+        let (pen, key) = (self.pen, (span.start, discriminant(&usage)));
         if span.is_empty() || self.variables.len() >= MAX_PLACES && !self.places.contains_key(&key) {
-            return;
+            return None;
         }
-        let (branch, flag) = *self.places.entry(key).or_insert_with(|| {
+        Some(*self.places.entry(key).or_insert_with(|| {
             let watched = Watched { value: excerpt(pen.text, span), offset: span.start, usage };
             self.branches.push(Branch::Watch(watched));
             let name: &str = pen.allocator.alloc_str(&format!("{}{}", self.prefix, self.variables.len()));
             self.variables.push(name);
             (self.branches.len() - 1, name)
-        });
+        }))
+    }
+
+    fn look_at(&mut self, value: &mut Expression<'a>, usage: Usage) {
+        let pen = self.pen;
+        let Some((branch, flag)) = self.place(value.span(), usage) else { return };
         let kept = || pen.name(SPAN, pen.kept);
         let told = pen.set(flag, pen.tell(branch, kept()));
         let test = pen.name(SPAN, flag);
@@ -163,15 +168,34 @@ impl<'a> Watcher<'a, '_> {
         }
     }
 
-    /// Looks at both sides of `u.id === o.user_id`.
-    fn look_at_pair(&mut self, it: &mut BinaryExpression<'a>) {
+    /// Looks at both sides of `u.id === o.user_id`, which costs the reading of one variable, too.
+    fn look_at_pair(&mut self, value: &mut Expression<'a>) {
+        let Expression::BinaryExpression(it) = &*value else { return };
+        let is_strict = matches!(it.operator, BinaryOperator::StrictEquality | BinaryOperator::StrictInequality);
         let is_member = |value: &Expression<'a>| value.get_inner_expression().is_member_expression();
-        let is_part = is_member(&it.left) || is_member(&it.right);
-        let comparison = it.span.start;
-        if is_part && !it.span.is_empty() && is_read(&it.left, &self.names) && is_read(&it.right, &self.names) {
-            self.look_at(&mut it.left, Usage::Side { comparison, is_left: true });
-            self.look_at(&mut it.right, Usage::Side { comparison, is_left: false });
+        let sides = [&it.left, &it.right];
+        let is_meant = is_strict
+            && sides.iter().any(|side| is_member(side))
+            && sides.iter().all(|side| is_read(side, &self.names) && is_simple(side) && self.literal(side).is_none());
+        if !is_meant {
+            return;
         }
+        let plain = value.clone_in(self.pen.allocator);
+        let Expression::BinaryExpression(it) = value else { return };
+        let (pen, comparison) = (self.pen, it.span.start);
+        let Some((left, flag)) = self.place(it.left.span(), Usage::Side { comparison, is_left: true }) else { return };
+        let Some((right, _)) = self.place(it.right.span(), Usage::Side { comparison, is_left: false }) else { return };
+        let kept = || pen.name(SPAN, pen.kept);
+        let told = |branch| pen.set(flag, pen.tell(branch, kept()));
+        let wants_more = pen.name(SPAN, flag);
+        let told_right =
+            Expression::new_logical_expression(SPAN, wants_more, LogicalOperator::And, told(right), &pen.builder);
+        let first = pen.set(pen.kept, it.left.take_in(&pen.allocator));
+        it.left = pen.sequence([first, told(left), kept()]);
+        let second = pen.set(pen.kept, it.right.take_in(&pen.allocator));
+        it.right = pen.sequence([second, told_right, kept()]);
+        let watched = value.take_in(&pen.allocator);
+        *value = pen.choose(pen.name(SPAN, flag), watched, plain);
     }
 
     /// A literal, or a constant that holds one.
@@ -187,7 +211,6 @@ impl<'a> Watcher<'a, '_> {
         let (value, literal) = match (self.literal(&it.left), self.literal(&it.right)) {
             (None, Some(literal)) => (&mut it.left, literal),
             (Some(literal), None) => (&mut it.right, literal),
-            (None, None) if is_strict => return self.look_at_pair(it),
             _ => return,
         };
         match literal {
@@ -203,6 +226,13 @@ impl<'a> Watcher<'a, '_> {
 }
 
 impl<'a> VisitMut<'a> for Watcher<'a, '_> {
+    fn visit_expression(&mut self, it: &mut Expression<'a>) {
+        walk_mut::walk_expression(self, it);
+        if matches!(it, Expression::BinaryExpression(it) if it.operator.is_equality()) {
+            self.look_at_pair(it);
+        }
+    }
+
     fn visit_binary_expression(&mut self, it: &mut BinaryExpression<'a>) {
         // First, since `Number(x)` is looked at wherever it is.
         self.look_at_sides(it);
@@ -377,11 +407,12 @@ mod tests {
             ),
             ("const me = 'bo'; return x.a === me", format!("return {} === me;", watched("x.a"))),
             (
-                "return x.a === y.b",
-                "($watch0 ? ($kept = x.a, $watch0 = $probe(0, $kept), $kept) : x.a) === \
-                 ($watch1 ? ($kept = y.b, $watch1 = $probe(1, $kept), $kept) : y.b)"
+                "return l.find((x) => x.a === y.b)",
+                "(x) => $watch0 ? ($kept = x.a, $watch0 = $probe(0, $kept), $kept) === \
+                 ($kept = y.b, $watch0 && ($watch0 = $probe(1, $kept)), $kept) : x.a === y.b"
                     .into(),
             ),
+            ("return x === y", "return x === y;".into()),
             // Nothing that may be a part of a result, or nothing in particular.
             ("let a = 1; return a === 2", "return a === 2;".into()),
             ("for (const c of x) if (c === '(') f()", "c === \"(\"".into()),
