@@ -44,6 +44,10 @@ pub(super) fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>, late: &Late<'js
                 slips::tell_text_added(&state, name, *offset, &value);
                 return value;
             }
+            Some(Branch::Watch(watched)) => {
+                let wants_more = state.watches.look(branch, watched, &value);
+                return Value::new_bool(value.ctx().clone(), wants_more);
+            }
             None => return value,
         };
         if decide(&state, branch, outcome) {
@@ -155,7 +159,9 @@ pub(super) fn untold(state: &State<'_>) -> Vec<Decision> {
         let (condition, outcome) = match branches.get(branch)? {
             Branch::Test(condition) => (condition, (outcome != 0).to_string()),
             Branch::Switch(condition, cases) => (condition, cases.get(outcome)?.clone()),
-            Branch::Throw(_) | Branch::Caught | Branch::Switchboard | Branch::Sum { .. } => return None,
+            Branch::Throw(_) | Branch::Caught | Branch::Switchboard | Branch::Sum { .. } | Branch::Watch(_) => {
+                return None;
+            }
         };
         Some(Decision { node_id: format!("d{}", branch + 1), outcome, condition: condition.clone() })
     };

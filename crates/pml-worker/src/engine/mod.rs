@@ -20,6 +20,7 @@ mod lines;
 mod misses;
 mod natives;
 mod no_modules;
+mod pages;
 mod questions;
 mod raw;
 mod report;
@@ -31,6 +32,7 @@ mod sort_typed;
 mod temporal;
 mod timers;
 mod to_json;
+mod watches;
 mod web;
 
 use self::session::{Form, Manner, PendingCall, Prelude, State};

@@ -152,6 +152,7 @@ export default function prelude(native) {
     };
     weakSet(envelopes, made.envelope, true);
     native.noteTextPrototypes(made.textObject, made.textArray);
+    native.notePrototypes(tool, made.object, made.array, made.textObject, made.textArray);
     return (watchers[tool] = made);
   };
   /// Members of a result that are looked at for arrays.

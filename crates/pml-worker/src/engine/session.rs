@@ -30,12 +30,14 @@ use super::{
     misses::Misses,
     natives,
     no_modules::NoModules,
+    pages::Pages,
     raw,
     report::{self, Reporter},
     results::{self, Results},
     slips::Slips,
     timers::Timers,
     to_json::{self, Intrinsics, Texts},
+    watches::Watches,
     web,
 };
 use crate::{
@@ -98,6 +100,8 @@ pub(super) struct State<'js> {
     pub(super) results: Results,
     pub(super) misses: Misses,
     pub(super) slips: Slips,
+    pub(super) watches: Watches<'js>,
+    pub(super) pages: Pages,
     /// The prototypes of values that were read from JSON text.
     pub(super) text_prototypes: Rc<RefCell<Vec<Object<'js>>>>,
     pub(super) explained: Explained,
@@ -134,6 +138,8 @@ pub(super) struct PendingCall<'js> {
     pub(super) form: Form,
     /// What stood in the arguments where JSON has something else.
     pub(super) lost: Vec<(String, String)>,
+    /// Do the arguments say how many results are wanted, or which?
+    pub(super) is_bounded: bool,
     /// The only argument, if it looks as if it held the arguments.
     pub(super) wrapper: Option<&'static str>,
 }
@@ -249,6 +255,8 @@ impl<'js> Session<'js> {
             results: Results::default(),
             misses: Misses::default(),
             slips: Slips::default(),
+            watches: Watches::default(),
+            pages: Pages::default(),
             text_prototypes: Rc::default(),
             explained: Explained::default(),
             lines: Lines::default(),
@@ -333,6 +341,11 @@ impl<'js> Session<'js> {
                 .map(|report| format!("{} {}", report.message, report.hint.as_deref().unwrap_or_default()));
             missing = self.state.misses.told(&source, said.as_deref());
             self.state.warnings.borrow_mut().extend(self.state.slips.told(&source));
+            self.state.warnings.borrow_mut().extend(self.state.watches.told(&source, &self.state.branches.borrow()));
+            if let Ok(success) = &outcome {
+                let told = self.state.pages.told(&source, &success.json.text);
+                self.state.warnings.borrow_mut().extend(told);
+            }
             if said.is_none() && self.state.results.has_text() {
                 self.state.warnings.borrow_mut().extend(source.text_uses(&self.state.results.list()));
             }
@@ -348,7 +361,11 @@ impl<'js> Session<'js> {
         match outcome {
             Ok(success) => {
                 channel.send_result(&success.json.text);
-                complete.warnings.extend(success.json.warnings);
+                let began = self.state.watches.nan_began.take();
+                complete.warnings.extend(success.json.warnings.into_iter().map(|warning| match &began {
+                    Some(began) if warning.contains("NaN") => format!("{warning}; {began}"),
+                    _ => warning,
+                }));
                 complete.warnings.extend(success.rejections);
             }
             Err(failure) => complete.error = Some(*failure),
@@ -581,6 +598,9 @@ impl<'js> Session<'js> {
             // What stands at the place of `callTool` is the envelope, not the result.
             let stack = Some(&call.stack).filter(|_| call.manner == Manner::Thrown);
             self.state.results.note(&call.target, stack, value, text);
+            if call.target.contains(':') && !call.is_bounded {
+                self.state.pages.note(&call.target, &call.stack, value);
+            }
             if call.target.contains(':')
                 && self.prelude.mark_result.call::<_, ()>((value.clone(), &call.target)).is_err()
             {

@@ -111,7 +111,11 @@ pub(super) fn tell_text_added(state: &State<'_>, expression: &str, offset: u32, 
 
 /// A text in quotes, shortened.
 fn shown(value: &Value<'_>) -> String {
-    let text = raw::text(value).map(|(text, _)| text).unwrap_or_default();
+    in_quotes(&raw::text(value).map(|(text, _)| text).unwrap_or_default())
+}
+
+/// The same of a text that is at hand.
+pub(super) fn in_quotes(text: &str) -> String {
     let mut shown: String = text.chars().take(SHOWN_CHARS).collect();
     if shown.len() < text.len() {
         shown.push('…');

@@ -23,12 +23,14 @@ use pml_wire::{
 use super::{
     entry, fence,
     fence::Unfenced,
-    namespace, preflight, probe,
+    namespace,
+    pen::Pen,
+    preflight, probe,
     probe::Branch,
     raw_text,
     shape::{self, Shaped},
     source::{Mapped, Source},
-    sums, syntax_advice, unawaited, unfit, unreturned, wrap,
+    sums, syntax_advice, unawaited, unfit, unreturned, watch, wrap,
 };
 
 /// What `import … from "pml"` can name.
@@ -204,7 +206,11 @@ pub(super) fn translate(source: &Source, probes: Probes, options: CodegenOptions
             let on_name = allocator.alloc_str(&probe::unused_name(text, "$on"));
             let sum_name = allocator.alloc_str(&probe::unused_name(text, "$sum"));
             let mut branches = probe::insert(&allocator, &mut program, text, probe_name, on_name);
-            sums::watch(&allocator, &mut program, text, probe_name, sum_name, &mut branches);
+            sums::watch(&mut program, &Pen::new(&allocator, text, probe_name, sum_name), &mut branches);
+            if may_call(text) {
+                let kept_name = allocator.alloc_str(&probe::unused_name(text, watch::KEPT));
+                watch::watch(&mut program, &Pen::new(&allocator, text, probe_name, kept_name), &mut branches);
+            }
             branches
         }
         Probes::Omit => Vec::new(),

@@ -20,6 +20,7 @@ mod function_text;
 mod names;
 mod namespace;
 mod parameters;
+mod pen;
 mod preflight;
 mod probe;
 mod raw_text;
@@ -31,6 +32,7 @@ mod tight;
 mod unawaited;
 mod unfit;
 mod unreturned;
+mod watch;
 mod wrap;
 
 use self::compile::{parse, source_map, translate};
@@ -43,5 +45,6 @@ pub(crate) use self::{
     parameters::analyse,
     probe::Branch,
     source::{Source, function_of, innermost, nearest},
+    watch::{Keys, Literal, Number, Treatment, Usage, Watched, last_name},
     wrap::import_refusal,
 };

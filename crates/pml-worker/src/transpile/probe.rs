@@ -24,13 +24,13 @@ use oxc::{
     syntax::number::NumberBase,
 };
 
-use super::{tight, wrap::parameter};
+use super::{tight, watch::Watched, wrap::parameter};
 
 /// Longest condition text that is kept.
 const CONDITION_CHARS: usize = 80;
 
 /// A place that reports when the program passes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Branch {
     /// An `if` or `?:`, with its condition as written, shortened.
     Test(String),
@@ -44,6 +44,8 @@ pub(crate) enum Branch {
     Switchboard,
     /// A text that is added to what is meant to be a number: the expression, and where in the text it begins.
     Sum { value: String, offset: u32 },
+    /// A value that is looked at where it is used.
+    Watch(Watched),
 }
 
 /// Longest condition that is written twice.

@@ -6,7 +6,7 @@ use oxc_sourcemap::{SourceMap, Token};
 use pml_wire::{ErrorCode, message::ErrorReport};
 
 use super::{
-    Blame, ENGINE_FILE, Given, Probes, Read,
+    Blame, ENGINE_FILE, Given, Probes, Read, Treatment,
     blame::{self, Failed},
     function_text, source_map,
 };
@@ -165,6 +165,30 @@ impl Source {
     /// Places where the program takes a text for the list that it holds.
     pub(crate) fn text_uses(&self, results: &[Given]) -> Vec<String> {
         blame::text_uses(self, self.probes, results)
+    }
+
+    /// Is the name anywhere in the program, however it is spelt: `next_cursor` or `nextCursor`?
+    pub(crate) fn mentions(&self, name: &str) -> bool {
+        let is_part = |it: char| it.is_alphanumeric() || matches!(it, '_' | '$');
+        let plain = |name: &str| name.replace(['_', '-'], "").to_ascii_lowercase();
+        let name = plain(name);
+        self.code().split(|it| !is_part(it)).any(|word| plain(word) == name)
+    }
+
+    /// What stands behind a name wherever it is in the program.
+    pub(crate) fn uses(&self, name: &str) -> Vec<&str> {
+        let code = self.code();
+        let is_part = |it: char| it.is_alphanumeric() || matches!(it, '_' | '$');
+        let places = code.match_indices(name).map(|(at, _)| (&code[..at], &code[at + name.len()..]));
+        places
+            .filter(|(before, after)| !before.ends_with(is_part) && !after.starts_with(is_part))
+            .map(|it| it.1)
+            .collect()
+    }
+
+    /// How the program treats a value, by its expression.
+    pub(crate) fn treatment(&self, value: &str) -> Treatment {
+        Treatment::of(self.code(), value)
     }
 
     /// Judges reads of properties that were not there, each by the engine's line and column and the name.

@@ -9,35 +9,25 @@
 use std::collections::HashMap;
 
 use oxc::{
-    allocator::{Allocator, ArenaVec, TakeIn},
-    ast::{ast::*, builder::AstBuilder},
+    allocator::TakeIn,
+    ast::ast::*,
     ast_visit::{Visit, VisitMut, walk, walk_mut},
     span::{GetSpan, SPAN},
-    syntax::number::NumberBase,
 };
 
-use super::probe::{Branch, excerpt};
+use super::{
+    pen::Pen,
+    probe::{Branch, excerpt},
+};
 
-/// Looks at what is added to numbers of `program`. What it finds is given to `probe`, by the index of a branch; `kept` is
-/// the variable for longer expressions.
-pub(super) fn watch<'a>(
-    allocator: &'a Allocator,
-    program: &mut oxc::ast::ast::Program<'a>,
-    text: &'a str,
-    probe: &'a str,
-    kept: &'a str,
-    branches: &mut Vec<Branch>,
-) {
+/// Looks at what is added to numbers of `program`. What it finds is told by the index of a branch.
+pub(super) fn watch<'a>(program: &mut oxc::ast::ast::Program<'a>, pen: &Pen<'a>, branches: &mut Vec<Branch>) {
     let mut numbers = Numbers::default();
     numbers.visit_program(program);
-    let builder = AstBuilder::new(allocator);
-    let mut watcher = Watcher { builder, allocator, text, probe, kept, numbers, is_kept: false, branches };
+    let mut watcher = Watcher { pen, numbers, is_kept: false, branches };
     watcher.visit_program(program);
     if watcher.is_kept {
-        let declaration = watcher.declaration();
-        let first = program.body.iter().position(|it| !matches!(it, Statement::ImportDeclaration(_)));
-        let first = first.unwrap_or(program.body.len());
-        program.body.insert(first, declaration);
+        pen.declare(program, std::iter::once((pen.kept, None)));
     }
 }
 
@@ -99,11 +89,7 @@ impl<'a> Visit<'a> for Numbers<'a> {
 }
 
 struct Watcher<'a, 'b> {
-    builder: AstBuilder<'a>,
-    allocator: &'a Allocator,
-    text: &'a str,
-    probe: &'a str,
-    kept: &'a str,
+    pen: &'b Pen<'a>,
     numbers: Numbers<'a>,
     /// Is the variable needed?
     is_kept: bool,
@@ -116,44 +102,27 @@ impl<'a> Watcher<'a, '_> {
         if span.is_empty() || is_plain(value) {
             return;
         }
-        self.branches.push(Branch::Sum { value: excerpt(self.text, span), offset: span.start });
+        let pen = self.pen;
+        self.branches.push(Branch::Sum { value: excerpt(pen.text, span), offset: span.start });
         let branch = self.branches.len() - 1;
-        let builder = &self.builder;
-        let inner = value.take_in(&self.allocator);
+        let builder = &pen.builder;
+        let inner = value.take_in(&pen.allocator);
         let (first, name) = match inner.get_inner_expression() {
             Expression::Identifier(it) => (None, it.name.as_str()),
-            _ => (Some(inner), self.kept),
+            _ => (Some(inner), pen.kept),
         };
-        let read = || Expression::new_identifier(span, name, builder);
+        let read = || pen.name(span, name);
         let kind = Expression::new_unary_expression(SPAN, UnaryOperator::Typeof, read(), builder);
         let string = Expression::new_string_literal(SPAN, "string", None, builder);
         let is_text = Expression::new_binary_expression(SPAN, kind, BinaryOperator::StrictEquality, string, builder);
-        let mut arguments = ArenaVec::new_in(&self.allocator);
-        let number = Expression::new_numeric_literal(SPAN, branch as f64, None, NumberBase::Decimal, builder);
-        arguments.push(Argument::from(number));
-        arguments.push(Argument::from(read()));
-        let probe = Expression::new_identifier(SPAN, self.probe, builder);
-        let told = Expression::new_call_expression(SPAN, probe, None, arguments, false, builder);
-        let looked_at = Expression::new_conditional_expression(SPAN, is_text, told, read(), builder);
+        let looked_at = pen.choose(is_text, pen.tell(branch, read()), read());
         *value = match first {
             None => looked_at,
             Some(first) => {
-                let target = AssignmentTarget::new_assignment_target_identifier(SPAN, self.kept, builder);
-                let keep =
-                    Expression::new_assignment_expression(SPAN, AssignmentOperator::Assign, target, first, builder);
-                let both = ArenaVec::from_array_in([keep, looked_at], &self.allocator);
                 self.is_kept = true;
-                Expression::new_sequence_expression(SPAN, both, builder)
+                pen.sequence([pen.set(pen.kept, first), looked_at])
             }
         };
-    }
-
-    /// `var $sum`.
-    fn declaration(&self) -> Statement<'a> {
-        let name = BindingPattern::new_binding_identifier(SPAN, self.kept, &self.builder);
-        let declarator = VariableDeclarator::new(SPAN, name, None, None, false, &self.builder);
-        let kind = VariableDeclarationKind::Var;
-        Declaration::new_variable_declaration(SPAN, kind, [declarator], false, &self.builder).into()
     }
 }
 

@@ -11,6 +11,7 @@ use super::{
     operations::name_of,
     shape::{Given, Shape, Text},
 };
+use crate::transpile::watch::unwatched;
 
 /// What the program was given, among the results of tools.
 pub(crate) const ARGS: &str = "args";
@@ -152,7 +153,7 @@ impl<'a> Knowledge<'_, 'a> {
 
     fn value(&self, value: &Expression<'a>, steps: usize) -> Option<Known> {
         let steps = steps.checked_sub(1)?;
-        match value.get_inner_expression() {
+        match unwatched(value).get_inner_expression() {
             Expression::StringLiteral(_) | Expression::TemplateLiteral(_) => {
                 Some(Known::plain(Shape::Text(Text::Plain)))
             }

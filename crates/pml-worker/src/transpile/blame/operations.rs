@@ -11,6 +11,8 @@ use oxc::{
     syntax::scope::ScopeFlags,
 };
 
+use crate::transpile::watch::unwatched;
+
 /// What an operation does to its subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -110,6 +112,7 @@ struct Finder<'a> {
 
 impl<'a> Finder<'a> {
     fn add(&mut self, kind: Kind, start: u32, subject: Option<&'a Expression<'a>>, property: Option<&'a str>) {
+        let subject = subject.map(unwatched);
         self.found.operations.push(Operation { kind, place: self.place, start, subject, property, arguments: &[] });
     }
 

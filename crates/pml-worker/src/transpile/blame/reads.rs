@@ -10,7 +10,10 @@ use super::{
     opened::{Opened, offset_of, open, place_of},
     operations::{Kind, name_of},
 };
-use crate::transpile::{Probes, Source};
+use crate::transpile::{
+    Probes, Source,
+    watch::{is_kept, is_look, is_watch},
+};
 
 /// What the source says of a read.
 #[derive(Clone, Debug, Default)]
@@ -126,7 +129,9 @@ impl<'a> Judge<'_, 'a> {
                     read.is_test |= is_nothing(other) || read.is_test;
                     return read;
                 }
-                AstKind::ConditionalExpression(it) if is_probe(&it.test) => {}
+                AstKind::ConditionalExpression(it) if is_probe(&it.test) || is_watch(&it.test) => {}
+                AstKind::AssignmentExpression(it) if is_kept(it) => {}
+                AstKind::SequenceExpression(it) if is_look(it) => {}
                 AstKind::ConditionalExpression(it) if it.test.span().contains_inclusive(span) => {
                     let text = own.source_text(self.javascript);
                     read.is_test |= it.consequent.span().source_text(self.javascript).contains(text)

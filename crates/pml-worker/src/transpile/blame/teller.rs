@@ -8,7 +8,11 @@ use super::{
     opened::place_of,
     shape::{Shape, Text},
 };
-use crate::transpile::{Source, nearest, source::Position};
+use crate::transpile::{
+    Source, nearest,
+    source::Position,
+    watch::{WATCH, unwatched},
+};
 
 /// Longest text of an expression in a message.
 pub(super) const TEXT_CHARS: usize = 60;
@@ -40,6 +44,7 @@ impl<'a> Teller<'_, 'a> {
 
     /// Where a value that is not there would have come from: the nearest part of the expression that is known.
     pub(super) fn came_from(&self, value: &Expression<'a>) -> String {
+        let value = unwatched(value);
         let Some(member) = value.get_inner_expression().as_member_expression() else {
             return match self.knowledge.whole_of(value) {
                 Some((whole, part)) if part || matches!(whole.shape, Shape::Null | Shape::Undefined) => {
@@ -68,6 +73,7 @@ impl<'a> Teller<'_, 'a> {
 
     /// What to do about a value that a search did not find.
     pub(super) fn not_found(&self, value: &Expression<'a>) -> Option<String> {
+        let value = unwatched(value);
         let text = self.text(value);
         if self.knowledge.is_args(value) {
             return Some(
@@ -146,6 +152,7 @@ impl<'a> Teller<'_, 'a> {
 
     /// What to read instead of a property that is not there.
     pub(super) fn missing(&self, value: &Expression<'a>) -> Option<String> {
+        let value = unwatched(value);
         let Some(member) = value.get_inner_expression().as_member_expression() else {
             let (whole, is_taken_out) = self.knowledge.whole_of(value)?;
             if !is_taken_out {
@@ -291,7 +298,7 @@ impl<'a> Teller<'_, 'a> {
 
     /// An expression as a person would name it.
     pub(super) fn text(&self, value: &Expression<'a>) -> String {
-        match value.get_inner_expression() {
+        match unwatched(value).get_inner_expression() {
             Expression::Identifier(it) => it.name.to_string(),
             Expression::ThisExpression(_) => "this".to_owned(),
             Expression::AwaitExpression(it) => format!("(await {})", self.text(&it.argument)),
@@ -325,8 +332,8 @@ impl<'a> Teller<'_, 'a> {
     }
 
     fn excerpt(&self, value: &Expression<'a>) -> String {
-        let text = value.span().source_text(self.javascript);
-        let is_ours = text.contains("$probe") || text.contains("$on");
+        let text = unwatched(value).span().source_text(self.javascript);
+        let is_ours = ["$probe", "$on", WATCH].iter().any(|name| text.contains(name));
         match text.chars().count() > TEXT_CHARS || text.contains('\n') || is_ours {
             true => "the value".to_owned(),
             false => text.to_owned(),

@@ -1,0 +1,18 @@
+//! Values that are looked at where a program compares, searches or converts them.
+//!
+//! A value that is not what the program takes it for gives a wrong result without a word: an object is never equal to a text,
+//! `"OPEN"` is not `"open"`. `x.state === "open"` becomes
+//! `($watch0 ? ($kept = x.state, $watch0 = $probe(0, $kept), $kept) : x.state) === "open"`. The probe says whether it wants
+//! to see more, which is soon no: from then on the place costs the reading of one variable. The value is the same in every
+//! case: a warning is all that comes of it, when the run is over.
+
+mod names;
+mod places;
+mod watched;
+mod watcher;
+
+pub(crate) use self::watched::{Keys, Literal, Number, Treatment, Usage, Watched, last_name};
+pub(super) use self::{
+    places::{is_kept, is_look, is_watch, unwatched},
+    watcher::{KEPT, WATCH, watch},
+};

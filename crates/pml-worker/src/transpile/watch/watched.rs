@@ -1,0 +1,134 @@
+//! A place where a value is looked at, and how the program treats the value elsewhere.
+
+/// A value that is looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Watched {
+    /// The expression as written, shortened.
+    pub(crate) value: String,
+    /// Where it begins in the text.
+    pub(crate) offset: u32,
+    pub(crate) usage: Usage,
+}
+
+/// What a value is used for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Usage {
+    /// Compared with each of these: by an operator, the cases of a `switch`, or a list that it is looked for in.
+    Compared { with: Vec<Literal>, is_strict: bool },
+    /// A list in which this is looked for.
+    Searched(Literal),
+    /// One side of a comparison of two values, which begins here.
+    Side { comparison: u32, is_left: bool },
+    /// Taken for milliseconds since 1970: by `new Date`, or beside one.
+    Time { is_date: bool },
+    /// Compared with `null` or `undefined`, and not with both.
+    Nothing { is_null: bool },
+    /// Made a number.
+    Number(Number),
+    /// The key of a property.
+    Key,
+    /// The key of a Map or an element of a Set, or the list of them.
+    Identity(Keys),
+}
+
+/// How keys are given to a Map or Set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keys {
+    /// By a method: `seen.add(x.owner)`.
+    One,
+    /// As the list that a Set is made of.
+    List,
+    /// As the list of keys and values that a Map is made of.
+    Pairs,
+}
+
+/// What a number is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Number {
+    /// To compare it by `<` and the like.
+    Ordered,
+    /// To give it from a comparator.
+    Sorted,
+    /// By `parseFloat` or `parseInt`, which take what a text begins with.
+    Parsed,
+    Other,
+}
+
+/// What stands in the text of a program.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Literal {
+    Text(String),
+    Number(f64),
+    Boolean(bool),
+    Null,
+    Undefined,
+}
+
+/// How a program treats a value in other places.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Treatment {
+    /// It asks what kind of value it is: `typeof x.a`, `Array.isArray(x.a)`.
+    pub(crate) is_tested: bool,
+    /// It reads a property of it: `x.a.name`.
+    pub(crate) is_entered: bool,
+    /// It compares it, or a property of that name, in lower or upper case, too.
+    pub(crate) is_folded: bool,
+}
+
+impl Treatment {
+    /// Of an expression in a program.
+    pub(in crate::transpile) fn of(code: &str, value: &str) -> Treatment {
+        let mut treatment = Treatment::default();
+        if value.is_empty() {
+            return treatment;
+        }
+        for (at, _) in code.match_indices(value) {
+            let (before, after) = (code[..at].trim_end(), &code[at + value.len()..]);
+            let is_part = |it: char| it.is_alphanumeric() || matches!(it, '_' | '$');
+            if after.starts_with(is_part) || code[..at].ends_with(|it| is_part(it) || it == '.') {
+                continue;
+            }
+            treatment.is_entered |= before.ends_with(" of") || before.ends_with("...");
+            let before = before.trim_end_matches('(').trim_end();
+            treatment.is_tested |= before.ends_with("typeof") || before.ends_with("Array.isArray");
+            treatment.is_entered |= after.trim_start_matches(['!', '?']).starts_with('.');
+        }
+        let name = last_name(value);
+        let folding = ["toLowerCase", "toUpperCase", "toLocale", "localeCompare", "trim"];
+        treatment.is_folded = code.match_indices(name).any(|(at, _)| {
+            let method = code[at + name.len()..].trim_start_matches(['!', '?']).strip_prefix('.');
+            method.is_some_and(|method| folding.iter().any(|it| method.starts_with(it)))
+        });
+        treatment
+    }
+}
+
+/// The last name in an expression: of `x.a?.state` it is `state`.
+pub(crate) fn last_name(value: &str) -> &str {
+    let value = value.trim_end_matches(|it: char| !it.is_alphanumeric() && !matches!(it, '_' | '$'));
+    value.rsplit(|it: char| !it.is_alphanumeric() && !matches!(it, '_' | '$')).next().unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Treatment;
+
+    #[test]
+    fn how_a_value_is_treated_elsewhere() {
+        let table = [
+            ("if (x.a === 1) f(x.ab.c)", false, false, false),
+            ("typeof x.a === 'string'", true, false, false),
+            ("typeof (x.a)", true, false, false),
+            ("Array.isArray(x.a)", true, false, false),
+            ("typeof xx.a; typeof y.x.a", false, false, false),
+            ("x.a?.b", false, true, false),
+            ("x.a!.toLowerCase()", false, true, true),
+            ("x.a; y.a.toUpperCase()", false, false, true),
+            ("for (const y of x.a) f(...z)", false, true, false),
+        ];
+        for (code, is_tested, is_entered, is_folded) in table {
+            let expected = Treatment { is_tested, is_entered, is_folded };
+            assert_eq!(Treatment::of(code, "x.a"), expected, "{code}");
+        }
+    }
+}
