@@ -264,7 +264,9 @@ fn call<'js>(
 
     call.lost = args.lost;
     call.is_bounded = pages::is_bounded(&args.text);
-    state.pages.note_call(&call.target);
+    if call.is_bounded {
+        state.pages.note_bounded(&call.target);
+    }
     state.pages.show(&args.text);
     call.wrapper = WRAPPERS.iter().find(|name| args.text.starts_with(format!("{{\"{name}\":{{").as_bytes())).copied();
     for warning in args.warnings {

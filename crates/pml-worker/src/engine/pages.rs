@@ -1,12 +1,12 @@
 //! Results that are one page of several, and that a program takes for all.
 //!
 //! A result that says that there is more (`nextCursor`, `has_more: true`) is noted when it arrives. It is told at the end if
-//! the program neither asked for so many, nor called the tool again, nor reads the mark anywhere, nor passed it on.
+//! the program neither asked for so many, nor asks the tool for a certain page, nor reads the mark anywhere, nor passed it on.
 //! **Invariant:** only explicit marks count; what a page may look like without one is never guessed at.
 
 use std::{
     cell::{Cell, RefCell},
-    collections::HashMap,
+    collections::HashSet,
 };
 
 use rquickjs::{Object, Value};
@@ -21,6 +21,8 @@ const MAX_DEPTH: usize = 4;
 const MAX_MEMBERS: usize = 30;
 /// Longest arguments that are looked at.
 const MAX_ARGUMENT_BYTES: usize = 4096;
+/// So many are not wanted, but as many as there are.
+const AS_MANY_AS_POSSIBLE: f64 = 100.0;
 
 /// Names of what leads to the next page, and of flags for it, in lower case and without separators.
 const CURSORS: [&str; 10] = [
@@ -79,10 +81,11 @@ const POSITIONS: [&str; 13] = [
 /// What a program does with a list that needs only some of it.
 const NARROW: [&str; 8] = ["[0]", "[1]", "[2]", ".find(", ".slice(", ".at(0)", ".some(", ".shift("];
 
-/// The calls of a run, and the pages that they gave.
+/// The pages that the calls of a run gave.
 #[derive(Debug, Default)]
 pub(super) struct Pages {
-    calls: RefCell<HashMap<String, u32>>,
+    /// Tools that were asked for a few, or from somewhere on.
+    bounded: RefCell<HashSet<String>>,
     noted: RefCell<Vec<Page>>,
 }
 
@@ -100,7 +103,7 @@ struct Page {
     is_shown: Cell<bool>,
 }
 
-/// Do the arguments say how many are wanted, or from where on?
+/// Do the arguments say how many are wanted, if they are few, or from where on?
 pub(super) fn is_bounded(arguments: &[u8]) -> bool {
     if arguments.len() > MAX_ARGUMENT_BYTES {
         return false;
@@ -108,21 +111,22 @@ pub(super) fn is_bounded(arguments: &[u8]) -> bool {
     let Ok(serde_json::Value::Object(members)) = serde_json::from_slice(arguments) else { return false };
     members.iter().any(|(name, value)| {
         let name = plain(name);
-        let is_number = || value.is_number() || value.as_str().is_some_and(|text| text.parse::<f64>().is_ok());
-        POSITIONS.contains(&name.as_str()) && !value.is_null() || WANTED.contains(&name.as_str()) && is_number()
+        let number = || value.as_f64().or_else(|| value.as_str()?.parse().ok());
+        let is_few = || number().is_some_and(|count| count < AS_MANY_AS_POSSIBLE);
+        POSITIONS.contains(&name.as_str()) && !value.is_null() || WANTED.contains(&name.as_str()) && is_few()
     })
 }
 
 impl Pages {
-    /// Notes a call that is made.
-    pub(super) fn note_call(&self, tool: &str) {
-        *self.calls.borrow_mut().entry(tool.to_owned()).or_default() += 1;
+    /// Notes a call that asks for a few, or from somewhere on: the program knows of pages.
+    pub(super) fn note_bounded(&self, tool: &str) {
+        self.bounded.borrow_mut().insert(tool.to_owned());
     }
 
     /// Notes a result, if it says that there is more.
     pub(super) fn note(&self, tool: &str, stack: &Value<'_>, value: &Value<'_>) {
         let mut noted = self.noted.borrow_mut();
-        if noted.len() >= MAX_PAGES {
+        if noted.len() >= MAX_PAGES || noted.iter().any(|page| page.tool == tool) {
             return;
         }
         let stack = Some(stack).filter(|stack| stack.is_string()).and_then(raw::text);
@@ -149,9 +153,9 @@ impl Pages {
     /// The warnings of a run that ended with `result`.
     pub(super) fn told(&self, source: &Source, result: &[u8]) -> Vec<String> {
         self.show(result);
-        let (noted, calls) = (self.noted.take(), self.calls.take());
+        let (noted, bounded) = (self.noted.take(), self.bounded.take());
         let is_told = |page: &&Page| {
-            calls.get(&page.tool).is_none_or(|calls| *calls <= 1)
+            !bounded.contains(&page.tool)
                 && !page.is_shown.get()
                 && !page.marks.iter().any(|mark| source.mentions(mark))
                 && source.mentions(&page.list)

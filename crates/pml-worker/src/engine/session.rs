@@ -345,6 +345,8 @@ impl<'js> Session<'js> {
             if let Ok(success) = &outcome {
                 let told = self.state.pages.told(&source, &success.json.text);
                 self.state.warnings.borrow_mut().extend(told);
+                let unread = self.state.slips.unread_failures(&source, &success.json.text);
+                self.state.warnings.borrow_mut().extend(unread);
             }
             if said.is_none() && self.state.results.has_text() {
                 self.state.warnings.borrow_mut().extend(source.text_uses(&self.state.results.list()));
@@ -621,6 +623,9 @@ impl<'js> Session<'js> {
 
     /// Resolves or rejects. What cannot be done for lack of memory shows as a run that stops.
     fn settle(&self, call: &PendingCall<'js>, outcome: Result<Value<'js>, CallError>) {
+        if let (Err(error), Manner::Enveloped) = (&outcome, call.manner) {
+            self.state.slips.note_failure(&call.target, &error.message);
+        }
         if natives::settle(&self.ctx, &self.prelude, call, outcome).is_err() {
             self.ctx.catch();
             self.state.has_lost_answers.set(true);

@@ -1,6 +1,6 @@
 //! What `lists.js` and `slips.js` note for warnings: loops whose promises nobody waits for, and sums that became texts.
 
-use std::{cell::RefCell, collections::HashSet, rc::Rc};
+use std::{borrow::Cow, cell::RefCell, collections::HashSet, rc::Rc};
 
 use rquickjs::{Ctx, Function, Object, Result, Value};
 
@@ -9,13 +9,21 @@ use crate::transpile::{Source, innermost};
 
 /// Loops that are kept.
 const MAX_LOOPS: usize = 20;
+/// Failures that are kept.
+const MAX_FAILURES: usize = 3;
 /// How much of a text a warning shows.
 const SHOWN_CHARS: usize = 40;
+/// How much of the message of a failure a warning shows.
+const SHOWN_MESSAGE_CHARS: usize = 120;
+/// What a program that looks at failures, shows them, or is told of them already, has in it.
+const LOOKS_AT_FAILURES: [&str; 6] = ["success", "error", "result", "console", "log", "stringify"];
 
-/// The loops of a run that call an async function and do not wait for it, and its sums that became texts.
+/// The loops of a run that call an async function and do not wait for it, its calls that gave a failure, and its sums that became texts.
 #[derive(Debug, Default)]
 pub(super) struct Slips {
     loops: RefCell<Vec<Loop>>,
+    /// The tool and the message of each call whose failure was given to the program as a value.
+    failures: RefCell<Vec<(String, String)>>,
     /// Where texts that were added to numbers begin.
     sums: RefCell<HashSet<u32>>,
 }
@@ -44,6 +52,31 @@ impl Slips {
         if let Some(it) = self.loops.borrow_mut().get_mut(index) {
             it.unfinished = it.unfinished.saturating_add_signed(change);
         }
+    }
+
+    /// A call of `callTool` or `callToolsBatch` failed.
+    pub(super) fn note_failure(&self, tool: &str, message: &str) {
+        let mut failures = self.failures.borrow_mut();
+        if failures.len() < MAX_FAILURES {
+            let message = message.lines().next().unwrap_or_default();
+            failures.push((tool.to_owned(), message.chars().take(SHOWN_MESSAGE_CHARS).collect()));
+        }
+    }
+
+    /// The warnings of a run that succeeded with `result`, and took failures for something else.
+    pub(super) fn unread_failures(&self, source: &Source, result: &[u8]) -> Vec<String> {
+        let failures = self.failures.take();
+        let returned = if failures.is_empty() { Cow::default() } else { String::from_utf8_lossy(result) };
+        if returned.contains("\"success\":false") || LOOKS_AT_FAILURES.iter().any(|name| source.mentions(name)) {
+            return Vec::new();
+        }
+        let sentences = failures.iter().map(|(tool, message)| {
+            format!(
+                "{tool} failed: {message}; `callTool` does not throw, and what it returns of a failure is an object, which is true as a \
+                 condition: look at its `success`, or call `mcp`, which throws"
+            )
+        });
+        sentences.collect()
     }
 
     /// The warnings of a run that is over.
