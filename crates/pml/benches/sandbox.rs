@@ -39,6 +39,17 @@ const MIB: usize = 1024 * 1024;
 /// In the pool; half of them are taken in one burst.
 const WARM_WORKERS: usize = 32;
 const PAYLOAD_BYTES: usize = 10 * MIB;
+/// Loops of little but a condition, and the names of their times with and without probes. The first only computes.
+const TIGHT: [([&str; 2], &str); 2] = [
+    (
+        ["tight_loop_probed_ms", "tight_loop_plain_ms"],
+        "let n = 0; for (let i = 0; i < 1e6; i++) { if (i % 3 === 0) n++; } return n",
+    ),
+    (
+        ["calling_loop_probed_ms", "calling_loop_plain_ms"],
+        "const out = []; for (let i = 0; i < 1e6; i++) { if (i % 3 === 0) out.push(i); } return out.length",
+    ),
+];
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -79,18 +90,19 @@ async fn measure(only: Option<&str>) -> Results {
         step("warm_exec_us", pool.warm("return 1+1", 500, 200).await * 1e6);
     }
     if is_wanted("probes") {
-        let branches = "let n = 0; for (let i = 0; i < 50; i++) { if (i % 2) n++; else n--; } return n";
+        let branches = "let n = 0; for (let i = 0; i < 50; i++) { if (i % 2) n = Math.max(n, i); } return n";
         step("hooks_on_us", pool.warm(branches, 200, 200).await * 1e6);
         step("hooks_off_us", pool.warm(branches, 200, 0).await * 1e6);
-        let tight = "let n = 0; for (let i = 0; i < 1e6; i++) { if (i % 3 === 0) n++; } return n";
-        let (mut on, mut off) = (f64::MAX, f64::MAX);
-        // In turns, and the best of each: the machine is shared, and both are long.
-        for _ in 0..5 {
-            on = on.min(pool.warm(tight, 3, 200).await);
-            off = off.min(pool.warm(tight, 3, 0).await);
+        for (kind, code) in TIGHT {
+            let (mut on, mut off) = (f64::MAX, f64::MAX);
+            // In turns, and the best of each: the machine is shared, and both are long.
+            for _ in 0..5 {
+                on = on.min(pool.warm(code, 3, 200).await);
+                off = off.min(pool.warm(code, 3, 0).await);
+            }
+            step(kind[0], on * 1e3);
+            step(kind[1], off * 1e3);
         }
-        step("tight_loop_probed_ms", on * 1e3);
-        step("tight_loop_plain_ms", off * 1e3);
     }
     if is_wanted("calls") {
         let (rpc, sequential) = pool.sequential().await;
@@ -163,19 +175,20 @@ impl Results {
         object.into()
     }
 
-    fn ratios(&self) -> [(&'static str, Option<f64>); 5] {
+    fn ratios(&self) -> [(&'static str, Option<f64>); 6] {
         [
             ("ratio_warm_to_pingpong", self.ratio("warm_exec_us", "pingpong_us", 1.0)),
             ("ratio_rpc_to_pingpong", self.ratio("rpc_us", "pingpong_us", 1.0)),
             ("ratio_deno_to_warm", self.ratio("deno_worker_ms", "warm_exec_us", 1e3)),
             ("ratio_deno_to_cold", self.ratio("deno_worker_ms", "cold_ms", 1.0)),
             ("ratio_probes_in_a_tight_loop", self.ratio("tight_loop_probed_ms", "tight_loop_plain_ms", 1.0)),
+            ("ratio_probes_beside_calls", self.ratio("calling_loop_probed_ms", "calling_loop_plain_ms", 1.0)),
         ]
     }
 
     /// Each promise: what, the measured value, and its bound.
     fn promises(&self) -> Vec<(&'static str, Option<f64>, Bound)> {
-        let [warm, rpc, deno, deno_cold, probes] = self.ratios().map(|(_, value)| value);
+        let [warm, rpc, deno, deno_cold, tight, calling] = self.ratios().map(|(_, value)| value);
         vec![
             ("fresh process, warm, in ping-pongs", warm, Bound::AtMost(12.0)),
             ("one call, in ping-pongs", rpc, Bound::AtMost(3.0)),
@@ -183,7 +196,8 @@ impl Results {
             // the pool that pml keeps, and without it.
             ("a new Deno worker, in runs with a warm pool", deno, Bound::AtLeast(100.0)),
             ("a new Deno worker, in cold starts", deno_cold, Bound::AtLeast(2.0)),
-            ("tight loop with probes, in loops without", probes, Bound::AtMost(1.2)),
+            ("tight loop with probes, in loops without", tight, Bound::AtMost(1.2)),
+            ("a loop that calls something, likewise", calling, Bound::AtMost(1.2)),
             ("cold start, ms", self.get("cold_ms"), Bound::AtMost(5.0)),
             ("100 warm workers, MB PSS", self.get("pss_100_mb"), Bound::AtMost(50.0)),
             ("endless loop, ms after its deadline", self.get("kill_over_ms"), Bound::AtMost(60.0)),

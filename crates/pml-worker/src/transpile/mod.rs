@@ -28,6 +28,7 @@ mod shape;
 mod source;
 mod sums;
 mod syntax_advice;
+mod tight;
 mod unawaited;
 mod unfit;
 mod unreturned;

@@ -11,7 +11,10 @@
 //! destructuring stands a bare `NaN;`: when a loop is interrupted or a destructuring fails, the engine reports the place of
 //! whatever it did just before, and only some operations, such as reading a global, carry a place. For the same reason the
 //! name of a property that a pattern takes apart further becomes `[(NaN, "name")]`. What a probe reports is
-//! what the program says of itself: good for learning and for messages, never for security.
+//! what the program says of itself: good for learning and for messages, never for security. Conditions in loops that only
+//! compute have no probes; see `tight.rs`.
+
+use std::collections::HashSet;
 
 use oxc::{
     allocator::{Allocator, ArenaVec, CloneIn, TakeIn},
@@ -21,7 +24,7 @@ use oxc::{
     syntax::number::NumberBase,
 };
 
-use super::{watch::Watched, wrap::parameter};
+use super::{tight, watch::Watched, wrap::parameter};
 
 /// Longest condition text that is kept.
 const CONDITION_CHARS: usize = 80;
@@ -59,8 +62,18 @@ pub(super) fn insert<'a>(
     on: &'a str,
 ) -> Vec<Branch> {
     let builder = AstBuilder::new(allocator);
-    let mut inserter =
-        Inserter { builder, allocator, text, name, on, is_guarded: false, rejecting: Vec::new(), branches: Vec::new() };
+    let mut inserter = Inserter {
+        builder,
+        allocator,
+        text,
+        name,
+        on,
+        tight: tight::find(program),
+        is_tight: false,
+        is_guarded: false,
+        rejecting: Vec::new(),
+        branches: Vec::new(),
+    };
     inserter.visit_program(program);
     if inserter.is_guarded {
         let declaration = inserter.switchboard();
@@ -96,6 +109,10 @@ struct Inserter<'a> {
     text: &'a str,
     name: &'a str,
     on: &'a str,
+    /// The loops that only compute.
+    tight: HashSet<Span>,
+    /// Are we in one?
+    is_tight: bool,
     /// Does any probe ask `$on`?
     is_guarded: bool,
     /// Functions around that reject a promise.
@@ -138,7 +155,7 @@ impl<'a> Inserter<'a> {
 
     fn wrap_test(&mut self, test: &mut Expression<'a>) {
         // What the transformer made up has no place in the source, and is no decision of the agent.
-        if test.span().is_empty() {
+        if test.span().is_empty() || self.is_tight {
             return self.visit_expression(test);
         }
         let condition = self.excerpt(test.span());
@@ -267,6 +284,13 @@ impl<'a> VisitMut<'a> for Inserter<'a> {
         }
     }
 
+    fn visit_statement(&mut self, it: &mut Statement<'a>) {
+        let around = self.is_tight;
+        self.is_tight |= self.tight.contains(&it.span());
+        walk_mut::walk_statement(self, it);
+        self.is_tight = around;
+    }
+
     fn visit_statements(&mut self, it: &mut ArenaVec<'a, Statement<'a>>) {
         if it.iter().any(needs_mark) {
             for statement in it.take_in(&self.allocator) {
@@ -354,7 +378,7 @@ impl<'a> VisitMut<'a> for Inserter<'a> {
     }
 
     fn visit_switch_statement(&mut self, it: &mut SwitchStatement<'a>) {
-        if !it.discriminant.span().is_empty() {
+        if !it.discriminant.span().is_empty() && !self.is_tight {
             let cases = it
                 .cases
                 .iter()
@@ -452,6 +476,32 @@ mod tests {
             let program = compile(code, "agent.ts", Probes::Insert).unwrap();
             assert!(program.javascript.contains(expected), "{code} became {}", program.javascript);
             assert_eq!(program.branches, branches, "{code}");
+        }
+    }
+
+    #[test]
+    fn conditions_in_loops_that_only_compute_get_no_probe() {
+        let table = [
+            ("for (let i = 0; i < 9; i++) { if (i % 2) n++; }", 0),
+            ("for (const r of rows) { if (r.a) { for (const k in r) n += r[k] ? 1 : 0 } }", 0),
+            ("a: while (b) { switch (b) { case 1: continue a; default: b-- } }", 0),
+            ("for (const r of rows) do { if (r.a) break } while (r.b)", 0),
+            // What the program does depends on it.
+            ("for (const r of rows) { if (r.a) await mcp.a.b({}) }", 1),
+            ("for (const r of rows) { if (r.a) seen.add(r) }", 1),
+            ("for (const r of rows) { while (r.b) { if (r.a) f() } }", 1),
+            ("for (const r of rows) { if (r.a) return r }", 1),
+            ("for (const r of rows) { if (r.a) throw r }", 1),
+            ("for (const r of rows) { if (r.a) f`b` }", 1),
+            ("for await (const r of rows) { if (r.a) n++ }", 1),
+            // Only the inner loop computes.
+            ("for (const r of rows) { if (r.a) f(); for (const k of r.b) { if (k) n++ } }", 1),
+            ("for (const r of rows) n++; if (n) m++", 1),
+        ];
+        for (code, expected) in table {
+            let program = compile(code, "agent.ts", Probes::Insert).unwrap();
+            let decisions = program.branches.iter().filter(|it| matches!(it, Test(_) | Switch(..))).count();
+            assert_eq!(decisions, expected, "{code} became {}", program.javascript);
         }
     }
 

@@ -17,7 +17,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     sync::Notify,
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{USAGE, fail, token::unknown_profile, with_services};
 use crate::{
@@ -148,6 +148,10 @@ pub(super) async fn run(args: Args, mut config: Config, project: Project, source
             services.broker.prepare_search();
             services.broker.prepare_learning();
         }
+        // A task of its own: what waits for the hub is not looked at whenever a client says something.
+        let _following = registry.map(|registry| {
+            AbortOnDropHandle::new(tokio::spawn(follow_capabilities(registry, services.hub().cloned())))
+        });
         let (stop, reloaded) = (CancellationToken::new(), Notify::new());
         let serving = async {
             match door {
@@ -170,7 +174,6 @@ pub(super) async fn run(args: Args, mut config: Config, project: Project, source
             served = &mut serving => served,
             never = follow(&sources, (&config, &project), relays, (&frontend, &services), &reloaded) => match never {},
             never = services.say_idle_rules(&reloaded) => match never {},
-            never = follow_capabilities(registry.as_deref(), services.hub()) => match never {},
             () = interrupt.cancelled() => {
                 // What runs may finish, and its answer is delivered; then the doors close.
                 let served = tokio::select! {
@@ -198,14 +201,13 @@ pub(super) async fn run(args: Args, mut config: Config, project: Project, source
 }
 
 /// Follows what becomes of capabilities, here and at the hub, for as long as it is polled.
-async fn follow_capabilities(registry: Option<&Registry>, hub: Option<&HubClient>) -> Infallible {
-    let Some(registry) = registry else { return std::future::pending().await };
+async fn follow_capabilities(registry: Arc<Registry>, hub: Option<HubClient>) -> Infallible {
     let syncing = async {
         let Some(hub) = hub else { return std::future::pending().await };
         // Each is told once, and again if something else was told meanwhile.
         let (mut conflicts, mut failure) = (Vec::new(), None);
         loop {
-            match capability::sync(registry, hub, capability::Removed::StayRemoved).await {
+            match capability::sync(&registry, &hub, capability::Removed::StayRemoved).await {
                 Ok(synced) => {
                     for (name, how) in &synced.settled {
                         tracing::warn!("the capability `{name}`: {how}");

@@ -4,7 +4,7 @@
 //! second while there is more to read. It looks for traces when this process has stored one, and now and then for those of
 //! other processes. Only the process that holds the lock writes: the snapshot, and the priorities of traces.
 
-use std::{fs::File, path::PathBuf, sync::Arc, time::Duration};
+use std::{fs::File, future::pending, path::PathBuf, sync::Arc, time::Duration};
 
 use pml_learn::{Capabilities, Model, Update};
 use pml_wire::ExecutionId;
@@ -13,6 +13,7 @@ use tokio::{
     task::{JoinHandle, spawn_blocking},
     time::{Instant, sleep, timeout},
 };
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     handle::{Options, Progress, Shared},
@@ -47,11 +48,13 @@ const SAVE: Duration = Duration::from_secs(120);
 /// The same while there is more to learn: what a rebuild that is cut off has to do again.
 const SAVE_BEHIND: Duration = Duration::from_secs(15);
 /// How often the hub is asked for its model.
-const PULL: Duration = Duration::from_secs(300);
+const ASK: Duration = Duration::from_secs(300);
 /// How long the hub may take for that.
 const EXCHANGE: Duration = Duration::from_secs(10);
 /// How long the first tools to search are waited for.
 const TOOLS: Duration = Duration::from_secs(10);
+
+type Exchange = AbortOnDropHandle<Option<String>>;
 
 #[derive(Debug)]
 pub(super) struct Follower {
@@ -60,7 +63,9 @@ pub(super) struct Follower {
     finder: Finder,
     hub: Option<HubClient>,
     /// When the hub was asked last.
-    pulled_at: Option<Instant>,
+    asked_at: Option<Instant>,
+    /// What the hub is being asked. It gives the hash of what the hub was told.
+    exchange: Option<Exchange>,
     shared: Arc<Shared>,
     teacher: Teacher,
     model: Model,
@@ -87,7 +92,8 @@ impl Follower {
             store,
             finder,
             hub,
-            pulled_at: None,
+            asked_at: None,
+            exchange: None,
             shared,
             teacher: Teacher::default(),
             model: Model::new(settings()),
@@ -127,7 +133,7 @@ impl Follower {
                 self.restore(&orders);
             }
             self.is_changed |= before.is_off != orders.is_off;
-            self.pull(!orders.is_off).await;
+            self.ask_hub(!orders.is_off);
             self.is_changed |= self.others.refresh(&self.data_dir);
             let progress = match orders.is_off {
                 true => {
@@ -145,9 +151,12 @@ impl Follower {
             self.publish(!orders.is_off);
             self.shared.progress.send_replace(progress);
             self.save_if_due();
-            // Whoever waits is told of at once; what comes in quick succession is read together.
-            if timeout(POLL, self.shared.news.notified()).await.is_ok() && !self.shared.is_over() {
-                sleep(GATHER).await;
+            tokio::select! {
+                told = answered(&mut self.exchange) => self.others.told = told.or(self.others.told.take()),
+                // Whoever waits is told of at once; what comes in quick succession is read together.
+                noticed = timeout(POLL, self.shared.news.notified()) => if noticed.is_ok() && !self.shared.is_over() {
+                    sleep(GATHER).await;
+                },
             }
         }
         if self.unsaved > 0 {
@@ -156,27 +165,24 @@ impl Follower {
     }
 
     /// Tells the hub now and then what was learned here and traces do not say, and asks what it has learned. One process does so
-    /// for all.
-    async fn pull(&mut self, is_on: bool) {
-        let is_due = self.pulled_at.is_none_or(|pulled| pulled.elapsed() > PULL);
-        if self.hub.is_none() || !is_due || !self.is_writer() {
+    /// for all. Learning goes on meanwhile, and a hub that hangs is left after a while.
+    fn ask_hub(&mut self, is_on: bool) {
+        let is_due = self.asked_at.is_none_or(|asked| asked.elapsed() > ASK);
+        if self.hub.is_none() || self.exchange.is_some() || !is_due || !self.is_writer() {
             return;
         }
-        self.pulled_at = Some(Instant::now());
-        let Some(hub) = &self.hub else { return };
-        let exchange = async {
-            if is_on {
-                self.others.tell(&self.data_dir, hub, self.model.learned(), &self.shapes).await;
-            }
-            others::pull(&self.data_dir, hub).await;
-        };
-        // A hub that hangs delays learning for a while, and the end of pml not at all.
-        tokio::select! {
-            () = self.shared.over.cancelled() => {}
-            exchanged = timeout(EXCHANGE, exchange) => if exchanged.is_err() {
+        self.asked_at = Some(Instant::now());
+        let Some(hub) = self.hub.clone() else { return };
+        let news = is_on.then(|| self.others.news(&self.data_dir, self.model.learned(), &self.shapes)).flatten();
+        let data_dir = self.data_dir.clone();
+        let exchange = async move {
+            let exchanged = timeout(EXCHANGE, others::exchange(&data_dir, &hub, news)).await;
+            exchanged.unwrap_or_else(|_| {
                 tracing::debug!("the hub does not answer what it is asked about learning");
-            },
-        }
+                None
+            })
+        };
+        self.exchange = Some(AbortOnDropHandle::new(tokio::spawn(exchange)));
     }
 
     /// Begins with what was saved, or from nothing.
@@ -323,4 +329,12 @@ impl Follower {
         }
         self.lock.is_some()
     }
+}
+
+/// Waits until the hub has answered, for ever if it is not being asked.
+async fn answered(exchange: &mut Option<Exchange>) -> Option<String> {
+    let Some(asked) = exchange else { return pending().await };
+    let told = asked.await.ok().flatten();
+    *exchange = None;
+    told
 }

@@ -33,7 +33,7 @@ pub(super) struct Others {
     pub(super) shared: Option<Arc<Shared>>,
     pub(super) shapes: Arc<Shapes>,
     /// The hash of what the hub was told last.
-    told: Option<String>,
+    pub(super) told: Option<String>,
 }
 
 impl Others {
@@ -56,26 +56,39 @@ impl Others {
         true
     }
 
-    /// Tells the hub the shapes of results and the weights that were learned here, if the hub does not know them. A hub that
-    /// does not answer is told the next time.
-    pub(super) async fn tell(&mut self, data_dir: &Path, hub: &HubClient, learned: &Learned, shapes: &Shapes) {
-        let gateway = match gateway(data_dir) {
-            Ok(gateway) => gateway,
-            Err(err) => return tracing::debug!(error = %err, "the hub is not told what was learned"),
-        };
+    /// The shapes of results and the weights that were learned here, if the hub was not told them.
+    pub(super) fn news(&self, data_dir: &Path, learned: &Learned, shapes: &Shapes) -> Option<News> {
+        let gateway =
+            gateway(data_dir).map_err(|err| tracing::debug!(error = %err, "the hub is not told what was learned"));
         let status = learned.status();
         let weights = status.weights.map(|weights| weights.to_vec());
-        let contribution = Contribution { gateway, evidence: status.evidence, weights, types: shapes.to_tell() };
-        let Ok(body) = serde_json::to_vec(&contribution) else { return };
+        let contribution =
+            Contribution { gateway: gateway.ok()?, evidence: status.evidence, weights, types: shapes.to_tell() };
+        let body = serde_json::to_vec(&contribution).ok()?;
         let hash = sha256(&body);
-        if self.told.as_ref() == Some(&hash) {
-            return;
-        }
+        (self.told.as_ref() != Some(&hash)).then_some(News { body, hash })
+    }
+}
+
+/// What a hub is told of what was learned here.
+#[derive(Debug)]
+pub(super) struct News {
+    body: Vec<u8>,
+    hash: String,
+}
+
+/// Tells a hub the news, and asks it for what it has learned. The hash of what it was told; a hub that does not answer is told
+/// the next time.
+pub(super) async fn exchange(data_dir: &Path, hub: &HubClient, news: Option<News>) -> Option<String> {
+    let mut told = None;
+    if let Some(News { body, hash }) = news {
         match hub.contribute(body).await {
-            Ok(()) => self.told = Some(hash),
+            Ok(()) => told = Some(hash),
             Err(err) => tracing::debug!(error = %err, "the hub does not take what was learned"),
         }
     }
+    pull(data_dir, hub).await;
+    told
 }
 
 /// The id of this data folder, which is made when there is none.
@@ -92,7 +105,7 @@ fn gateway(data_dir: &Path) -> io::Result<String> {
 }
 
 /// Asks a hub for a newer document, and takes it over. A hub that does not answer changes nothing.
-pub(super) async fn pull(data_dir: &Path, hub: &HubClient) {
+async fn pull(data_dir: &Path, hub: &HubClient) {
     let path = path(data_dir);
     let known = files::read(&path, Kind::Private, MAX_BYTES).ok().flatten().map(|bytes| sha256(&bytes));
     match hub.model(known.as_deref()).await {

@@ -321,7 +321,8 @@ async fn the_console_shows_values_and_runs_nothing() {
 async fn branch_decisions_are_recorded_and_capped() {
     let mut sandbox = Sandbox::start();
     let program = "if (args.name === 'value') {} const x = args.none ? 1 : 2;
-        switch (x) { case 1: break; case 2: break; default: } for (let i = 0; i < 1000; i++) if (i) {}";
+        switch (x) { case 1: break; case 2: break; default: } for (let i = 0; i < 1000; i++) { if (i) Math.max(i) }
+        for (let i = 0; i < 9; i++) if (i) {}";
     let outcome = sandbox.run(program).await;
     let taken: Vec<_> = outcome
         .decisions

@@ -1,4 +1,4 @@
-//! Learning when the store is locked, and when a process is killed while it learns.
+//! Learning when the store is locked, when the hub hangs, and when a process is killed while it learns.
 
 use std::{
     fs,
@@ -9,6 +9,10 @@ use std::{
 use rusqlite::Connection;
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use tokio::{
+    io::AsyncReadExt,
+    net::{TcpListener, TcpStream},
+};
 
 use super::{
     learning::{BUDGET, model_file, parsed, succeeded, trace},
@@ -89,4 +93,42 @@ async fn a_locked_store_holds_up_learning_and_nobody_else() {
     let learned = traces(&home).as_u64().unwrap();
     assert!(learned >= 300 + 20, "{learned}");
     assert_eq!(traces(&home), learned);
+}
+
+/// The connection on which a hub that answers nothing is asked about learning.
+async fn asked(hub: TcpListener) -> TcpStream {
+    let mut others = Vec::new();
+    loop {
+        let (mut stream, _) = hub.accept().await.unwrap();
+        let mut head = [0; 32];
+        let read = stream.read(&mut head).await.unwrap();
+        match String::from_utf8_lossy(&head[..read]).contains(" /api/model") {
+            true => return stream,
+            false => others.push(stream),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_hub_that_hangs_does_not_hold_up_learning() {
+    let hub = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = hub.local_addr().unwrap();
+    let home = Home::with_fixture(&format!("[hub]\nurl = \"http://{address}\"\nkey = \"pmlhub_x\"\n"));
+    std::thread::scope(|scope| scope.spawn(|| put(&home, &many_traces()[..300])).join()).unwrap();
+    let mut peer = home.connected(Era::Legacy).await;
+    peer.call("search_tools", json!({ "query": BUDGET })).await;
+    let mut asked = tokio::time::timeout(PATIENCE, asked(hub)).await.expect("the hub is asked");
+    let started = SystemTime::now();
+    loop {
+        let found = peer.call("search_tools", json!({ "query": BUDGET })).await;
+        if found.to_string().contains("for requests like this") {
+            break;
+        }
+        assert!(started.elapsed().unwrap() < PATIENCE, "{found}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let mut rest = Vec::new();
+    let ended = tokio::time::timeout(Duration::from_millis(1), asked.read_to_end(&mut rest)).await;
+    assert!(ended.is_err(), "what was learned waited for the hub: {ended:?}");
+    peer.end().await;
 }
