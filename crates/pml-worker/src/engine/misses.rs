@@ -353,7 +353,7 @@ fn advise(miss: &Miss) -> Option<String> {
 }
 
 /// A name however it is spelt: `has_more` and `hasMore`.
-fn plain(name: &str) -> String {
+pub(super) fn plain(name: &str) -> String {
     name.replace(['_', '-'], "").to_ascii_lowercase()
 }
 

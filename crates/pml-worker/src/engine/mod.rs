@@ -20,6 +20,7 @@ mod lines;
 mod misses;
 mod natives;
 mod no_modules;
+mod pages;
 mod questions;
 mod raw;
 mod report;

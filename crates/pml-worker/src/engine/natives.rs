@@ -21,7 +21,7 @@ use rquickjs::{
 use super::{
     Form, Manner, PendingCall, Prelude, State, decisions, explained, handles, hashing,
     inspect::{self, Helpers},
-    intl, json_texts, language, misses, questions, raw, slips, sort, sort_typed, temporal,
+    intl, json_texts, language, misses, pages, questions, raw, slips, sort, sort_typed, temporal,
     to_json::{self, Failure, Intrinsics, Texts},
     watches, web,
 };
@@ -232,8 +232,17 @@ fn call<'js>(
     // Longer than any tool's name: cut here, refused by the host.
     target.truncate(target.floor_char_boundary(2 * MAX_NAME_BYTES + 2));
     let (promise, resolve, reject) = ctx.promise()?;
-    let mut call =
-        PendingCall { target, resolve, reject, stack, manner, form: Form::Value, lost: Vec::new(), wrapper: None };
+    let mut call = PendingCall {
+        target,
+        resolve,
+        reject,
+        stack,
+        manner,
+        form: Form::Value,
+        lost: Vec::new(),
+        is_bounded: false,
+        wrapper: None,
+    };
 
     let args = if args.is_undefined() {
         Ok(to_json::Json { text: b"{}".to_vec(), ..to_json::Json::default() })
@@ -254,6 +263,9 @@ fn call<'js>(
     };
 
     call.lost = args.lost;
+    call.is_bounded = pages::is_bounded(&args.text);
+    state.pages.note_call(&call.target);
+    state.pages.show(&args.text);
     call.wrapper = WRAPPERS.iter().find(|name| args.text.starts_with(format!("{{\"{name}\":{{").as_bytes())).copied();
     for warning in args.warnings {
         state.warn(format!("arguments of `{}`: {warning}", call.target));
@@ -287,6 +299,7 @@ pub(super) fn pending<'js>(
         manner: Manner::Thrown,
         form,
         lost: Vec::new(),
+        is_bounded: false,
         wrapper: None,
     };
     Ok((promise.into_value(), call))
@@ -424,6 +437,7 @@ fn console<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>, la
             let margin = "  ".repeat(indent.min(20));
             text = format!("{margin}{}", text.replace('\n', &format!("\n{margin}")));
         }
+        state.pages.show(text.as_bytes());
         let Some(left) = state.log_left.get().checked_sub(log_cost(&text)) else {
             state.log_left.set(0);
             state.logs_dropped.set(state.logs_dropped.get() + 1);

@@ -30,6 +30,7 @@ use super::{
     misses::Misses,
     natives,
     no_modules::NoModules,
+    pages::Pages,
     raw,
     report::{self, Reporter},
     results::{self, Results},
@@ -100,6 +101,7 @@ pub(super) struct State<'js> {
     pub(super) misses: Misses,
     pub(super) slips: Slips,
     pub(super) watches: Watches<'js>,
+    pub(super) pages: Pages,
     /// The prototypes of values that were read from JSON text.
     pub(super) text_prototypes: Rc<RefCell<Vec<Object<'js>>>>,
     pub(super) explained: Explained,
@@ -136,6 +138,8 @@ pub(super) struct PendingCall<'js> {
     pub(super) form: Form,
     /// What stood in the arguments where JSON has something else.
     pub(super) lost: Vec<(String, String)>,
+    /// Do the arguments say how many results are wanted, or which?
+    pub(super) is_bounded: bool,
     /// The only argument, if it looks as if it held the arguments.
     pub(super) wrapper: Option<&'static str>,
 }
@@ -252,6 +256,7 @@ impl<'js> Session<'js> {
             misses: Misses::default(),
             slips: Slips::default(),
             watches: Watches::default(),
+            pages: Pages::default(),
             text_prototypes: Rc::default(),
             explained: Explained::default(),
             lines: Lines::default(),
@@ -337,6 +342,10 @@ impl<'js> Session<'js> {
             missing = self.state.misses.told(&source, said.as_deref());
             self.state.warnings.borrow_mut().extend(self.state.slips.told(&source));
             self.state.warnings.borrow_mut().extend(self.state.watches.told(&source, &self.state.branches.borrow()));
+            if let Ok(success) = &outcome {
+                let told = self.state.pages.told(&source, &success.json.text);
+                self.state.warnings.borrow_mut().extend(told);
+            }
             if said.is_none() && self.state.results.has_text() {
                 self.state.warnings.borrow_mut().extend(source.text_uses(&self.state.results.list()));
             }
@@ -585,6 +594,9 @@ impl<'js> Session<'js> {
             // What stands at the place of `callTool` is the envelope, not the result.
             let stack = Some(&call.stack).filter(|_| call.manner == Manner::Thrown);
             self.state.results.note(&call.target, stack, value, text);
+            if call.target.contains(':') && !call.is_bounded {
+                self.state.pages.note(&call.target, &call.stack, value);
+            }
             if call.target.contains(':')
                 && self.prelude.mark_result.call::<_, ()>((value.clone(), &call.target)).is_err()
             {

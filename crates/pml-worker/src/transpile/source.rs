@@ -167,6 +167,19 @@ impl Source {
         blame::text_uses(self, self.probes, results)
     }
 
+    /// Is the name anywhere in the program, however it is spelt: `next_cursor` or `nextCursor`?
+    pub(crate) fn mentions(&self, name: &str) -> bool {
+        let is_part = |it: char| it.is_alphanumeric() || matches!(it, '_' | '$');
+        let plain = |name: &str| name.replace(['_', '-'], "").to_ascii_lowercase();
+        let name = plain(name);
+        self.code().split(|it| !is_part(it)).any(|word| plain(word) == name)
+    }
+
+    /// Is one of these in the program?
+    pub(crate) fn contains_any(&self, parts: &[&str]) -> bool {
+        parts.iter().any(|part| self.code().contains(part))
+    }
+
     /// How the program treats a value, by its expression.
     pub(crate) fn treatment(&self, value: &str) -> Treatment {
         Treatment::of(self.code(), value)

@@ -1,0 +1,260 @@
+//! Results that are one page of several, and that a program takes for all.
+//!
+//! A result that says that there is more (`nextCursor`, `has_more: true`) is noted when it arrives. It is told at the end if
+//! the program neither asked for so many, nor called the tool again, nor reads the mark anywhere, nor passed it on.
+//! **Invariant:** only explicit marks count; what a page may look like without one is never guessed at.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+};
+
+use rquickjs::{Object, Value};
+
+use super::{misses::plain, raw};
+use crate::transpile::{Source, innermost};
+
+/// Pages that are kept.
+const MAX_PAGES: usize = 10;
+/// How deep a page is looked for, and among how many members of an object.
+const MAX_DEPTH: usize = 4;
+const MAX_MEMBERS: usize = 30;
+/// Longest arguments that are looked at.
+const MAX_ARGUMENT_BYTES: usize = 4096;
+
+/// Names of what leads to the next page, and of flags for it, in lower case and without separators.
+const CURSORS: [&str; 10] = [
+    "nextcursor",
+    "nextpagetoken",
+    "nextpage",
+    "nexttoken",
+    "nextlink",
+    "nextmarker",
+    "nexturl",
+    "next",
+    "continuationtoken",
+    "@odata.nextlink",
+];
+const FLAGS: [&str; 7] = ["hasmore", "hasnextpage", "hasnext", "moreresults", "moreavailable", "istruncated", "more"];
+/// Names of how many there are in all.
+const TOTALS: [&str; 4] = ["totalcount", "totalresults", "totalitems", "total"];
+/// Names that stand beside a `total` of a list, and not beside the total of an order.
+const PAGING: [&str; 9] = ["page", "perpage", "pagesize", "limit", "offset", "skip", "startat", "maxresults", "start"];
+/// Names under which a page keeps its marks.
+const BESIDE: [&str; 8] =
+    ["pagination", "paging", "meta", "metadata", "pageinfo", "responsemetadata", "links", "_links"];
+/// Arguments that say how many are wanted, and which.
+const WANTED: [&str; 15] = [
+    "limit",
+    "first",
+    "last",
+    "top",
+    "perpage",
+    "pagesize",
+    "count",
+    "size",
+    "take",
+    "max",
+    "maxresults",
+    "maxitems",
+    "numresults",
+    "n",
+    "rows",
+];
+const POSITIONS: [&str; 13] = [
+    "page",
+    "cursor",
+    "offset",
+    "skip",
+    "start",
+    "startcursor",
+    "startingafter",
+    "endingbefore",
+    "after",
+    "before",
+    "pagetoken",
+    "nexttoken",
+    "startat",
+];
+/// What a program does with a list that needs only some of it, and what needs all of it.
+const NARROW: [&str; 10] =
+    ["[0]", "[1]", "[2]", ".find(", ".slice(", ".at(0)", ".some(", ".shift(", ".findIndex(", "const ["];
+const WIDE: [&str; 14] = [
+    ".length",
+    ".map(",
+    ".filter(",
+    ".reduce(",
+    ".forEach(",
+    ".flatMap(",
+    ".sort(",
+    ".toSorted(",
+    ".every(",
+    ".findLast(",
+    ".includes(",
+    "groupBy(",
+    " of ",
+    "...",
+];
+
+/// The calls of a run, and the pages that they gave.
+#[derive(Debug, Default)]
+pub(super) struct Pages {
+    calls: RefCell<HashMap<String, u32>>,
+    noted: RefCell<Vec<Page>>,
+}
+
+#[derive(Debug)]
+struct Page {
+    tool: String,
+    /// The engine's line and column of the call.
+    place: Option<(u32, u32)>,
+    list: String,
+    length: usize,
+    total: Option<f64>,
+    /// All marks of the object that say whether there is more, the one that is told first.
+    marks: Vec<String>,
+    /// Was it printed or passed to a tool?
+    is_shown: Cell<bool>,
+}
+
+/// Do the arguments say how many are wanted, or from where on?
+pub(super) fn is_bounded(arguments: &[u8]) -> bool {
+    if arguments.len() > MAX_ARGUMENT_BYTES {
+        return false;
+    }
+    let Ok(serde_json::Value::Object(members)) = serde_json::from_slice(arguments) else { return false };
+    members.iter().any(|(name, value)| {
+        let name = plain(name);
+        let is_number = || value.is_number() || value.as_str().is_some_and(|text| text.parse::<f64>().is_ok());
+        POSITIONS.contains(&name.as_str()) && !value.is_null() || WANTED.contains(&name.as_str()) && is_number()
+    })
+}
+
+impl Pages {
+    /// Notes a call that is made.
+    pub(super) fn note_call(&self, tool: &str) {
+        *self.calls.borrow_mut().entry(tool.to_owned()).or_default() += 1;
+    }
+
+    /// Notes a result, if it says that there is more.
+    pub(super) fn note(&self, tool: &str, stack: &Value<'_>, value: &Value<'_>) {
+        let mut noted = self.noted.borrow_mut();
+        if noted.len() >= MAX_PAGES {
+            return;
+        }
+        let stack = Some(stack).filter(|stack| stack.is_string()).and_then(raw::text);
+        let place = stack.and_then(|(stack, _)| innermost(&stack));
+        noted.extend(value.as_object().and_then(|object| find(object, 0)).map(|page| Page {
+            tool: tool.to_owned(),
+            place,
+            ..page
+        }));
+    }
+
+    /// A text that the program printed or sent: what it shows is no secret.
+    pub(super) fn show(&self, text: &[u8]) {
+        let noted = self.noted.borrow();
+        if noted.is_empty() {
+            return;
+        }
+        let text = String::from_utf8_lossy(text);
+        for page in noted.iter() {
+            page.is_shown.set(page.is_shown.get() || page.marks.iter().any(|mark| text.contains(mark.as_str())));
+        }
+    }
+
+    /// The warnings of a run that ended with `result`.
+    pub(super) fn told(&self, source: &Source, result: &[u8]) -> Vec<String> {
+        self.show(result);
+        let (noted, calls) = (self.noted.take(), self.calls.take());
+        let is_told = |page: &&Page| {
+            calls.get(&page.tool).is_none_or(|calls| *calls <= 1)
+                && !page.is_shown.get()
+                && !page.marks.iter().any(|mark| source.mentions(mark))
+                && source.mentions(&page.list)
+                && (source.contains_any(&WIDE) || !source.contains_any(&NARROW))
+        };
+        let sentences = noted.iter().filter(is_told).map(|page| {
+            let Page { tool, place, list, length, total, marks, .. } = page;
+            let line = place.and_then(|(line, column)| source.line(line, column));
+            let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
+            let mark = marks.first().map_or("", String::as_str);
+            match total {
+                Some(total) => format!(
+                    "{line}{tool} gave only {length} of {total} `{list}`, as `{mark}` says, which the program did not read: get the \
+                     other pages, too"
+                ),
+                None => format!(
+                    "{line}{tool} gave only the first {length} `{list}`: there are more, as `{mark}` says, which the program did not \
+                     read"
+                ),
+            }
+        });
+        sentences.collect()
+    }
+}
+
+/// The names and values of an object's own properties, as they are.
+fn members<'js>(object: &Object<'js>) -> Vec<(String, Value<'js>)> {
+    if object.is_proxy() || object.is_function() || object.is_array() {
+        return Vec::new();
+    }
+    let value = |name: &String| {
+        let name = rquickjs::String::from_str(object.ctx().clone(), name).ok()?;
+        raw::own_data(object, name.as_value())
+    };
+    object
+        .keys::<String>()
+        .flatten()
+        .take(MAX_MEMBERS)
+        .filter_map(|name| Some((value(&name)?, name)))
+        .map(|(value, name)| (name, value))
+        .collect()
+}
+
+/// The page in an object, or in one of its members.
+fn find(object: &Object<'_>, depth: usize) -> Option<Page> {
+    let members = members(object);
+    let mut lists = members.iter().filter_map(|(name, value)| Some((name, value.as_array()?)));
+    if let (Some((list, array)), None) = (lists.next(), lists.next())
+        && !array.is_empty()
+    {
+        let beside = members.iter().filter(|(name, _)| BESIDE.contains(&plain(name).as_str()));
+        let beside = beside.filter_map(|(_, value)| value.as_object()).flat_map(self::members);
+        let all: Vec<(String, Value<'_>)> = members.iter().cloned().chain(beside).collect();
+        let (marks, total) = marks(&all, array.len())?;
+        let (list, length) = (list.clone(), array.len());
+        return Some(Page { tool: String::new(), place: None, list, length, total, marks, is_shown: Cell::new(false) });
+    }
+    if depth >= MAX_DEPTH {
+        return None;
+    }
+    members.iter().filter_map(|(_, value)| value.as_object()).find_map(|member| find(member, depth + 1))
+}
+
+/// The marks of a page, if one of them says that there is more, and how many there are in all.
+fn marks(members: &[(String, Value<'_>)], length: usize) -> Option<(Vec<String>, Option<f64>)> {
+    let named = |names: &[&str]| -> Vec<(&String, &Value<'_>)> {
+        let named = members.iter().filter(|(name, _)| names.contains(&plain(name).as_str()));
+        named.map(|(name, value)| (name, value)).collect()
+    };
+    let (cursors, flags) = (named(&CURSORS), named(&FLAGS));
+    let totals = named(&TOTALS);
+    let has_paging = !named(&PAGING).is_empty() || !cursors.is_empty() || !flags.is_empty();
+    let total = totals.iter().find_map(|(name, value)| {
+        let total = value.as_number().filter(|total| total.fract() == 0.0 && *total > length as f64)?;
+        (plain(name) != "total" || has_paging).then_some((*name, total))
+    });
+    let leads_on = |value: &Value<'_>| {
+        value.as_number().is_some_and(|page| page > 0.0)
+            || value.is_string() && raw::with_text(value, |text, _| !text.is_empty()).unwrap_or(false)
+    };
+    let flag = flags.iter().find(|(_, value)| value.as_bool() == Some(true));
+    let is_last = flags.iter().any(|(_, value)| value.as_bool() == Some(false));
+    let cursor = cursors.iter().find(|(_, value)| leads_on(value));
+    let is_last = is_last || cursor.is_none() && !cursors.is_empty() && flag.is_none();
+    let first = cursor.or(flag).map(|(name, _)| *name).or(total.map(|(name, _)| name)).filter(|_| !is_last)?;
+    let all = cursors.iter().chain(&flags).chain(&totals).map(|(name, _)| (*name).clone());
+    let rest = all.filter(|name| name != first);
+    Some((std::iter::once(first.clone()).chain(rest).collect(), total.map(|(_, total)| total)))
+}
