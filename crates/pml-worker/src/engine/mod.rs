@@ -20,7 +20,9 @@ mod lines;
 mod misses;
 mod natives;
 mod no_modules;
+mod orders;
 mod pages;
+mod quantities;
 mod questions;
 mod raw;
 mod report;
@@ -32,6 +34,7 @@ mod sort_typed;
 mod temporal;
 mod timers;
 mod to_json;
+mod truths;
 mod watches;
 mod web;
 

@@ -30,6 +30,7 @@ use super::{
     misses::Misses,
     natives,
     no_modules::NoModules,
+    orders::Orders,
     pages::Pages,
     raw,
     report::{self, Reporter},
@@ -37,6 +38,7 @@ use super::{
     slips::Slips,
     timers::Timers,
     to_json::{self, Intrinsics, Texts},
+    truths::Truths,
     watches::Watches,
     web,
 };
@@ -101,6 +103,8 @@ pub(super) struct State<'js> {
     pub(super) misses: Misses,
     pub(super) slips: Slips,
     pub(super) watches: Watches<'js>,
+    pub(super) truths: Truths,
+    pub(super) orders: Orders,
     pub(super) pages: Pages,
     /// The prototypes of values that were read from JSON text.
     pub(super) text_prototypes: Rc<RefCell<Vec<Object<'js>>>>,
@@ -256,6 +260,8 @@ impl<'js> Session<'js> {
             misses: Misses::default(),
             slips: Slips::default(),
             watches: Watches::default(),
+            truths: Truths::default(),
+            orders: Orders::default(),
             pages: Pages::default(),
             text_prototypes: Rc::default(),
             explained: Explained::default(),
@@ -341,7 +347,11 @@ impl<'js> Session<'js> {
                 .map(|report| format!("{} {}", report.message, report.hint.as_deref().unwrap_or_default()));
             missing = self.state.misses.told(&source, said.as_deref());
             self.state.warnings.borrow_mut().extend(self.state.slips.told(&source));
-            self.state.warnings.borrow_mut().extend(self.state.watches.told(&source, &self.state.branches.borrow()));
+            let branches = self.state.branches.borrow();
+            self.state.warnings.borrow_mut().extend(self.state.watches.told(&source, &branches));
+            self.state.warnings.borrow_mut().extend(self.state.truths.told(&source, &branches));
+            self.state.warnings.borrow_mut().extend(self.state.orders.told(&source, &branches));
+            drop(branches);
             if let Ok(success) = &outcome {
                 let told = self.state.pages.told(&source, &success.json.text);
                 self.state.warnings.borrow_mut().extend(told);

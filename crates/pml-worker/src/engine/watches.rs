@@ -83,6 +83,7 @@ impl<'js> Watches<'js> {
         match &watched.usage {
             Usage::Compared { with, is_strict } => self.look_at_compared(seen, with, *is_strict, value),
             Usage::Searched(literal) => self.look_at_list(seen, literal, value),
+            Usage::Condition | Usage::Ordered(_) => false,
         }
     }
 
@@ -345,6 +346,7 @@ fn of_object(watched: &Watched, seen: &Seen, treatment: Treatment) -> Option<Str
                 advice.unwrap_or_default()
             ))
         }
+        _ => None,
     }
 }
 
@@ -357,6 +359,7 @@ fn of_variant(watched: &Watched, seen: &Seen, treatment: Treatment, known: &[&Li
     let with = match usage {
         Usage::Compared { with, .. } => &with[..],
         Usage::Searched(literal) => std::slice::from_ref(literal),
+        _ => return None,
     };
     // A value that the program compares as it is, too, is meant.
     let is_known = |variant: &Variant| known.iter().any(|literal| is_equal(literal, &variant.value, true));
@@ -366,7 +369,7 @@ fn of_variant(watched: &Watched, seen: &Seen, treatment: Treatment, known: &[&Li
     let written_literal = written(literal);
     let subject = match usage {
         Usage::Compared { .. } => format!("`{value}` is {}", variant.shown),
-        Usage::Searched(_) => format!("`{value}` has {}", variant.shown),
+        _ => format!("`{value}` has {}", variant.shown),
     };
     let advice = match (&variant.value, literal) {
         (Plain::Text(text), Literal::Text(_)) => format!("compare with {}", in_quotes(text)),

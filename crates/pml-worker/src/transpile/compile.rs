@@ -210,6 +210,12 @@ pub(super) fn translate(source: &Source, probes: Probes, options: CodegenOptions
             if may_call(text) {
                 let kept_name = allocator.alloc_str(&probe::unused_name(text, watch::KEPT));
                 watch::watch(&mut program, &Pen::new(&allocator, text, probe_name, kept_name), &mut branches);
+                let kept_name = allocator.alloc_str(&probe::unused_name(text, "$kept2"));
+                let pen = Pen::new(&allocator, text, probe_name, kept_name);
+                watch::watch_conditions(&mut program, &pen, on_name, &mut branches);
+                let kept_name = allocator.alloc_str(&probe::unused_name(text, "$kept3"));
+                let pen = Pen::new(&allocator, text, probe_name, kept_name);
+                watch::watch_orders(&mut program, &pen, &mut branches);
             }
             branches
         }

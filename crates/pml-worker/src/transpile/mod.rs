@@ -45,6 +45,6 @@ pub(crate) use self::{
     parameters::analyse,
     probe::Branch,
     source::{Source, function_of, innermost, nearest},
-    watch::{Literal, Treatment, Usage, Watched},
+    watch::{Literal, Side, Treatment, Usage, Watched},
     wrap::import_refusal,
 };

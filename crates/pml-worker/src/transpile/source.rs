@@ -129,6 +129,17 @@ impl Source {
         u32::try_from(self.original(line, column)?.line).ok()
     }
 
+    /// The line of a call of the method `name`: `found`, if it stands there, or else the only line where it does.
+    pub(crate) fn line_that_has(&self, name: &str, found: Option<u32>) -> Option<u32> {
+        let call = format!(".{name}(");
+        let lines = self.code().lines().zip(1..).filter(|(line, _)| line.contains(&call)).map(|(_, number)| number);
+        let lines: Vec<u32> = lines.collect();
+        match lines[..] {
+            [only] => Some(only),
+            _ => found.filter(|found| lines.contains(found)),
+        }
+    }
+
     pub(super) fn probes(&self) -> Probes {
         self.probes
     }

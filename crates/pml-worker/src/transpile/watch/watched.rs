@@ -17,6 +17,17 @@ pub(crate) enum Usage {
     Compared { with: Vec<Literal>, is_strict: bool },
     /// A list in which this is looked for.
     Searched(Literal),
+    /// A condition.
+    Condition,
+    /// A side of `<`, `>`, `<=` or `>=`. The value is the comparison as a whole.
+    Ordered(Side),
+}
+
+/// A side of an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Left,
+    Right,
 }
 
 /// What stands in the text of a program.
@@ -38,6 +49,8 @@ pub(crate) struct Treatment {
     pub(crate) is_entered: bool,
     /// It compares it in lower or upper case, too.
     pub(crate) is_folded: bool,
+    /// It passes it to a function: `JSON.parse(x.a)`, `isOn(x.a)`.
+    pub(crate) is_converted: bool,
 }
 
 impl Treatment {
@@ -50,6 +63,7 @@ impl Treatment {
             if after.starts_with(is_part) || code[..at].ends_with(|it| is_part(it) || it == '.') {
                 continue;
             }
+            treatment.is_converted |= is_argument(before, after);
             let before = before.trim_end_matches('(').trim_end();
             treatment.is_tested |= before.ends_with("typeof") || before.ends_with("Array.isArray");
             let after = after.trim_start_matches(['!', '?']);
@@ -62,6 +76,16 @@ impl Treatment {
     }
 }
 
+/// Is what stands between these the one argument of a function that does something with it?
+fn is_argument(before: &str, after: &str) -> bool {
+    let Some(function) = before.strip_suffix('(').filter(|_| after.trim_start().starts_with(')')) else { return false };
+    let name = function.rsplit(|it: char| !it.is_alphanumeric() && it != '_' && it != '$').next().unwrap_or_default();
+    !matches!(
+        name,
+        "" | "if" | "while" | "switch" | "return" | "Boolean" | "push" | "log" | "add" | "isArray" | "typeof"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::Treatment;
@@ -70,15 +94,18 @@ mod tests {
     fn how_a_value_is_treated_elsewhere() {
         let table = [
             ("if (x.a === 1) f(x.ab.c)", false, false, false),
+            ("if (x.a) l.push(x.a)", false, false, false),
             ("typeof x.a === 'string'", true, false, false),
             ("typeof (x.a)", true, false, false),
             ("Array.isArray(x.a)", true, false, false),
             ("typeof xx.a; typeof y.x.a", false, false, false),
+            ("isOn(x.a)", false, false, false),
             ("x.a?.b", false, true, false),
             ("x.a!.toLowerCase()", false, true, true),
         ];
         for (code, is_tested, is_entered, is_folded) in table {
-            let expected = Treatment { is_tested, is_entered, is_folded };
+            let is_converted = code.starts_with("isOn");
+            let expected = Treatment { is_tested, is_entered, is_folded, is_converted };
             assert_eq!(Treatment::of(code, "x.a"), expected, "{code}");
         }
     }
