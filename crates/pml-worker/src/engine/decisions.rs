@@ -48,6 +48,9 @@ pub(super) fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>, late: &Late<'js
                 let wants_more = match watched.usage {
                     Usage::Condition => state.truths.look(branch, &value),
                     Usage::Ordered(side) => state.orders.look(branch, side, &value),
+                    Usage::Added(_) | Usage::Copied | Usage::Named(_) | Usage::Split(_) | Usage::Begins(_) => {
+                        state.uses.look(branch, watched, &value)
+                    }
                     _ => state.watches.look(branch, watched, &value),
                 };
                 return Value::new_bool(value.ctx().clone(), wants_more);

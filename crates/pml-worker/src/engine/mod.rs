@@ -35,6 +35,7 @@ mod temporal;
 mod timers;
 mod to_json;
 mod truths;
+mod uses;
 mod watches;
 mod web;
 

@@ -76,25 +76,8 @@ const POSITIONS: [&str; 13] = [
     "nexttoken",
     "startat",
 ];
-/// What a program does with a list that needs only some of it, and what needs all of it.
-const NARROW: [&str; 10] =
-    ["[0]", "[1]", "[2]", ".find(", ".slice(", ".at(0)", ".some(", ".shift(", ".findIndex(", "const ["];
-const WIDE: [&str; 14] = [
-    ".length",
-    ".map(",
-    ".filter(",
-    ".reduce(",
-    ".forEach(",
-    ".flatMap(",
-    ".sort(",
-    ".toSorted(",
-    ".every(",
-    ".findLast(",
-    ".includes(",
-    "groupBy(",
-    " of ",
-    "...",
-];
+/// What a program does with a list that needs only some of it.
+const NARROW: [&str; 8] = ["[0]", "[1]", "[2]", ".find(", ".slice(", ".at(0)", ".some(", ".shift("];
 
 /// The calls of a run, and the pages that they gave.
 #[derive(Debug, Default)]
@@ -172,7 +155,7 @@ impl Pages {
                 && !page.is_shown.get()
                 && !page.marks.iter().any(|mark| source.mentions(mark))
                 && source.mentions(&page.list)
-                && (source.contains_any(&WIDE) || !source.contains_any(&NARROW))
+                && !takes_some(&source.uses(&page.list))
         };
         let sentences = noted.iter().filter(is_told).map(|page| {
             let Page { tool, place, list, length, total, marks, .. } = page;
@@ -192,6 +175,17 @@ impl Pages {
         });
         sentences.collect()
     }
+}
+
+/// Is only some of a list taken, by what stands behind its name in each place? Where it is declared, it is not used.
+fn takes_some(behind: &[&str]) -> bool {
+    let behind: Vec<&str> = behind
+        .iter()
+        .map(|it| it.strip_prefix("?.").filter(|it| it.starts_with('[')).unwrap_or(it.trim_start_matches(['?', '!'])))
+        .collect();
+    let is_declared = |it: &&str| it.trim_start().starts_with([',', '}', '=', ':']);
+    let is_some = |it: &&str| NARROW.iter().any(|narrow| it.starts_with(narrow));
+    behind.iter().any(is_some) && behind.iter().all(|it| is_some(it) || is_declared(it))
 }
 
 /// The names and values of an object's own properties, as they are.
@@ -257,4 +251,25 @@ fn marks(members: &[(String, Value<'_>)], length: usize) -> Option<(Vec<String>,
     let all = cursors.iter().chain(&flags).chain(&totals).map(|(name, _)| (*name).clone());
     let rest = all.filter(|name| name != first);
     Some((std::iter::once(first.clone()).chain(rest).collect(), total.map(|(_, total)| total)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::takes_some;
+
+    #[test]
+    fn some_of_a_list() {
+        let table: [(&[&str], bool); 7] = [
+            (&[" } = page", "[0].id"], true),
+            (&["?.[0]?.id"], true),
+            (&[".slice(0, 5).map(f)"], true),
+            (&[".slice(0, 5)", ".length"], false),
+            (&[".map(f)[0]"], false),
+            (&[", rest } = page", ";"], false),
+            (&[" } = page"], false),
+        ];
+        for (behind, expected) in table {
+            assert_eq!(takes_some(behind), expected, "{behind:?}");
+        }
+    }
 }

@@ -17,6 +17,14 @@ impl Quantity {
     pub(super) fn is_plain(&self) -> bool {
         matches!(self, Quantity::Amount(amount) if amount.is_plain)
     }
+
+    /// How it is written, of a date or time.
+    pub(super) fn form(&self) -> Option<Form> {
+        match self {
+            Quantity::Moment(moment) => Some(moment.form),
+            Quantity::Amount(_) => None,
+        }
+    }
 }
 
 /// A number, with or without a unit.
@@ -127,6 +135,41 @@ fn compare_moments(left: &Moment, right: &Moment) -> Option<(Ordering, Reason)> 
 }
 
 // ── Numbers ────────────────────────────────────────────────────────────────────────────────────
+
+/// Do `parseFloat` and `parseInt` take only a part of the number that a text begins with, and so another one?
+pub(super) fn is_cut(text: &str, is_whole: bool) -> bool {
+    let text = text.trim();
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let sign = usize::from(text.starts_with(['-', '+']));
+    let mut end = sign + digits(&text[sign..]);
+    if end == sign {
+        return false;
+    }
+    if let Some(fraction) = text[end..].strip_prefix('.').filter(|_| !is_whole) {
+        end += 1 + digits(fraction);
+    }
+    let Ok(taken) = text[..end].parse::<f64>() else { return false };
+    amount(text)
+        .is_some_and(|it| if is_whole { it.number.trunc() != taken } else { !it.is_plain && it.number != taken })
+}
+
+/// How to read a number with separators, in words.
+pub(super) fn reading(text: &str, value: &str) -> Option<String> {
+    let number = amount(text).filter(|it| !it.is_plain)?.number;
+    let last = text.rfind([',', '.', '\'', '’', ' '])?;
+    let is_comma = text[last..].starts_with(',');
+    let has_fraction = number.fract() != 0.0 || text[last + 1..].bytes().take_while(u8::is_ascii_digit).count() != 3;
+    Some(match (is_comma && has_fraction, text.contains('.')) {
+        (true, true) => format!(
+            "write `Number({value}.replaceAll(\".\", \"\").replace(\",\", \".\"))`, if the comma is that of the fraction"
+        ),
+        (true, false) => format!("write `Number({value}.replace(\",\", \".\"))`, if the comma is that of the fraction"),
+        (false, _) if text.contains(',') => {
+            format!("write `Number({value}.replaceAll(\",\", \"\"))`, if the comma is for thousands")
+        }
+        _ => return None,
+    })
+}
 
 const SIGNS: [char; 9] = ['$', '€', '£', '¥', '₹', '₩', '₽', '฿', '₺'];
 
@@ -365,6 +408,19 @@ mod tests {
         ];
         for (text, expected) in table {
             assert_eq!(amount(text).map(|it| it.number), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_parse_float_cuts_off_is_found() {
+        #[rustfmt::skip]
+        let table = [
+            ("12,500.00", true, true), ("1.234,56", true, true), ("12,5", true, false), ("1,200 items", true, true), ("-1,200", true, true),
+            ("12px", false, false), ("45%", false, false), ("3 items", false, false), ("9.99", false, false), ("1e3", false, true), ("2024-03-14", false, false),
+            ("1.2.3", false, false), ("$5", false, false), ("10:30", false, false), ("", false, false),
+        ];
+        for (text, is_cut_by_float, is_cut_by_int) in table {
+            assert_eq!((is_cut(text, false), is_cut(text, true)), (is_cut_by_float, is_cut_by_int), "{text}");
         }
     }
 

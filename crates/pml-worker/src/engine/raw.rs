@@ -142,6 +142,12 @@ pub(crate) fn has_prototype<'js>(object: &Object<'js>, prototypes: &[Object<'js>
     }
 }
 
+/// Where an object is, which is that of another one only after it is gone.
+pub(crate) fn address(object: &Object<'_>) -> usize {
+    // SAFETY: it is an object, whose value holds its address.
+    unsafe { qjs::JS_VALUE_GET_PTR(object.as_value().as_raw()) as usize }
+}
+
 /// Are these the same object?
 pub(crate) fn is_same_object<'js>(left: &Object<'js>, right: &Object<'js>) -> bool {
     // SAFETY: both are objects, whose values hold their addresses.

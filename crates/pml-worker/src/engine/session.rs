@@ -39,6 +39,7 @@ use super::{
     timers::Timers,
     to_json::{self, Intrinsics, Texts},
     truths::Truths,
+    uses::Uses,
     watches::Watches,
     web,
 };
@@ -105,6 +106,7 @@ pub(super) struct State<'js> {
     pub(super) watches: Watches<'js>,
     pub(super) truths: Truths,
     pub(super) orders: Orders,
+    pub(super) uses: Uses,
     pub(super) pages: Pages,
     /// The prototypes of values that were read from JSON text.
     pub(super) text_prototypes: Rc<RefCell<Vec<Object<'js>>>>,
@@ -262,6 +264,7 @@ impl<'js> Session<'js> {
             watches: Watches::default(),
             truths: Truths::default(),
             orders: Orders::default(),
+            uses: Uses::default(),
             pages: Pages::default(),
             text_prototypes: Rc::default(),
             explained: Explained::default(),
@@ -351,6 +354,8 @@ impl<'js> Session<'js> {
             self.state.warnings.borrow_mut().extend(self.state.watches.told(&source, &branches));
             self.state.warnings.borrow_mut().extend(self.state.truths.told(&source, &branches));
             self.state.warnings.borrow_mut().extend(self.state.orders.told(&source, &branches));
+            let used = self.state.uses.told(&source, &branches, &self.state.warnings.borrow());
+            self.state.warnings.borrow_mut().extend(used);
             drop(branches);
             if let Ok(success) = &outcome {
                 let told = self.state.pages.told(&source, &success.json.text);
@@ -371,7 +376,11 @@ impl<'js> Session<'js> {
         match outcome {
             Ok(success) => {
                 channel.send_result(&success.json.text);
-                complete.warnings.extend(success.json.warnings);
+                let began = self.state.watches.nan_began.take();
+                complete.warnings.extend(success.json.warnings.into_iter().map(|warning| match &began {
+                    Some(began) if warning.contains("NaN") => format!("{warning}; {began}"),
+                    _ => warning,
+                }));
                 complete.warnings.extend(success.rejections);
             }
             Err(failure) => complete.error = Some(*failure),

@@ -172,7 +172,8 @@ mod tests {
 
     #[test]
     fn texts_of_one_pair_are_told() {
-        let table: [(&[&str], Option<(&str, &str)>); 10] = [
+        type Row = (&'static [&'static str], Option<(&'static str, &'static str)>);
+        let table: [Row; 10] = [
             (&["true", "false"], Some(("false", "true"))),
             (&["False"], Some(("False", "True"))),
             (&["FALSE", ""], Some(("FALSE", "TRUE"))),

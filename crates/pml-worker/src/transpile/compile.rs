@@ -216,6 +216,9 @@ pub(super) fn translate(source: &Source, probes: Probes, options: CodegenOptions
                 let kept_name = allocator.alloc_str(&probe::unused_name(text, "$kept3"));
                 let pen = Pen::new(&allocator, text, probe_name, kept_name);
                 watch::watch_orders(&mut program, &pen, &mut branches);
+                let kept_name = allocator.alloc_str(&probe::unused_name(text, "$kept4"));
+                let pen = Pen::new(&allocator, text, probe_name, kept_name);
+                watch::watch_uses(&mut program, &pen, &mut branches);
             }
             branches
         }

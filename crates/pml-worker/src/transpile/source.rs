@@ -129,6 +129,11 @@ impl Source {
         u32::try_from(self.original(line, column)?.line).ok()
     }
 
+    /// Does the program have a text anywhere?
+    pub(crate) fn has_text(&self, text: &str) -> bool {
+        self.code().contains(text)
+    }
+
     /// The line of a call of the method `name`: `found`, if it stands there, or else the only line where it does.
     pub(crate) fn line_that_has(&self, name: &str, found: Option<u32>) -> Option<u32> {
         let call = format!(".{name}(");
@@ -186,9 +191,15 @@ impl Source {
         self.code().split(|it| !is_part(it)).any(|word| plain(word) == name)
     }
 
-    /// Is one of these in the program?
-    pub(crate) fn contains_any(&self, parts: &[&str]) -> bool {
-        parts.iter().any(|part| self.code().contains(part))
+    /// What stands behind a name wherever it is in the program.
+    pub(crate) fn uses(&self, name: &str) -> Vec<&str> {
+        let code = self.code();
+        let is_part = |it: char| it.is_alphanumeric() || matches!(it, '_' | '$');
+        let places = code.match_indices(name).map(|(at, _)| (&code[..at], &code[at + name.len()..]));
+        places
+            .filter(|(before, after)| !before.ends_with(is_part) && !after.starts_with(is_part))
+            .map(|it| it.1)
+            .collect()
     }
 
     /// How the program treats a value, by its expression.

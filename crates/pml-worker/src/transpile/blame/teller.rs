@@ -332,7 +332,7 @@ impl<'a> Teller<'_, 'a> {
     }
 
     fn excerpt(&self, value: &Expression<'a>) -> String {
-        let text = value.span().source_text(self.javascript);
+        let text = unwatched(value).span().source_text(self.javascript);
         let is_ours = ["$probe", "$on", WATCH].iter().any(|name| text.contains(name));
         match text.chars().count() > TEXT_CHARS || text.contains('\n') || is_ours {
             true => "the value".to_owned(),

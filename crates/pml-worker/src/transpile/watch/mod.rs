@@ -11,13 +11,15 @@ mod looker;
 mod names;
 mod orders;
 mod places;
+mod uses;
 mod watched;
 mod watcher;
 
-pub(crate) use self::watched::{Literal, Side, Treatment, Usage, Watched};
+pub(crate) use self::watched::{Literal, Number, Side, Treatment, Usage, Watched, last_name};
 pub(super) use self::{
     conditions::watch as watch_conditions,
     orders::watch as watch_orders,
     places::{is_kept, is_look, is_watch, unwatched},
+    uses::watch as watch_uses,
     watcher::{KEPT, WATCH, watch},
 };

@@ -1,13 +1,16 @@
 //! Variables that may hold a part of a result, and lists that are written out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use oxc::{
     ast::ast::*,
     ast_visit::{Visit, walk},
 };
 
-use super::{places::literal, watched::Literal};
+use super::{
+    places::{is_time, literal},
+    watched::Literal,
+};
 
 /// What the variables of a program hold, by name.
 #[derive(Default)]
@@ -16,11 +19,23 @@ pub(super) struct Names<'a> {
     taken: HashMap<&'a str, bool>,
     /// The literals in a list or Set that is declared once. None if it is declared again.
     lists: HashMap<&'a str, Option<Vec<Literal>>>,
+    /// Does the name hold milliseconds or a date: `const now = Date.now()`?
+    times: HashMap<&'a str, bool>,
+    /// Parameters, which the program may leave out or give as `null` itself.
+    parameters: HashSet<&'a str>,
 }
 
 impl<'a> Names<'a> {
     pub(super) fn is_taken(&self, name: &str) -> bool {
         self.taken.get(name).copied().unwrap_or(false)
+    }
+
+    pub(super) fn is_parameter(&self, name: &str) -> bool {
+        self.parameters.contains(name)
+    }
+
+    pub(super) fn is_time(&self, name: &str) -> bool {
+        self.times.get(name).copied().unwrap_or(false)
     }
 
     pub(super) fn list(&self, name: &str) -> Option<&Vec<Literal>> {
@@ -43,6 +58,8 @@ impl<'a> Visit<'a> for Names<'a> {
         match (&it.id, &it.init) {
             (BindingPattern::BindingIdentifier(id), Some(value)) => {
                 self.note(id.name.as_str(), is_read(value));
+                let is_time = is_time(value, self);
+                self.times.entry(id.name.as_str()).and_modify(|all| *all &= is_time).or_insert(is_time);
                 let literals = list_of(value);
                 self.lists.entry(id.name.as_str()).and_modify(|it| *it = None).or_insert(literals);
             }
@@ -61,6 +78,9 @@ impl<'a> Visit<'a> for Names<'a> {
 
     fn visit_formal_parameter(&mut self, it: &FormalParameter<'a>) {
         self.note_pattern(&it.pattern, true);
+        if let BindingPattern::BindingIdentifier(id) = &it.pattern {
+            self.parameters.insert(id.name.as_str());
+        }
         walk::walk_formal_parameter(self, it);
     }
 

@@ -51,6 +51,43 @@ pub(super) fn operand<'e, 'a>(value: &'e mut Expression<'a>) -> &'e mut Expressi
     }
 }
 
+/// The `x` of `Number(x)` and `+x`.
+pub(super) fn number_in<'e, 'a>(value: &'e mut Expression<'a>) -> Option<&'e mut Expression<'a>> {
+    match value.get_inner_expression_mut() {
+        Expression::UnaryExpression(it) if it.operator == UnaryOperator::UnaryPlus => Some(&mut it.argument),
+        Expression::CallExpression(it) if it.callee.is_specific_id("Number") => {
+            it.arguments.first_mut().and_then(Argument::as_expression_mut).map(operand)
+        }
+        _ => None,
+    }
+}
+
+/// Does the value count milliseconds, or is it a date, by its looks: `Date.now() - 7 * DAY`, `new Date()`?
+pub(super) fn is_time(value: &Expression<'_>, names: &Names<'_>) -> bool {
+    match value.get_inner_expression() {
+        Expression::Identifier(it) => names.is_time(it.name.as_str()),
+        Expression::NewExpression(it) => it.callee.is_specific_id("Date"),
+        Expression::UnaryExpression(it) => it.operator == UnaryOperator::UnaryPlus && is_time(&it.argument, names),
+        Expression::BinaryExpression(it) => {
+            matches!(it.operator, BinaryOperator::Addition | BinaryOperator::Subtraction)
+                && is_time(&it.left, names)
+                && !is_time(&it.right, names)
+        }
+        Expression::CallExpression(it) => {
+            let callee = it.callee.get_inner_expression();
+            let is_of_date = |name: &str| callee.is_specific_member_access("Date", name);
+            is_of_date("now")
+                || is_of_date("parse")
+                || is_of_date("UTC")
+                || callee.as_member_expression().is_some_and(|member| {
+                    matches!(member.static_property_name(), Some("getTime" | "valueOf"))
+                        && is_time(member.object(), names)
+                })
+        }
+        _ => false,
+    }
+}
+
 /// Is the value read of something that the program did not make itself, by its looks?
 pub(super) fn is_read(value: &Expression<'_>, names: &Names<'_>) -> bool {
     match value.get_inner_expression() {

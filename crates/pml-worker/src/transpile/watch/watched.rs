@@ -21,6 +21,40 @@ pub(crate) enum Usage {
     Condition,
     /// A side of `<`, `>`, `<=` or `>=`. The value is the comparison as a whole.
     Ordered(Side),
+    /// A side of `+`. The value is the sum as a whole.
+    Added(Side),
+    /// Spread into an object, or given to `Object.assign`.
+    Copied,
+    /// Taken apart by `Object.entries` or `Object.keys`. What it gives is called so.
+    Named(String),
+    /// Taken apart at this separator.
+    Split(String),
+    /// Asked whether it begins with this.
+    Begins(String),
+    /// Taken for milliseconds since 1970: by `new Date`, or beside one.
+    Time { is_date: bool },
+    /// Compared with `null` or `undefined`, and not with both.
+    Nothing { is_null: bool },
+    /// Made a number.
+    Number(Number),
+    /// The key of a property.
+    Key,
+    /// The key of a Map or an element of a Set, or the list of them.
+    Identity { is_list: bool },
+}
+
+/// What a number is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Number {
+    /// To compare it by `<` and the like.
+    Ordered,
+    /// To give it from a comparator.
+    Sorted,
+    /// By `parseFloat`, which takes what a text begins with.
+    Parsed,
+    /// By `parseInt`, which takes the digits that a text begins with.
+    Whole,
+    Other,
 }
 
 /// A side of an operator.
@@ -47,7 +81,7 @@ pub(crate) struct Treatment {
     pub(crate) is_tested: bool,
     /// It reads a property of it: `x.a.name`.
     pub(crate) is_entered: bool,
-    /// It compares it in lower or upper case, too.
+    /// It compares it, or a property of that name, in lower or upper case, too.
     pub(crate) is_folded: bool,
     /// It passes it to a function: `JSON.parse(x.a)`, `isOn(x.a)`.
     pub(crate) is_converted: bool,
@@ -57,6 +91,9 @@ impl Treatment {
     /// Of an expression in a program.
     pub(in crate::transpile) fn of(code: &str, value: &str) -> Treatment {
         let mut treatment = Treatment::default();
+        if value.is_empty() {
+            return treatment;
+        }
         for (at, _) in code.match_indices(value) {
             let (before, after) = (code[..at].trim_end(), &code[at + value.len()..]);
             let is_part = |it: char| it.is_alphanumeric() || matches!(it, '_' | '$');
@@ -64,14 +101,17 @@ impl Treatment {
                 continue;
             }
             treatment.is_converted |= is_argument(before, after);
+            treatment.is_entered |= before.ends_with(" of") || before.ends_with("...");
             let before = before.trim_end_matches('(').trim_end();
             treatment.is_tested |= before.ends_with("typeof") || before.ends_with("Array.isArray");
-            let after = after.trim_start_matches(['!', '?']);
-            let Some(property) = after.strip_prefix('.') else { continue };
-            treatment.is_entered = true;
-            let folding = ["toLowerCase", "toUpperCase", "toLocale", "localeCompare", "trim"];
-            treatment.is_folded |= folding.iter().any(|it| property.starts_with(it));
+            treatment.is_entered |= after.trim_start_matches(['!', '?']).starts_with('.');
         }
+        let name = last_name(value);
+        let folding = ["toLowerCase", "toUpperCase", "toLocale", "localeCompare", "trim"];
+        treatment.is_folded = code.match_indices(name).any(|(at, _)| {
+            let method = code[at + name.len()..].trim_start_matches(['!', '?']).strip_prefix('.');
+            method.is_some_and(|method| folding.iter().any(|it| method.starts_with(it)))
+        });
         treatment
     }
 }
@@ -84,6 +124,12 @@ fn is_argument(before: &str, after: &str) -> bool {
         name,
         "" | "if" | "while" | "switch" | "return" | "Boolean" | "push" | "log" | "add" | "isArray" | "typeof"
     )
+}
+
+/// The last name in an expression: of `x.a?.state` it is `state`.
+pub(crate) fn last_name(value: &str) -> &str {
+    let value = value.trim_end_matches(|it: char| !it.is_alphanumeric() && !matches!(it, '_' | '$'));
+    value.rsplit(|it: char| !it.is_alphanumeric() && !matches!(it, '_' | '$')).next().unwrap_or(value)
 }
 
 #[cfg(test)]
@@ -102,6 +148,8 @@ mod tests {
             ("isOn(x.a)", false, false, false),
             ("x.a?.b", false, true, false),
             ("x.a!.toLowerCase()", false, true, true),
+            ("x.a; y.a.toUpperCase()", false, false, true),
+            ("for (const y of x.a) f(...z)", false, true, false),
         ];
         for (code, is_tested, is_entered, is_folded) in table {
             let is_converted = code.starts_with("isOn");

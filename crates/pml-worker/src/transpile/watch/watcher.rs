@@ -1,6 +1,9 @@
 //! Puts the looks into a program.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    mem::{Discriminant, discriminant},
+};
 
 use oxc::{
     allocator::{CloneIn, TakeIn},
@@ -11,8 +14,8 @@ use oxc::{
 
 use super::{
     names::{Names, list_of},
-    places::{is_optional, is_read, is_simple, is_telling, literal, operand},
-    watched::{Literal, Usage, Watched},
+    places::{is_optional, is_read, is_simple, is_telling, is_time, literal, number_in, operand},
+    watched::{Literal, Number, Usage, Watched},
 };
 use crate::transpile::{
     pen::Pen,
@@ -35,7 +38,8 @@ pub(in crate::transpile) fn watch<'a>(
     let mut names = Names::default();
     names.visit_program(program);
     let prefix = unused_name(pen.text, WATCH);
-    let mut watcher = Watcher { pen, names, prefix, places: HashMap::new(), variables: Vec::new(), branches };
+    let mut watcher =
+        Watcher { pen, names, prefix, places: HashMap::new(), variables: Vec::new(), is_sorting: false, branches };
     watcher.visit_program(program);
     if watcher.variables.is_empty() {
         return;
@@ -49,15 +53,17 @@ struct Watcher<'a, 'b> {
     names: Names<'a>,
     prefix: String,
     /// The branch and the variable of each place. A condition may stand twice in the program.
-    places: HashMap<(u32, bool), (usize, &'a str)>,
+    places: HashMap<(u32, Discriminant<Usage>), (usize, &'a str)>,
     variables: Vec<&'a str>,
+    /// Is this a comparator?
+    is_sorting: bool,
     branches: &'b mut Vec<Branch>,
 }
 
 impl<'a> Watcher<'a, '_> {
     fn look_at(&mut self, value: &mut Expression<'a>, usage: Usage) {
         let (pen, span) = (self.pen, value.span());
-        let key = (span.start, matches!(usage, Usage::Searched(_)));
+        let key = (span.start, discriminant(&usage));
         if span.is_empty() || self.variables.len() >= MAX_PLACES && !self.places.contains_key(&key) {
             return;
         }
@@ -100,17 +106,116 @@ impl<'a> Watcher<'a, '_> {
     }
 }
 
-impl<'a> VisitMut<'a> for Watcher<'a, '_> {
-    fn visit_binary_expression(&mut self, it: &mut BinaryExpression<'a>) {
-        walk_mut::walk_binary_expression(self, it);
-        if !it.operator.is_equality() {
+impl<'a> Watcher<'a, '_> {
+    /// Looks at a value that is made a number: the `x` of `Number(x)`, or the value itself.
+    fn look_at_number(&mut self, value: &mut Expression<'a>, made: Number) {
+        let Some(value) = number_in(value) else {
+            let value = operand(value);
+            if is_read(value, &self.names) && made != Number::Other {
+                self.look_at(value, Usage::Number(made));
+            }
+            return;
+        };
+        if is_read(value, &self.names) {
+            self.look_at(value, Usage::Number(made));
+        }
+    }
+
+    /// Looks at a value that is taken for milliseconds.
+    fn look_at_time(&mut self, value: &mut Expression<'a>, is_date: bool) {
+        let value = operand(value);
+        let is_number = number_in(value).is_some_and(|it| is_read(it, &self.names));
+        if is_number || is_read(value, &self.names) {
+            self.look_at(value, Usage::Time { is_date });
+        }
+    }
+
+    /// Looks at the sides of an operator that takes numbers.
+    fn look_at_sides(&mut self, it: &mut BinaryExpression<'a>) {
+        let is_difference = it.operator == BinaryOperator::Subtraction;
+        if !it.operator.is_compare() && !is_difference {
             return;
         }
+        if is_time(&it.right, &self.names) && !is_time(&it.left, &self.names) {
+            return self.look_at_time(&mut it.left, false);
+        }
+        if is_time(&it.left, &self.names) && !is_time(&it.right, &self.names) {
+            return self.look_at_time(&mut it.right, false);
+        }
+        if is_difference {
+            if self.is_sorting {
+                self.look_at_number(&mut it.left, Number::Sorted);
+                self.look_at_number(&mut it.right, Number::Sorted);
+            }
+            return;
+        }
+        let is_number = |value: &mut Expression<'a>| {
+            matches!(literal(value), Some(Literal::Number(_))) || number_in(value).is_some()
+        };
+        if is_number(&mut it.left) || is_number(&mut it.right) {
+            self.look_at_number(&mut it.left, Number::Ordered);
+            self.look_at_number(&mut it.right, Number::Ordered);
+        }
+    }
+
+    fn look_at_equality(&mut self, it: &mut BinaryExpression<'a>) {
         let is_strict = matches!(it.operator, BinaryOperator::StrictEquality | BinaryOperator::StrictInequality);
-        if let Some(literal) = literal(&it.right) {
-            self.look_at_compared(&mut it.left, vec![literal], is_strict);
-        } else if let Some(literal) = literal(&it.left) {
-            self.look_at_compared(&mut it.right, vec![literal], is_strict);
+        let (value, literal) = match (literal(&it.left), literal(&it.right)) {
+            (None, Some(literal)) => (&mut it.left, literal),
+            (Some(literal), None) => (&mut it.right, literal),
+            _ => return,
+        };
+        match literal {
+            Literal::Null | Literal::Undefined if is_strict && is_read(value, &self.names) => {
+                if value.get_identifier_reference().is_some_and(|it| self.names.is_parameter(it.name.as_str())) {
+                    return;
+                }
+                self.look_at(value, Usage::Nothing { is_null: literal == Literal::Null });
+            }
+            literal => self.look_at_compared(value, vec![literal], is_strict),
+        }
+    }
+}
+
+impl<'a> VisitMut<'a> for Watcher<'a, '_> {
+    fn visit_binary_expression(&mut self, it: &mut BinaryExpression<'a>) {
+        // First, since `Number(x)` is looked at wherever it is.
+        self.look_at_sides(it);
+        walk_mut::walk_binary_expression(self, it);
+        if it.operator.is_equality() {
+            self.look_at_equality(it);
+        }
+    }
+
+    fn visit_unary_expression(&mut self, it: &mut UnaryExpression<'a>) {
+        walk_mut::walk_unary_expression(self, it);
+        if it.operator == UnaryOperator::UnaryPlus && is_read(&it.argument, &self.names) {
+            self.look_at(&mut it.argument, Usage::Number(Number::Other));
+        }
+    }
+
+    fn visit_new_expression(&mut self, it: &mut NewExpression<'a>) {
+        let class = match it.callee.get_inner_expression() {
+            Expression::Identifier(name) => name.name.as_str(),
+            _ => "",
+        };
+        if let [argument] = &mut it.arguments[..]
+            && let Some(argument) = argument.as_expression_mut()
+        {
+            match class {
+                "Date" => self.look_at_time(argument, true),
+                "Set" if is_made(argument) => self.look_at(argument, Usage::Identity { is_list: true }),
+                _ => {}
+            }
+        }
+        walk_mut::walk_new_expression(self, it);
+    }
+
+    /// `counts[x.owner]`.
+    fn visit_computed_member_expression(&mut self, it: &mut ComputedMemberExpression<'a>) {
+        walk_mut::walk_computed_member_expression(self, it);
+        if it.expression.is_member_expression() && is_read(&it.expression, &self.names) {
+            self.look_at(&mut it.expression, Usage::Key);
         }
     }
 
@@ -122,26 +227,83 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
         }
     }
 
-    /// `["a", "b"].includes(x.state)`, `KNOWN.has(x.state)`, `x.labels.includes("bug")`.
     fn visit_call_expression(&mut self, it: &mut CallExpression<'a>) {
+        let method = it.callee.as_member_expression().and_then(|member| member.static_property_name());
+        let was_sorting = self.is_sorting;
+        self.is_sorting |= matches!(method, Some("sort" | "toSorted"));
         walk_mut::walk_call_expression(self, it);
+        self.is_sorting = was_sorting;
+        if it.callee.get_identifier_reference().is_some() {
+            self.look_at_conversion(it);
+        }
+        match method {
+            Some("includes" | "indexOf" | "has") => self.look_at_search(it),
+            Some("add" | "get" | "set") => self.look_at_identity(it),
+            _ => {}
+        }
+        if let Some("has") = method {
+            self.look_at_identity(it);
+        }
+    }
+}
+
+impl<'a> Watcher<'a, '_> {
+    /// `Number(x.amount)`, `parseFloat(x.amount)`.
+    fn look_at_conversion(&mut self, it: &mut CallExpression<'a>) {
+        let made = match it.callee_name() {
+            Some("Number") => Number::Other,
+            Some("parseFloat") => Number::Parsed,
+            // With another radix, it is no amount.
+            Some("parseInt") if it.arguments.get(1).is_none_or(is_ten) => Number::Whole,
+            _ => return,
+        };
+        if let Some(argument) = it.arguments.first_mut().and_then(Argument::as_expression_mut)
+            && (is_read(operand(argument), &self.names) || is_field(argument))
+        {
+            self.look_at(operand(argument), Usage::Number(made));
+        }
+    }
+
+    /// `seen.add(x.owner)`, `map.set(x.owner, 1)`.
+    fn look_at_identity(&mut self, it: &mut CallExpression<'a>) {
+        if let Some(argument) = it.arguments.first_mut().and_then(Argument::as_expression_mut)
+            && argument.is_member_expression()
+            && is_read(argument, &self.names)
+        {
+            self.look_at(argument, Usage::Identity { is_list: false });
+        }
+    }
+
+    /// `["a", "b"].includes(x.state)`, `KNOWN.has(x.state)`, `x.labels.includes("bug")`.
+    fn look_at_search(&mut self, it: &mut CallExpression<'a>) {
         let [argument] = &mut it.arguments[..] else { return };
         let Some(argument) = argument.as_expression_mut() else { return };
         let Some(member) = it.callee.as_member_expression_mut() else { return };
-        let method = member.static_property_name();
-        if !matches!(method, Some("includes" | "indexOf" | "has")) {
-            return;
-        }
         if let Some(with) = self.literals(member.object()) {
             self.look_at_compared(argument, with, true);
         } else if let Some(searched) = literal(argument).filter(|it| is_telling(it, false))
-            && method != Some("has")
+            && member.static_property_name() != Some("has")
             && !is_optional(member.object())
             && !matches!(member.object().get_inner_expression(), Expression::ThisExpression(_) | Expression::Super(_))
         {
             self.look_at(member.object_mut(), Usage::Searched(searched));
         }
     }
+}
+
+/// Is this `10`?
+fn is_ten(value: &Argument<'_>) -> bool {
+    matches!(value, Argument::NumericLiteral(it) if it.value == 10.0)
+}
+
+/// Is this `row[3]`, a field of a line of text?
+fn is_field(value: &Expression<'_>) -> bool {
+    matches!(value, Expression::ComputedMemberExpression(it) if it.expression.is_literal())
+}
+
+/// Is this a list that may hold parts of a result? One that is written out holds nothing of the kind.
+fn is_made(value: &Expression<'_>) -> bool {
+    !value.is_literal() && !matches!(value.get_inner_expression(), Expression::ArrayExpression(_))
 }
 
 #[cfg(test)]
@@ -167,11 +329,32 @@ mod tests {
                 "return x.map((i) => i).includes('bug')",
                 "return ($kept = x.map((i) => i), $watch0 && ($watch0 = $probe(0, $kept)), $kept).includes(\"bug\");".into(),
             ),
+            ("return x.a !== null", format!("return {} !== null;", watched("x.a"))),
+            ("return new Date(x.a ?? 0)", format!("new Date({} ?? 0)", watched("x.a"))),
+            ("return Date.now() - x.a", format!("Date.now() - {}", watched("x.a"))),
+            ("const old = Date.now() - 9; return x.a < old", format!("return {} < old;", watched("x.a"))),
+            ("return Number(x.a) > y", format!("Number{} > y", watched("x.a"))),
+            ("return x.a > 3", format!("return {} > 3;", watched("x.a"))),
+            ("return +x.a", format!("return +{};", watched("x.a"))),
+            ("l.sort((a, b) => a.n - 1)", format!("(a, b) => {} - 1", watched("a.n"))),
+            ("c[x.a] += 1", format!("c[{}] += 1", &watched("x.a")[1..watched("x.a").len() - 1])),
+            ("s.add(x.a)", format!("s.add{}", watched("x.a"))),
+            (
+                "return new Set(l.map((x) => x.a))",
+                "new Set(($kept = l.map((x) => x.a), $watch0 && ($watch0 = $probe(0, $kept)), $kept))".into(),
+            ),
             // Nothing that may be a part of a result, or nothing in particular.
             ("let a = 1; return a === 2", "return a === 2;".into()),
             ("for (const c of x) if (c === '(') f()", "c === \"(\"".into()),
             ("return x.a === ''", "return x.a === \"\";".into()),
-            ("return x.a === null", "return x.a === null;".into()),
+            ("let best = null; return best === null", "return best === null;".into()),
+            ("const f = (x) => x === null; return f()", "x === null".into()),
+            ("return x.a == null", "return x.a == null;".into()),
+            ("return x.a - x.b", "return x.a - x.b;".into()),
+            ("return x.a < y", ": x.a < y;".into()),
+            ("return Math.floor(Date.now() / 1000) - x.a", "1e3) - x.a;".into()),
+            ("return c[i] + c[x[i]]", "return c[i] + c[x[i]];".into()),
+            ("return new Set([x.a])", "new Set([x.a])".into()),
             ("return x.length === 0", "return x.length === 0;".into()),
             ("return l[i] === 'a'", "return l[i] === \"a\";".into()),
             ("return x?.a.includes('bug')", "return x?.a.includes(\"bug\");".into()),

@@ -1,0 +1,326 @@
+//! What is seen of the values that a program compares and searches, and what is said of it when the run is over.
+//!
+//! An object is never equal to a text, `"OPEN"` is not `"open"`, and a list of objects does not hold `"bug"`: the program goes
+//! on with a wrong value. Whether a place was ever true is known at the end, so that is when it is told. Nothing is kept of a
+//! value but what a warning shows.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::{BTreeMap, HashMap, HashSet},
+    rc::Rc,
+};
+
+use rquickjs::{Ctx, Function, Object, Result, Value};
+
+use super::{
+    super::{State, quantities, raw, results, slips::in_quotes},
+    digest::digest,
+    plain::{Plain, is_equal, is_not_number, is_variant, plain},
+    sentences,
+};
+use crate::transpile::{Branch, Literal, Number, Shape, Source, Usage, Watched, last_name};
+
+/// Looks at a place that shows nothing of interest.
+const MAX_LOOKS: u32 = 500;
+/// Looks at a place that seems to be wrong, and may turn out to be right.
+const MAX_DOUBTS: u32 = 20_000;
+/// Elements of a list that are looked at.
+const MAX_ELEMENTS: u32 = 200;
+/// Warnings of one kind in one run.
+const MAX_WARNINGS: usize = 10;
+/// What was seen at the places of a program, by branch.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Watches<'js> {
+    seen: RefCell<BTreeMap<usize, Seen>>,
+    /// The prototypes of the objects and arrays in the results of each tool.
+    prototypes: RefCell<Vec<(String, Vec<Object<'js>>)>>,
+    /// The place where a text was first made NaN.
+    first_nan: Cell<Option<usize>>,
+    /// The same in words, once the run is over.
+    pub(in crate::engine) nan_began: RefCell<Option<String>>,
+}
+
+/// What was seen at one place.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    looks: u32,
+    /// Texts, numbers or booleans.
+    pub(super) has_plain: bool,
+    pub(super) has_null: bool,
+    pub(super) has_undefined: bool,
+    /// Which of the literals were equal to a value.
+    pub(super) equal: HashSet<usize>,
+    /// Values that are a literal in another form, by the literal.
+    pub(super) variants: BTreeMap<usize, Variant>,
+    pub(super) object: Option<Part>,
+    /// A time in seconds, and whether there was one in milliseconds.
+    pub(super) seconds: Option<f64>,
+    pub(super) has_milliseconds: bool,
+    /// A text that is no number.
+    pub(super) no_number: Option<String>,
+    /// The addresses of objects, by what they hold, and whether two hold the same.
+    digests: HashMap<u64, usize>,
+    pub(super) has_twin: bool,
+}
+
+/// A value that says what a literal says, and is not equal to it.
+#[derive(Debug)]
+pub(super) struct Variant {
+    pub(super) value: Plain,
+    /// As a warning shows it.
+    pub(super) shown: String,
+}
+
+/// An object or array of a result.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) tool: String,
+    pub(super) shape: Shape,
+    /// The property that holds the text which it is compared with.
+    pub(super) property: Option<String>,
+}
+
+impl<'js> Watches<'js> {
+    /// Looks at a value. Is there more to see at this place?
+    pub(in crate::engine) fn look(&self, branch: usize, watched: &Watched, value: &Value<'js>) -> bool {
+        let mut all = self.seen.borrow_mut();
+        let seen = all.entry(branch).or_default();
+        seen.looks += 1;
+        match &watched.usage {
+            Usage::Compared { with, is_strict } => self.look_at_compared(seen, with, *is_strict, value),
+            Usage::Searched(literal) => self.look_at_list(seen, literal, value),
+            Usage::Time { .. } => look_at_time(seen, value),
+            Usage::Nothing { .. } => {
+                seen.has_null |= value.is_null();
+                seen.has_undefined |= value.is_undefined();
+                !(seen.has_null && seen.has_undefined) && seen.looks < MAX_LOOKS
+            }
+            Usage::Number(made) => self.look_at_number(seen, branch, *made, value),
+            Usage::Key => {
+                if let Some(object) = value.as_object() {
+                    self.note_object(seen, &[], object);
+                }
+                seen.object.is_none() && seen.looks < MAX_LOOKS
+            }
+            Usage::Identity { is_list: false } => self.look_at_identity(seen, value),
+            Usage::Identity { is_list: true } => {
+                for element in
+                    value.as_array().into_iter().flat_map(|it| it.iter().take(MAX_ELEMENTS as usize)).flatten()
+                {
+                    self.look_at_identity(seen, &element);
+                }
+                !seen.has_twin && seen.looks < MAX_LOOKS
+            }
+            // These have places of their own.
+            Usage::Condition
+            | Usage::Ordered(_)
+            | Usage::Added(_)
+            | Usage::Copied
+            | Usage::Named(_)
+            | Usage::Split(_)
+            | Usage::Begins(_) => false,
+        }
+    }
+
+    fn look_at_compared(&self, seen: &mut Seen, with: &[Literal], is_strict: bool, value: &Value<'js>) -> bool {
+        seen.has_null |= value.is_null();
+        seen.has_undefined |= value.is_undefined();
+        if let Some(object) = value.as_object() {
+            // `["a"] == "a"` is true.
+            let is_short = object.as_array().is_some_and(|list| list.len() <= 1);
+            seen.has_plain |= is_short && !is_strict;
+            self.note_object(seen, with, object);
+        } else if let Some(plain) = plain(value, with) {
+            seen.has_plain = true;
+            for (index, literal) in with.iter().enumerate() {
+                if is_equal(literal, &plain, is_strict) {
+                    seen.equal.insert(index);
+                } else if !seen.variants.contains_key(&index) && is_variant(literal, &plain) {
+                    seen.variants.insert(index, Variant { shown: plain.shown(), value: plain.clone() });
+                }
+            }
+        }
+        let is_doubtful =
+            seen.object.is_some() && !seen.has_plain || seen.variants.keys().any(|index| !seen.equal.contains(index));
+        seen.equal.len() < with.len() && seen.looks < if is_doubtful { MAX_DOUBTS } else { MAX_LOOKS }
+    }
+
+    fn look_at_list(&self, seen: &mut Seen, literal: &Literal, value: &Value<'js>) -> bool {
+        let Some(list) = value.as_array() else { return false };
+        let with = std::slice::from_ref(literal);
+        for element in list.iter::<Value<'js>>().take(MAX_ELEMENTS as usize).flatten() {
+            self.look_at_compared(seen, with, true, &element);
+            if !seen.equal.is_empty() {
+                return false;
+            }
+        }
+        seen.looks < MAX_LOOKS
+    }
+
+    fn note_object(&self, seen: &mut Seen, with: &[Literal], object: &Object<'js>) {
+        if seen.object.as_ref().is_some_and(|part| part.property.is_some()) {
+            return;
+        }
+        let Some(tool) = self.tool_of(object) else { return };
+        let shape = results::shape(object.as_value(), 0);
+        let property = match &shape {
+            Shape::Array(..) => {
+                let first = object.as_array().into_iter().flat_map(|list| list.iter::<Value<'js>>().take(20).flatten());
+                first.filter_map(Value::into_object).find_map(|element| holder_of(&element, with))
+            }
+            _ => holder_of(object, with),
+        };
+        if seen.object.is_none() || property.is_some() {
+            seen.object = Some(Part { tool, shape, property });
+        }
+    }
+
+    /// Looks at a value that is made a number.
+    fn look_at_number(&self, seen: &mut Seen, branch: usize, made: Number, value: &Value<'js>) -> bool {
+        if value.is_string() {
+            let is_wrong = match made {
+                Number::Parsed => |text: &str| quantities::is_cut(text, false),
+                Number::Whole => |text: &str| quantities::is_cut(text, true),
+                _ => is_not_number,
+            };
+            // A word in place of a number is compared on purpose: it stands for none.
+            let has_digit = |text: &str| made != Number::Ordered || text.bytes().any(|it| it.is_ascii_digit());
+            let text = raw::with_text(value, |text, _| {
+                (is_wrong(text) && has_digit(text)).then(|| text.chars().take(80).collect())
+            });
+            seen.no_number = text.flatten();
+            if seen.no_number.is_some()
+                && !matches!(made, Number::Parsed | Number::Whole)
+                && self.first_nan.get().is_none()
+            {
+                self.first_nan.set(Some(branch));
+            }
+        }
+        seen.no_number.is_none() && seen.looks < MAX_LOOKS
+    }
+
+    /// Looks at an object that a Set or Map tells from others.
+    fn look_at_identity(&self, seen: &mut Seen, value: &Value<'js>) -> bool {
+        let Some(object) = value.as_object().filter(|it| self.tool_of(it).is_some()) else {
+            return seen.looks < MAX_LOOKS;
+        };
+        if let Some(digest) = digest(object).filter(|_| seen.digests.len() < MAX_ELEMENTS as usize) {
+            let address = raw::address(object);
+            if *seen.digests.entry(digest).or_insert(address) != address {
+                seen.has_twin = true;
+                self.note_object(seen, &[], object);
+            }
+        }
+        !seen.has_twin && seen.looks < MAX_LOOKS
+    }
+
+    /// Where the first NaN of the run began, if it began with a text.
+    fn origin_of_nan(&self, seen: &BTreeMap<usize, Seen>, source: &Source, branches: &[Branch]) -> Option<String> {
+        let branch = self.first_nan.take()?;
+        let Branch::Watch(watched) = branches.get(branch)? else { return None };
+        let text = in_quotes(seen.get(&branch)?.no_number.as_ref()?);
+        let line = source.position(watched.offset).line;
+        Some(format!("the first NaN is that of line {line}, where `{}` is the text {text}", watched.value))
+    }
+
+    /// The tool that returned the object.
+    fn tool_of(&self, object: &Object<'js>) -> Option<String> {
+        if object.is_proxy() {
+            return None;
+        }
+        let prototypes = self.prototypes.borrow();
+        let found = prototypes.iter().find(|(_, prototypes)| raw::has_prototype(object, prototypes))?;
+        Some(found.0.clone())
+    }
+
+    /// The warnings of a run that is over.
+    pub(in crate::engine) fn told(&self, source: &Source, branches: &[Branch]) -> Vec<String> {
+        let seen = self.seen.take();
+        self.nan_began.replace(self.origin_of_nan(&seen, source, branches));
+        let places: Vec<(&Watched, &Seen)> = seen
+            .iter()
+            .filter_map(|(branch, seen)| match branches.get(*branch)? {
+                Branch::Watch(watched) => Some((watched, seen)),
+                _ => None,
+            })
+            .collect();
+        // What an expression, or a property of that name, is compared with anywhere.
+        let known = |value: &str| -> Vec<&Literal> {
+            let usages = branches.iter().filter_map(|branch| match branch {
+                Branch::Watch(watched) if last_name(&watched.value) == last_name(value) => Some(&watched.usage),
+                _ => None,
+            });
+            let literals = usages.map(|usage| match usage {
+                Usage::Compared { with, .. } => &with[..],
+                Usage::Nothing { is_null: true } => &[Literal::Null],
+                Usage::Nothing { is_null: false } => &[Literal::Undefined],
+                _ => &[],
+            });
+            literals.flatten().collect()
+        };
+        let mut warnings: Vec<String> = Vec::new();
+        let mut add = |sentences: Vec<String>| {
+            for sentence in sentences.into_iter().take(MAX_WARNINGS) {
+                if !warnings.contains(&sentence) {
+                    warnings.push(sentence);
+                }
+            }
+        };
+        let line = |watched: &Watched| -> String { format!("line {}: ", source.position(watched.offset).line) };
+        let mut tell = |sentence: &dyn Fn(&Watched, &Seen) -> Option<String>| {
+            add(places.iter().filter_map(|(it, seen)| Some(line(it) + &sentence(it, seen)?)).collect());
+        };
+        let treatment = |it: &Watched| source.treatment(&it.value);
+        tell(&|it, seen| sentences::of_object(it, seen, treatment(it)));
+        tell(&|it, seen| sentences::of_variant(it, seen, treatment(it), &known(&it.value)));
+        tell(&|it, seen| sentences::of_seconds(it, seen));
+        tell(&|it, seen| sentences::of_nothing(it, seen, &known(&it.value)));
+        // Both sides of a comparator are texts, and what is looked for in a Set is added to it in another place.
+        let (mut lines, mut keys) = (HashSet::new(), HashSet::new());
+        let numbers = places.iter().filter_map(|(it, seen)| {
+            let sentence = sentences::of_no_number(it, seen)?;
+            let is_first = it.usage != Usage::Number(Number::Sorted) || lines.insert(line(it));
+            is_first.then(|| line(it) + &sentence)
+        });
+        add(numbers.collect());
+        let identities = places.iter().filter_map(|(it, seen)| {
+            let sentence = sentences::of_key(it, seen, treatment(it))?;
+            keys.insert(&it.value).then(|| line(it) + &sentence)
+        });
+        add(identities.collect());
+        warnings
+    }
+}
+
+/// Looks at a number that is taken for milliseconds since 1970.
+fn look_at_time(seen: &mut Seen, value: &Value<'_>) -> bool {
+    /// Seconds from 1973 to 2096; as milliseconds, they are all in the first weeks of 1970.
+    const SECONDS: std::ops::Range<f64> = 1e8..4e9;
+    if let Some(number) = value.as_number() {
+        seen.has_milliseconds |= number >= SECONDS.end;
+        if SECONDS.contains(&number) && seen.seconds.is_none() {
+            seen.seconds = Some(number);
+        }
+    }
+    !seen.has_milliseconds && seen.looks < MAX_LOOKS
+}
+
+/// A property of an object whose value is one of the literals.
+fn holder_of(object: &Object<'_>, with: &[Literal]) -> Option<String> {
+    let mut names = object.keys::<String>().flatten().take(40);
+    names.find(|name| {
+        let name = rquickjs::String::from_str(object.ctx().clone(), name).ok();
+        let value = name.and_then(|name| raw::own_data(object, name.as_value()));
+        let plain = value.and_then(|value| plain(&value, with));
+        plain.is_some_and(|plain| with.iter().any(|literal| is_equal(literal, &plain, true)))
+    })
+}
+
+/// Gives the prelude what it notes the prototypes of results with.
+pub(in crate::engine) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>) -> Result<()> {
+    let shared = Rc::clone(state);
+    let note = move |tool: String, object: Object<'js>, array: Object<'js>, text: Object<'js>, list: Object<'js>| {
+        shared.watches.prototypes.borrow_mut().push((tool, vec![object, array, text, list]));
+    };
+    native.set("notePrototypes", Function::new(ctx.clone(), note)?)
+}

@@ -1,0 +1,8 @@
+//! What is seen of the values that a program compares, searches and converts, and what is said of it when the run is over.
+
+mod digest;
+mod looks;
+mod plain;
+mod sentences;
+
+pub(super) use self::looks::{Watches, install};

@@ -1,0 +1,232 @@
+//! What is said of the values that were looked at.
+
+use super::{
+    super::{quantities, slips::in_quotes},
+    looks::{Part, Seen, Variant},
+    plain::{Plain, all_written, is_equal, written},
+};
+use crate::transpile::{Literal, Number, Shape, Treatment, Usage, Watched, last_name};
+
+/// Properties that stand for an object, the likeliest first.
+const NAMES: [&str; 8] = ["name", "login", "id", "value", "title", "label", "key", "username"];
+/// Words in names of numbers that are no point in time.
+const SPANS: [&str; 22] = [
+    "duration",
+    "elapsed",
+    "uptime",
+    "milliseconds",
+    "millis",
+    "ms",
+    "birth",
+    "birthday",
+    "dob",
+    "offset",
+    "size",
+    "bytes",
+    "age",
+    "ttl",
+    "window",
+    "retention",
+    "interval",
+    "period",
+    "timeout",
+    "delay",
+    "lookback",
+    "range",
+];
+/// Milliseconds of a day.
+const DAY: f64 = 86_400_000.0;
+
+/// An object that is compared with texts or numbers, or a list of objects that is searched for one.
+pub(super) fn of_object(watched: &Watched, seen: &Seen, treatment: Treatment) -> Option<String> {
+    let Watched { value, usage, .. } = watched;
+    let Part { tool, shape, property } = seen.object.as_ref()?;
+    if seen.has_plain || treatment.is_tested {
+        return None;
+    }
+    let what = shape.describe();
+    let name = |shape: &Shape| {
+        let obvious = NAMES.iter().find(|name| shape.keys().any(|key| key == **name));
+        property.clone().or_else(|| obvious.map(|name| (*name).to_owned()))
+    };
+    match usage {
+        Usage::Searched(literal) => {
+            let literal = written(literal);
+            let advice = name(shape).map(|name| format!(": write `{value}.some((it) => it.{name} === {literal})`"));
+            Some(format!(
+                "the elements of `{value}` are objects of the result of {tool}, and {literal} is never among them: the first is \
+                 {what}{}",
+                advice.unwrap_or_default()
+            ))
+        }
+        // A word that stands for none, if the program knows that it is an object otherwise.
+        Usage::Compared { .. } if treatment.is_entered && property.is_none() => None,
+        Usage::Compared { with, .. } if with.iter().all(|it| matches!(it, Literal::Boolean(_))) => None,
+        Usage::Compared { with, .. } => {
+            let literals = all_written(with);
+            let first = with.first().map(written).unwrap_or_default();
+            let advice = match shape {
+                Shape::Array(_, Some(element)) if matches!(**element, Shape::Object(_)) => {
+                    name(element).map(|name| format!(": did you mean `{value}.some((it) => it.{name} === {first})`?"))
+                }
+                Shape::Array(..) => match with.first() {
+                    Some(Literal::Number(_)) => Some(format!(": did you mean `{value}.length`?")),
+                    _ => Some(format!(": did you mean `{value}.includes({first})`?")),
+                },
+                shape => name(shape).map(|name| {
+                    let optional = if seen.has_null || seen.has_undefined { "?" } else { "" };
+                    format!(": did you mean `{value}{optional}.{name}`?")
+                }),
+            };
+            Some(format!(
+                "`{value}` is {what}, a part of the result of {tool}, and never equals {literals}{}",
+                advice.unwrap_or_default()
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// A text in another case, or a number in place of a text.
+pub(super) fn of_variant(watched: &Watched, seen: &Seen, treatment: Treatment, known: &[&Literal]) -> Option<String> {
+    let Watched { value, usage, .. } = watched;
+    if treatment.is_tested || treatment.is_folded {
+        return None;
+    }
+    let (with, is) = match usage {
+        Usage::Compared { with, .. } => (&with[..], "is"),
+        Usage::Searched(literal) => (std::slice::from_ref(literal), "has"),
+        _ => return None,
+    };
+    // A value that the program compares as it is, too, is meant.
+    let is_known = |variant: &Variant| known.iter().any(|literal| is_equal(literal, &variant.value, true));
+    let mut wrong = seen.variants.iter().filter(|(index, variant)| !seen.equal.contains(index) && !is_known(variant));
+    let (index, variant) = wrong.next()?;
+    let literal = with.get(*index)?;
+    let written_literal = written(literal);
+    let advice = match (&variant.value, literal) {
+        (Plain::Text(text), Literal::Text(_)) => format!("compare with {}", in_quotes(text)),
+        (Plain::Text(text), _) => format!("compare with the text {}", in_quotes(text)),
+        (Plain::Number(number), _) => format!("compare with the number {number}"),
+        (Plain::Boolean(flag), _) => format!("compare with `{flag}`"),
+    };
+    Some(format!("`{value}` {is} {}, which is never equal to {written_literal}: {advice}", variant.shown))
+}
+
+/// Seconds that are taken for milliseconds.
+pub(super) fn of_seconds(watched: &Watched, seen: &Seen) -> Option<String> {
+    let seconds = seen.seconds.filter(|_| !seen.has_milliseconds)?;
+    let value = &watched.value;
+    if is_span(last_name(value)) {
+        return None;
+    }
+    let month = if seconds < 31.0 * DAY { "January" } else { "February" };
+    let product = format!("{} * 1000", value.strip_prefix('+').unwrap_or(value));
+    Some(match watched.usage {
+        Usage::Time { is_date: true } => format!(
+            "`{value}` is {seconds}, seconds by its size, and a date counts milliseconds, which gives {month} 1970: write \
+             `new Date({product})`"
+        ),
+        _ => format!(
+            "`{value}` is {seconds}, seconds by its size, and what it is compared with counts milliseconds: write `{product}`"
+        ),
+    })
+}
+
+/// Does a name say that the number is no point in time: `wait_ms`, `maxAge`?
+fn is_span(name: &str) -> bool {
+    let mut words = vec![String::new()];
+    for (index, character) in name.char_indices() {
+        let is_break = !character.is_alphanumeric() || character.is_uppercase() && index > 0;
+        if is_break {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| character.is_alphanumeric()) {
+            word.extend(character.to_lowercase());
+        }
+    }
+    words.iter().any(|word| SPANS.contains(&word.as_str()))
+}
+
+/// `null` in place of `undefined`, or the other way round.
+pub(super) fn of_nothing(watched: &Watched, seen: &Seen, known: &[&Literal]) -> Option<String> {
+    let value = &watched.value;
+    let (is_never, is, not, has_other) = match watched.usage {
+        Usage::Nothing { is_null: true } => (!seen.has_null, "undefined", "null", Literal::Undefined),
+        Usage::Nothing { is_null: false } => (!seen.has_undefined, "null", "undefined", Literal::Null),
+        _ => return None,
+    };
+    let has_seen = if is == "null" { seen.has_null } else { seen.has_undefined };
+    (is_never && has_seen && !known.contains(&&has_other)).then(|| {
+        format!("`{value}` is {is}, which is never equal to {not}: compare with `== null`, which is true of both")
+    })
+}
+
+/// A text that is no number, where one is compared.
+pub(super) fn of_no_number(watched: &Watched, seen: &Seen) -> Option<String> {
+    let text = in_quotes(seen.no_number.as_ref()?);
+    let value = &watched.value;
+    let advice = quantities::reading(seen.no_number.as_ref()?, value).map(|it| format!(": {it}")).unwrap_or_default();
+    match watched.usage {
+        Usage::Number(Number::Ordered) => Some(format!(
+            "`{value}` is the text {text}, which is no number: as NaN it is neither less nor more than any{advice}"
+        )),
+        Usage::Number(Number::Parsed | Number::Whole) => Some(format!(
+            "`{value}` is the text {text}, of which parseFloat and parseInt take only the beginning{advice}"
+        )),
+        Usage::Number(Number::Sorted) => Some(format!(
+            "`{value}` is the text {text}, which is no number: the comparator gives NaN, and the order is wrong{advice}"
+        )),
+        _ => None,
+    }
+}
+
+/// An object that is used as a key, or objects that are told apart by what they are, not by what they hold.
+pub(super) fn of_key(watched: &Watched, seen: &Seen, treatment: Treatment) -> Option<String> {
+    let value = &watched.value;
+    let Part { tool, shape, .. } = seen.object.as_ref().filter(|_| !treatment.is_tested)?;
+    let what = shape.describe();
+    let name = NAMES.iter().find(|name| shape.keys().any(|key| key == **name));
+    match watched.usage {
+        Usage::Key => {
+            let advice = name.map(|name| format!(": did you mean `{value}.{name}`?")).unwrap_or_default();
+            Some(format!(
+                "`{value}` is {what}, a part of the result of {tool}, and as a key it is a text of all of it{advice}"
+            ))
+        }
+        Usage::Identity { is_list } if seen.has_twin => {
+            let advice = match (name, is_list) {
+                (Some(name), true) => format!(": use a property of them, such as `{name}`"),
+                (Some(name), false) => format!(": did you mean `{value}.{name}`?"),
+                (None, _) => String::new(),
+            };
+            let subject = if is_list { "holds objects" } else { "is an object" };
+            Some(format!(
+                "`{value}` {subject} of the result of {tool}, and a Set or Map tells objects with the same content apart: the first is \
+                 {what}{advice}"
+            ))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_span;
+
+    #[test]
+    fn names_of_spans_of_time() {
+        let table = [
+            ("wait_ms", true),
+            ("maxAge", true),
+            ("duration", true),
+            ("created", false),
+            ("messages", false),
+            ("package_at", false),
+            ("items", false),
+        ];
+        for (name, expected) in table {
+            assert_eq!(is_span(name), expected, "{name}");
+        }
+    }
+}
