@@ -83,6 +83,11 @@ pub(super) fn read(text: &str) -> Option<Quantity> {
     moment(text).map(Quantity::Moment).or_else(|| amount(text).map(Quantity::Amount))
 }
 
+/// Is this a date whose day must stand first, since there is no such month? JavaScript reads the month first.
+pub(super) fn is_day_first(text: &str) -> bool {
+    matches!(read(text), Some(Quantity::Moment(Moment { form: Form::Numeric('/' | '-'), days: [Some(_), None], .. })))
+}
+
 /// Why what two texts say is in the opposite of an order, if it is.
 pub(super) fn disagreement(left: &str, right: &str, order: Ordering) -> Option<Reason> {
     let (left, right) = (read(left)?, read(right)?);

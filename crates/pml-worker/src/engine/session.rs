@@ -107,6 +107,8 @@ pub(super) struct State<'js> {
     pub(super) truths: Truths,
     pub(super) orders: Orders,
     pub(super) uses: Uses,
+    /// What to say of a result that has JSON, of which the program read none.
+    pub(super) unparsed: RefCell<Option<String>>,
     pub(super) pages: Pages,
     /// The prototypes of values that were read from JSON text.
     pub(super) text_prototypes: Rc<RefCell<Vec<Object<'js>>>>,
@@ -265,6 +267,7 @@ impl<'js> Session<'js> {
             truths: Truths::default(),
             orders: Orders::default(),
             uses: Uses::default(),
+            unparsed: RefCell::default(),
             pages: Pages::default(),
             text_prototypes: Rc::default(),
             explained: Explained::default(),
@@ -358,6 +361,13 @@ impl<'js> Session<'js> {
             self.state.warnings.borrow_mut().extend(used);
             drop(branches);
             if let Ok(success) = &outcome {
+                // A program that gives the message has not swallowed it.
+                let unparsed = self
+                    .state
+                    .unparsed
+                    .take()
+                    .filter(|_| !String::from_utf8_lossy(&success.json.text).contains("JSON"));
+                self.state.warnings.borrow_mut().extend(unparsed);
                 let told = self.state.pages.told(&source, &success.json.text);
                 self.state.warnings.borrow_mut().extend(told);
             }

@@ -132,7 +132,8 @@ impl Seen {
                     }
                 }
                 Some(_) => {}
-                None => self.is_right = true,
+                // `x.reactions ?? {}`
+                None => self.is_right |= object.keys::<String>().next().is_some(),
             },
             _ => {}
         }
@@ -147,8 +148,8 @@ impl Seen {
                 let count = |separator: char| line.matches(separator).count();
                 let other = SEPARATORS.into_iter().map(|it| (it, count(it))).max_by_key(|(_, count)| *count);
                 let other = other.filter(|(_, count)| *count > 0);
-                // Each line of a table has as many of them.
-                let is_alike = self.text.is_none() || other == self.separator;
+                let first = self.separator.map(|(it, _)| it);
+                let is_alike = first.is_none() || other.map(|(it, _)| it) == first;
                 if text.contains(separator) || other.is_none() || !is_alike {
                     self.is_right = true;
                 } else if self.text.is_none() {
@@ -164,7 +165,8 @@ impl Seen {
         if value.is_string() {
             raw::with_text(value, |text, _| {
                 let other = quantities::read(text).and_then(|it| it.form()).filter(|form| *form != Form::Iso);
-                if text.starts_with(beginning) || other.is_none_or(|form| form == Form::Clock) {
+                let is_there = !beginning.is_empty() && text.starts_with(beginning);
+                if is_there || other.is_none_or(|form| form == Form::Clock) {
                     self.is_right = true;
                 } else if self.text.is_none() {
                     self.text = Some(text.to_owned());
@@ -209,6 +211,10 @@ impl Seen {
                     in_quotes(separator)
                 ))
             }
+            Usage::Begins(beginning) if !self.is_right && beginning.is_empty() => Some(format!(
+                "`{value}` is the date {}, which does not begin with the year and month: bring it into the form \"2024-01-31\" first",
+                in_quotes(self.text.as_ref()?)
+            )),
             Usage::Begins(beginning) if !self.is_right => Some(format!(
                 "`{value}` is the date {}, which never begins with {}: bring it into the form \"2024-01-31\" first",
                 in_quotes(self.text.as_ref()?),

@@ -129,6 +129,24 @@ impl Source {
         u32::try_from(self.original(line, column)?.line).ok()
     }
 
+    /// Has a value that is looked at another one in its place: `x.a ?? 0`?
+    pub(crate) fn has_default_behind(&self, watched: &super::Watched) -> bool {
+        let behind = self.code().get(watched.offset as usize..).and_then(|rest| rest.strip_prefix(&watched.value));
+        behind.is_none_or(|rest| {
+            let rest = rest.trim_start();
+            rest.starts_with("??") || rest.starts_with("||")
+        })
+    }
+
+    /// Does the program divide by a length, or look for the least?
+    pub(crate) fn takes_averages(&self) -> bool {
+        let code = self.code();
+        let divisors =
+            code.match_indices('/').filter_map(|(at, _)| code[at + 1..].split([';', ',', '\n', ')', '*']).next());
+        let is_count = |divisor: &str| divisor.trim_end().ends_with(".length") || divisor.trim_end().ends_with(".size");
+        code.contains("Math.min(") || divisors.into_iter().any(is_count)
+    }
+
     /// Does the program have a text anywhere?
     pub(crate) fn has_text(&self, text: &str) -> bool {
         self.code().contains(text)

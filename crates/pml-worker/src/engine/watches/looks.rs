@@ -56,7 +56,7 @@ pub(super) struct Seen {
     /// A time in seconds, and whether there was one in milliseconds.
     pub(super) seconds: Option<f64>,
     pub(super) has_milliseconds: bool,
-    /// A text that is no number.
+    /// A text that is no number, or no date.
     pub(super) no_number: Option<String>,
     /// The addresses of objects, by what they hold, and whether two hold the same.
     digests: HashMap<u64, usize>,
@@ -89,7 +89,17 @@ impl<'js> Watches<'js> {
         match &watched.usage {
             Usage::Compared { with, is_strict } => self.look_at_compared(seen, with, *is_strict, value),
             Usage::Searched(literal) => self.look_at_list(seen, literal, value),
-            Usage::Time { .. } => look_at_time(seen, value),
+            Usage::Time { is_date } => {
+                seen.has_null |= value.is_null();
+                if *is_date && value.is_string() && seen.no_number.is_none() {
+                    let is_no_date = |text: &str| quantities::is_day_first(text).then(|| text.to_owned());
+                    seen.no_number = raw::with_text(value, |text, _| is_no_date(text)).flatten();
+                }
+                if let Some(object) = value.as_object().filter(|_| *is_date && !raw::is_date(value)) {
+                    self.note_object(seen, &[], object);
+                }
+                look_at_time(seen, value)
+            }
             Usage::Nothing { .. } => {
                 seen.has_null |= value.is_null();
                 seen.has_undefined |= value.is_undefined();
@@ -177,6 +187,7 @@ impl<'js> Watches<'js> {
 
     /// Looks at a value that is made a number.
     fn look_at_number(&self, seen: &mut Seen, branch: usize, made: Number, value: &Value<'js>) -> bool {
+        seen.has_null |= value.is_null();
         if value.is_string() {
             let is_wrong = match made {
                 Number::Parsed => |text: &str| quantities::is_cut(text, false),
@@ -274,6 +285,8 @@ impl<'js> Watches<'js> {
         tell(&|it, seen| sentences::of_object(it, seen, treatment(it)));
         tell(&|it, seen| sentences::of_variant(it, seen, treatment(it), &known(&it.value)));
         tell(&|it, seen| sentences::of_seconds(it, seen));
+        tell(&|it, seen| sentences::of_null(it, seen, source));
+        tell(&|it, seen| sentences::of_date(it, seen, treatment(it), source));
         tell(&|it, seen| sentences::of_nothing(it, seen, &known(&it.value)));
         // Both sides of a comparator are texts, and what is looked for in a Set is added to it in another place.
         let (mut lines, mut keys) = (HashSet::new(), HashSet::new());

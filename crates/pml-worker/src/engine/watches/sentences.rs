@@ -5,7 +5,7 @@ use super::{
     looks::{Part, Seen, Variant},
     plain::{Plain, all_written, is_equal, written},
 };
-use crate::transpile::{Literal, Number, Shape, Treatment, Usage, Watched, last_name};
+use crate::transpile::{Literal, Number, Shape, Source, Treatment, Usage, Watched, last_name};
 
 /// Properties that stand for an object, the likeliest first.
 const NAMES: [&str; 8] = ["name", "login", "id", "value", "title", "label", "key", "username"];
@@ -131,6 +131,46 @@ pub(super) fn of_seconds(watched: &Watched, seen: &Seen) -> Option<String> {
             "`{value}` is {seconds}, seconds by its size, and what it is compared with counts milliseconds: write `{product}`"
         ),
     })
+}
+
+/// `null`, of which a date is the beginning of 1970 and a number 0.
+pub(super) fn of_null(watched: &Watched, seen: &Seen, source: &Source) -> Option<String> {
+    let value = &watched.value;
+    if !seen.has_null || source.has_default_behind(watched) {
+        return None;
+    }
+    match watched.usage {
+        Usage::Time { is_date: true } => Some(format!(
+            "`{value}` is null, and `new Date(null)` is 1970-01-01: leave out what has no date first, as in `filter`"
+        )),
+        // Of a sum, nothing is 0.
+        Usage::Number(Number::Other) if source.takes_averages() => Some(format!(
+            "`{value}` is null, and `Number(null)` is 0, which counts in an average or minimum: leave it out first, as in `filter`"
+        )),
+        _ => None,
+    }
+}
+
+/// An object or text that no date can be made of.
+pub(super) fn of_date(watched: &Watched, seen: &Seen, treatment: Treatment, source: &Source) -> Option<String> {
+    let Usage::Time { is_date: true } = watched.usage else { return None };
+    if let Some(text) = seen.no_number.as_ref().filter(|_| !source.has_text("isNaN(")) {
+        return Some(format!(
+            "`{}` is the text {}, whose day stands first, and `new Date` of it is an Invalid Date, which is neither before nor after \
+             any: pass year, month and day",
+            watched.value,
+            in_quotes(text)
+        ));
+    }
+    let Part { tool, shape, .. } = seen.object.as_ref().filter(|_| !treatment.is_tested)?;
+    let value = &watched.value;
+    let name = ["dateTime", "date", "time", "timestamp", "iso", "value"];
+    let name = name.iter().find(|name| shape.keys().any(|key| key == **name));
+    let advice = name.map(|name| format!(": did you mean `{value}.{name}`?")).unwrap_or_default();
+    Some(format!(
+        "`{value}` is {}, a part of the result of {tool}, and `new Date` of it is an Invalid Date{advice}",
+        shape.describe()
+    ))
 }
 
 /// Does a name say that the number is no point in time: `wait_ms`, `maxAge`?

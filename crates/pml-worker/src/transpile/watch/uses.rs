@@ -85,12 +85,20 @@ impl<'a> Watcher<'a, '_> {
         }
     }
 
-    /// `line.split(",")`, `x.date.startsWith("2024-03")`
+    /// `line.split(",")`, `x.date.startsWith("2024-03")`, `x.date.slice(0, 7)`
     fn look_at_text(&mut self, it: &mut CallExpression<'a>) {
-        let [Argument::StringLiteral(literal)] = &it.arguments[..] else { return };
-        let text = literal.value.to_string();
+        let text = match &it.arguments[..] {
+            [Argument::StringLiteral(literal)] => literal.value.to_string(),
+            [Argument::NumericLiteral(from), Argument::NumericLiteral(to)]
+                if from.value == 0.0 && (to.value == 4.0 || to.value == 7.0) =>
+            {
+                String::new()
+            }
+            _ => return,
+        };
         let Some(member) = it.callee.as_member_expression_mut() else { return };
         let usage = match member.static_property_name() {
+            Some("slice" | "substring" | "substr") if text.is_empty() => Usage::Begins(text),
             Some("split") if SEPARATORS.contains(&text.as_str()) => Usage::Split(text),
             Some("startsWith") if text.len() >= 4 && text.as_bytes()[..4].iter().all(u8::is_ascii_digit) => {
                 Usage::Begins(text)
@@ -198,6 +206,7 @@ mod tests {
             ("return Object.keys(x).map((id) => id)", Some("Object.keys($watchUse0 ?")),
             ("return l.split(';')", Some("return ($watchUse0 ? ($kept4 = l,")),
             ("return x.d.startsWith('2024-03')", Some("return ($watchUse0 ? ($kept4 = x.d,")),
+            ("return x.d.slice(0, 7)", Some("return ($watchUse0 ? ($kept4 = x.d,")),
             // Texts, indexes, and what is nothing of a result.
             ("return x.a + ' ' + x.b", None),
             ("let s = 0; return s + x.a", None),
@@ -207,6 +216,7 @@ mod tests {
             ("return Object.keys(x).map((key) => key)", None),
             ("return l.split(' ')", None),
             ("return x.d.startsWith('abc')", None),
+            ("return x.d.slice(0, 5)", None),
         ];
         for (code, expected) in table {
             let code = format!("mcp; {code}");

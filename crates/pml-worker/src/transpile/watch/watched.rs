@@ -29,7 +29,7 @@ pub(crate) enum Usage {
     Named(String),
     /// Taken apart at this separator.
     Split(String),
-    /// Asked whether it begins with this.
+    /// Asked whether it begins with this; or, if this is empty, for its first characters: the year, or year and month, of a date.
     Begins(String),
     /// Taken for milliseconds since 1970: by `new Date`, or beside one.
     Time { is_date: bool },
