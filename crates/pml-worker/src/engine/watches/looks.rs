@@ -6,7 +6,7 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     rc::Rc,
 };
 
@@ -15,15 +15,19 @@ use rquickjs::{Ctx, Function, Object, Result, Value};
 use super::{
     super::{State, quantities, raw, results, slips::in_quotes},
     digest::digest,
-    plain::{Plain, is_equal, is_not_number, is_variant, plain},
+    plain::{Plain, is_equal, is_not_number, is_variant, number, plain},
     sentences,
 };
-use crate::transpile::{Branch, Literal, Number, Shape, Source, Usage, Watched, last_name};
+use crate::transpile::{Branch, Keys, Literal, Number, Shape, Source, Usage, Watched, last_name};
 
 /// Looks at a place that shows nothing of interest.
 const MAX_LOOKS: u32 = 500;
 /// Looks at a place that seems to be wrong, and may turn out to be right.
 const MAX_DOUBTS: u32 = 20_000;
+/// Objects of one place that are looked into.
+const MAX_DESCRIBED: u32 = 300;
+/// Numbers of one side of a comparison that are kept.
+const MAX_NUMBERS: usize = 50;
 /// Elements of a list that are looked at.
 const MAX_ELEMENTS: u32 = 200;
 /// Warnings of one kind in one run.
@@ -44,6 +48,8 @@ pub(in crate::engine) struct Watches<'js> {
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     looks: u32,
+    /// Objects that were looked into.
+    described: u32,
     /// Texts, numbers or booleans.
     pub(super) has_plain: bool,
     pub(super) has_null: bool,
@@ -53,6 +59,10 @@ pub(super) struct Seen {
     /// Values that are a literal in another form, by the literal.
     pub(super) variants: BTreeMap<usize, Variant>,
     pub(super) object: Option<Part>,
+    /// Of what is compared with another value: its kinds, and what it says as a number.
+    pub(super) has_text: bool,
+    pub(super) has_number: bool,
+    pub(super) numbers: BTreeSet<u64>,
     /// A time in seconds, and whether there was one in milliseconds.
     pub(super) seconds: Option<f64>,
     pub(super) has_milliseconds: bool,
@@ -83,12 +93,17 @@ pub(super) struct Part {
 impl<'js> Watches<'js> {
     /// Looks at a value. Is there more to see at this place?
     pub(in crate::engine) fn look(&self, branch: usize, watched: &Watched, value: &Value<'js>) -> bool {
+        // A proxy would hear of the look.
+        if value.as_object().is_some_and(|it| it.is_proxy()) {
+            return true;
+        }
         let mut all = self.seen.borrow_mut();
         let seen = all.entry(branch).or_default();
         seen.looks += 1;
         match &watched.usage {
             Usage::Compared { with, is_strict } => self.look_at_compared(seen, with, *is_strict, value),
             Usage::Searched(literal) => self.look_at_list(seen, literal, value),
+            Usage::Side { .. } => self.look_at_side(seen, value),
             Usage::Time { is_date } => {
                 seen.has_null |= value.is_null();
                 if *is_date && value.is_string() && seen.no_number.is_none() {
@@ -112,12 +127,13 @@ impl<'js> Watches<'js> {
                 }
                 seen.object.is_none() && seen.looks < MAX_LOOKS
             }
-            Usage::Identity { is_list: false } => self.look_at_identity(seen, value),
-            Usage::Identity { is_list: true } => {
-                for element in
-                    value.as_array().into_iter().flat_map(|it| it.iter().take(MAX_ELEMENTS as usize)).flatten()
-                {
-                    self.look_at_identity(seen, &element);
+            Usage::Identity(Keys::One) => self.look_at_identity(seen, value),
+            Usage::Identity(keys) => {
+                let elements = value.as_array().into_iter().flat_map(|it| it.iter::<Value<'js>>());
+                for element in elements.take(MAX_ELEMENTS as usize).flatten() {
+                    let pair = element.as_array().filter(|_| *keys == Keys::Pairs);
+                    let key = pair.and_then(|pair| pair.get(0).ok()).unwrap_or(element.clone());
+                    self.look_at_identity(seen, &key);
                 }
                 !seen.has_twin && seen.looks < MAX_LOOKS
             }
@@ -137,7 +153,7 @@ impl<'js> Watches<'js> {
         seen.has_undefined |= value.is_undefined();
         if let Some(object) = value.as_object() {
             // `["a"] == "a"` is true.
-            let is_short = object.as_array().is_some_and(|list| list.len() <= 1);
+            let is_short = !object.is_proxy() && object.as_array().is_some_and(|list| list.len() <= 1);
             seen.has_plain |= is_short && !is_strict;
             self.note_object(seen, with, object);
         } else if let Some(plain) = plain(value, with) {
@@ -168,9 +184,10 @@ impl<'js> Watches<'js> {
     }
 
     fn note_object(&self, seen: &mut Seen, with: &[Literal], object: &Object<'js>) {
-        if seen.object.as_ref().is_some_and(|part| part.property.is_some()) {
+        if seen.described >= MAX_DESCRIBED || seen.object.as_ref().is_some_and(|part| part.property.is_some()) {
             return;
         }
+        seen.described += 1;
         let Some(tool) = self.tool_of(object) else { return };
         let shape = results::shape(object.as_value(), 0);
         let property = match &shape {
@@ -183,6 +200,23 @@ impl<'js> Watches<'js> {
         if seen.object.is_none() || property.is_some() {
             seen.object = Some(Part { tool, shape, property });
         }
+    }
+
+    /// Looks at a value that is compared with another one.
+    fn look_at_side(&self, seen: &mut Seen, value: &Value<'js>) -> bool {
+        if let Some(object) = value.as_object() {
+            self.note_object(seen, &[], object);
+        } else if let Some(value) = plain(value, &[]) {
+            seen.has_plain = true;
+            seen.has_text |= matches!(value, Plain::Text(_));
+            seen.has_number |= matches!(value, Plain::Number(_));
+            if let Some(number) = number(&value).filter(|_| seen.numbers.len() < MAX_NUMBERS) {
+                seen.numbers.insert(number.to_bits());
+            }
+        }
+        seen.has_null |= value.is_null();
+        seen.has_undefined |= value.is_undefined();
+        seen.looks < MAX_LOOKS
     }
 
     /// Looks at a value that is made a number.
@@ -215,10 +249,15 @@ impl<'js> Watches<'js> {
         let Some(object) = value.as_object().filter(|it| self.tool_of(it).is_some()) else {
             return seen.looks < MAX_LOOKS;
         };
-        if let Some(digest) = digest(object).filter(|_| seen.digests.len() < MAX_ELEMENTS as usize) {
+        if seen.described >= MAX_DESCRIBED {
+            return false;
+        }
+        seen.described += 1;
+        if let Some(digest) = digest(object) {
             let address = raw::address(object);
             if *seen.digests.entry(digest).or_insert(address) != address {
                 seen.has_twin = true;
+                seen.described = 0;
                 self.note_object(seen, &[], object);
             }
         }
@@ -283,6 +322,13 @@ impl<'js> Watches<'js> {
         };
         let treatment = |it: &Watched| source.treatment(&it.value);
         tell(&|it, seen| sentences::of_object(it, seen, treatment(it)));
+        // The other side of a comparison.
+        let other = |it: &Watched| {
+            let Usage::Side { comparison, is_left } = it.usage else { return None };
+            let usage = Usage::Side { comparison, is_left: !is_left };
+            places.iter().find(|(other, _)| other.usage == usage).copied()
+        };
+        tell(&|it, seen| sentences::of_side(it, seen, treatment(it), other(it)?));
         tell(&|it, seen| sentences::of_variant(it, seen, treatment(it), &known(&it.value)));
         tell(&|it, seen| sentences::of_seconds(it, seen));
         tell(&|it, seen| sentences::of_null(it, seen, source));
@@ -320,6 +366,9 @@ fn look_at_time(seen: &mut Seen, value: &Value<'_>) -> bool {
 
 /// A property of an object whose value is one of the literals.
 fn holder_of(object: &Object<'_>, with: &[Literal]) -> Option<String> {
+    if object.is_proxy() {
+        return None;
+    }
     let mut names = object.keys::<String>().flatten().take(40);
     names.find(|name| {
         let name = rquickjs::String::from_str(object.ctx().clone(), name).ok();

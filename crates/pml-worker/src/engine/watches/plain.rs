@@ -92,7 +92,7 @@ fn number_of_literal(literal: &Literal) -> Option<f64> {
     }
 }
 
-fn number(value: &Plain) -> Option<f64> {
+pub(super) fn number(value: &Plain) -> Option<f64> {
     match value {
         Plain::Text(text) => text.trim().parse().ok(),
         Plain::Number(number) => Some(*number),

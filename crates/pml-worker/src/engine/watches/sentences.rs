@@ -5,7 +5,7 @@ use super::{
     looks::{Part, Seen, Variant},
     plain::{Plain, all_written, is_equal, written},
 };
-use crate::transpile::{Literal, Number, Shape, Source, Treatment, Usage, Watched, last_name};
+use crate::transpile::{Keys, Literal, Number, Shape, Source, Treatment, Usage, Watched, last_name};
 
 /// Properties that stand for an object, the likeliest first.
 const NAMES: [&str; 8] = ["name", "login", "id", "value", "title", "label", "key", "username"];
@@ -111,6 +111,37 @@ pub(super) fn of_variant(watched: &Watched, seen: &Seen, treatment: Treatment, k
         (Plain::Boolean(flag), _) => format!("compare with `{flag}`"),
     };
     Some(format!("`{value}` {is} {}, which is never equal to {written_literal}: {advice}", variant.shown))
+}
+
+/// Two values that are compared and of kinds that are never equal: an object and a text, or a text and a number.
+pub(super) fn of_side(
+    watched: &Watched,
+    seen: &Seen,
+    treatment: Treatment,
+    (other, other_seen): (&Watched, &Seen),
+) -> Option<String> {
+    let (value, other) = (&watched.value, &other.value);
+    if treatment.is_tested {
+        return None;
+    }
+    if let Some(Part { tool, shape, .. }) = &seen.object {
+        if seen.has_plain || treatment.is_entered || other_seen.object.is_some() || !other_seen.has_plain {
+            return None;
+        }
+        let what = shape.describe();
+        let name = NAMES.iter().find(|name| shape.keys().any(|key| key == **name));
+        let advice = name.map(|name| format!(": did you mean `{value}.{name}`?")).unwrap_or_default();
+        return Some(format!(
+            "`{value}` is {what}, a part of the result of {tool}, and never equals `{other}`, which is none{advice}"
+        ));
+    }
+    let is_other_kind = seen.has_text && !seen.has_number && other_seen.has_number && !other_seen.has_text;
+    let shared = seen.numbers.intersection(&other_seen.numbers).next().copied().filter(|_| is_other_kind)?;
+    let number = f64::from_bits(shared);
+    Some(format!(
+        "`{value}` is a text and `{other}` a number, which are never equal, such as \"{number}\" and {number}: write \
+         `Number({value}) === {other}`"
+    ))
 }
 
 /// Seconds that are taken for milliseconds.
@@ -234,7 +265,8 @@ pub(super) fn of_key(watched: &Watched, seen: &Seen, treatment: Treatment) -> Op
                 "`{value}` is {what}, a part of the result of {tool}, and as a key it is a text of all of it{advice}"
             ))
         }
-        Usage::Identity { is_list } if seen.has_twin => {
+        Usage::Identity(keys) if seen.has_twin => {
+            let is_list = keys != Keys::One;
             let advice = match (name, is_list) {
                 (Some(name), true) => format!(": use a property of them, such as `{name}`"),
                 (Some(name), false) => format!(": did you mean `{value}.{name}`?"),

@@ -8,7 +8,7 @@ use std::{
 use oxc::{
     allocator::{CloneIn, TakeIn},
     ast::ast::*,
-    span::{GetSpan, SPAN},
+    span::{GetSpan, SPAN, Span},
 };
 
 use super::{
@@ -50,9 +50,8 @@ impl<'a, 'b> Looker<'a, 'b> {
     }
 
     /// The branch and the variable of a place. None for what stands nowhere in the text, and beyond [`MAX_PLACES`].
-    fn place(&mut self, value: &Expression<'a>, usage: Usage) -> Option<(usize, &'a str)> {
-        let (pen, span) = (self.pen, value.span());
-        let key = (span.start, discriminant(&usage));
+    pub(super) fn place(&mut self, span: Span, usage: Usage) -> Option<(usize, &'a str)> {
+        let (pen, key) = (self.pen, (span.start, discriminant(&usage)));
         if span.is_empty() || self.variables.len() >= MAX_PLACES && !self.places.contains_key(&key) {
             return None;
         }
@@ -67,7 +66,7 @@ impl<'a, 'b> Looker<'a, 'b> {
 
     /// Looks at a value.
     pub(super) fn look_at(&mut self, value: &mut Expression<'a>, usage: Usage) {
-        let Some((branch, flag)) = self.place(value, usage) else { return };
+        let Some((branch, flag)) = self.place(value.span(), usage) else { return };
         let pen = self.pen;
         let kept = || pen.name(SPAN, pen.kept);
         let told = pen.set(flag, pen.tell(branch, kept()));
@@ -89,7 +88,7 @@ impl<'a, 'b> Looker<'a, 'b> {
         if !is_simple(value) {
             return;
         }
-        let Some((left, flag)) = self.place(value, usage(Side::Left)) else { return };
+        let Some((left, flag)) = self.place(value.span(), usage(Side::Left)) else { return };
         let (pen, span) = (self.pen, value.span());
         // The right side has the next branch, and the same variable.
         if left + 1 == self.branches.len() {

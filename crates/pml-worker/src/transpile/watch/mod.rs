@@ -15,7 +15,7 @@ mod uses;
 mod watched;
 mod watcher;
 
-pub(crate) use self::watched::{Literal, Number, Side, Treatment, Usage, Watched, last_name};
+pub(crate) use self::watched::{Keys, Literal, Number, Side, Treatment, Usage, Watched, last_name};
 pub(super) use self::{
     conditions::watch as watch_conditions,
     orders::watch as watch_orders,

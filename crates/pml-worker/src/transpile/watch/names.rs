@@ -19,8 +19,12 @@ pub(super) struct Names<'a> {
     taken: HashMap<&'a str, bool>,
     /// The literals in a list or Set that is declared once. None if it is declared again.
     lists: HashMap<&'a str, Option<Vec<Literal>>>,
+    /// The literal that a constant holds. None if the name is declared again.
+    constants: HashMap<&'a str, Option<Literal>>,
     /// Does the name hold milliseconds or a date: `const now = Date.now()`?
     times: HashMap<&'a str, bool>,
+    /// Is this a declaration of constants?
+    is_const: bool,
     /// Parameters, which the program may leave out or give as `null` itself.
     parameters: HashSet<&'a str>,
 }
@@ -28,6 +32,10 @@ pub(super) struct Names<'a> {
 impl<'a> Names<'a> {
     pub(super) fn is_taken(&self, name: &str) -> bool {
         self.taken.get(name).copied().unwrap_or(false)
+    }
+
+    pub(super) fn constant(&self, name: &str) -> Option<&Literal> {
+        self.constants.get(name)?.as_ref()
     }
 
     pub(super) fn is_parameter(&self, name: &str) -> bool {
@@ -44,6 +52,11 @@ impl<'a> Names<'a> {
 
     fn note(&mut self, name: &'a str, is_taken: bool) {
         self.taken.entry(name).and_modify(|all| *all &= is_taken).or_insert(is_taken);
+        self.note_constant(name, None);
+    }
+
+    fn note_constant(&mut self, name: &'a str, value: Option<Literal>) {
+        self.constants.entry(name).and_modify(|it| *it = None).or_insert(value);
     }
 
     fn note_pattern(&mut self, pattern: &BindingPattern<'a>, is_taken: bool) {
@@ -54,10 +67,23 @@ impl<'a> Names<'a> {
 }
 
 impl<'a> Visit<'a> for Names<'a> {
+    fn visit_variable_declaration(&mut self, it: &VariableDeclaration<'a>) {
+        for declarator in &it.declarations {
+            self.is_const = it.kind.is_const();
+            self.visit_variable_declarator(declarator);
+        }
+    }
+
     fn visit_variable_declarator(&mut self, it: &VariableDeclarator<'a>) {
         match (&it.id, &it.init) {
             (BindingPattern::BindingIdentifier(id), Some(value)) => {
-                self.note(id.name.as_str(), is_read(value));
+                match literal(value).filter(|_| self.is_const) {
+                    Some(literal) => {
+                        self.note_constant(id.name.as_str(), Some(literal));
+                        self.taken.insert(id.name.as_str(), false);
+                    }
+                    None => self.note(id.name.as_str(), is_read(value)),
+                }
                 let is_time = is_time(value, self);
                 self.times.entry(id.name.as_str()).and_modify(|all| *all &= is_time).or_insert(is_time);
                 let literals = list_of(value);

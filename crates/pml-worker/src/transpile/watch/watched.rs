@@ -17,6 +17,8 @@ pub(crate) enum Usage {
     Compared { with: Vec<Literal>, is_strict: bool },
     /// A list in which this is looked for.
     Searched(Literal),
+    /// One side of a comparison of two values, which begins here.
+    Side { comparison: u32, is_left: bool },
     /// A condition.
     Condition,
     /// A side of `<`, `>`, `<=` or `>=`. The value is the comparison as a whole.
@@ -40,7 +42,18 @@ pub(crate) enum Usage {
     /// The key of a property.
     Key,
     /// The key of a Map or an element of a Set, or the list of them.
-    Identity { is_list: bool },
+    Identity(Keys),
+}
+
+/// How keys are given to a Map or Set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keys {
+    /// By a method: `seen.add(x.owner)`.
+    One,
+    /// As the list that a Set is made of.
+    List,
+    /// As the list of keys and values that a Map is made of.
+    Pairs,
 }
 
 /// What a number is made for.

@@ -1,10 +1,5 @@
 //! Puts the looks into a program.
 
-use std::{
-    collections::HashMap,
-    mem::{Discriminant, discriminant},
-};
-
 use oxc::{
     allocator::{CloneIn, TakeIn},
     ast::ast::*,
@@ -13,21 +8,17 @@ use oxc::{
 };
 
 use super::{
+    looker::Looker,
     names::{Names, list_of},
     places::{is_optional, is_read, is_simple, is_telling, is_time, literal, number_in, operand},
-    watched::{Literal, Number, Usage, Watched},
+    watched::{Keys, Literal, Number, Usage},
 };
-use crate::transpile::{
-    pen::Pen,
-    probe::{Branch, excerpt, unused_name},
-};
+use crate::transpile::{pen::Pen, probe::Branch};
 
 /// How the variables that turn a look off begin.
 pub(in crate::transpile) const WATCH: &str = "$watch";
 /// How the variable begins that keeps what is looked at.
 pub(in crate::transpile) const KEPT: &str = "$kept";
-/// Most places of one program.
-const MAX_PLACES: usize = 200;
 
 /// Looks at values of `program`. What is seen is told by the index of a branch.
 pub(in crate::transpile) fn watch<'a>(
@@ -37,55 +28,21 @@ pub(in crate::transpile) fn watch<'a>(
 ) {
     let mut names = Names::default();
     names.visit_program(program);
-    let prefix = unused_name(pen.text, WATCH);
-    let mut watcher =
-        Watcher { pen, names, prefix, places: HashMap::new(), variables: Vec::new(), is_sorting: false, branches };
+    let mut watcher = Watcher { names, is_sorting: false, looker: Looker::new(pen, WATCH, branches) };
     watcher.visit_program(program);
-    if watcher.variables.is_empty() {
-        return;
-    }
-    let flags = watcher.variables.iter().map(|name| (*name, Some(pen.number(1))));
-    pen.declare(program, std::iter::once((pen.kept, None)).chain(flags));
+    watcher.looker.declare(program);
 }
 
 struct Watcher<'a, 'b> {
-    pen: &'b Pen<'a>,
     names: Names<'a>,
-    prefix: String,
-    /// The branch and the variable of each place. A condition may stand twice in the program.
-    places: HashMap<(u32, Discriminant<Usage>), (usize, &'a str)>,
-    variables: Vec<&'a str>,
     /// Is this a comparator?
     is_sorting: bool,
-    branches: &'b mut Vec<Branch>,
+    looker: Looker<'a, 'b>,
 }
 
 impl<'a> Watcher<'a, '_> {
     fn look_at(&mut self, value: &mut Expression<'a>, usage: Usage) {
-        let (pen, span) = (self.pen, value.span());
-        let key = (span.start, discriminant(&usage));
-        if span.is_empty() || self.variables.len() >= MAX_PLACES && !self.places.contains_key(&key) {
-            return;
-        }
-        let (branch, flag) = *self.places.entry(key).or_insert_with(|| {
-            let watched = Watched { value: excerpt(pen.text, span), offset: span.start, usage };
-            self.branches.push(Branch::Watch(watched));
-            let name: &str = pen.allocator.alloc_str(&format!("{}{}", self.prefix, self.variables.len()));
-            self.variables.push(name);
-            (self.branches.len() - 1, name)
-        });
-        let kept = || pen.name(SPAN, pen.kept);
-        let told = pen.set(flag, pen.tell(branch, kept()));
-        let test = pen.name(SPAN, flag);
-        *value = if is_simple(value) {
-            let first = pen.set(pen.kept, value.clone_in(pen.allocator));
-            let plain = value.take_in(&pen.allocator);
-            pen.choose(test, pen.sequence([first, told, kept()]), plain)
-        } else {
-            let first = pen.set(pen.kept, value.take_in(&pen.allocator));
-            let told = Expression::new_logical_expression(SPAN, test, LogicalOperator::And, told, &pen.builder);
-            pen.sequence([first, told, kept()])
-        };
+        self.looker.look_at(value, usage);
     }
 
     /// Looks at what is compared with literals.
@@ -100,7 +57,12 @@ impl<'a> Watcher<'a, '_> {
     /// The literals of a list, also of one that a variable holds.
     fn literals(&self, value: &Expression<'a>) -> Option<Vec<Literal>> {
         match value.get_inner_expression() {
-            Expression::Identifier(it) => self.names.list(it.name.as_str()).cloned(),
+            Expression::Identifier(it) => {
+                let name = it.name.as_str();
+                let grows = [".push(", ".add(", ".unshift(", "[", ".delete("];
+                let is_changed = grows.iter().any(|it| self.looker.pen.text.contains(&format!("{name}{it}")));
+                self.names.list(name).filter(|_| !is_changed).cloned()
+            }
             value => list_of(value),
         }
     }
@@ -158,9 +120,51 @@ impl<'a> Watcher<'a, '_> {
         }
     }
 
+    /// Looks at both sides of `u.id === o.user_id`, which costs the reading of one variable, too.
+    fn look_at_pair(&mut self, value: &mut Expression<'a>) {
+        let Expression::BinaryExpression(it) = &*value else { return };
+        let is_strict = matches!(it.operator, BinaryOperator::StrictEquality | BinaryOperator::StrictInequality);
+        let is_member = |value: &Expression<'a>| value.get_inner_expression().is_member_expression();
+        let sides = [&it.left, &it.right];
+        let is_meant = is_strict
+            && sides.iter().any(|side| is_member(side))
+            && sides.iter().all(|side| is_read(side, &self.names) && is_simple(side) && self.literal(side).is_none());
+        if !is_meant {
+            return;
+        }
+        let plain = value.clone_in(self.looker.pen.allocator);
+        let Expression::BinaryExpression(it) = value else { return };
+        let (pen, comparison) = (self.looker.pen, it.span.start);
+        let Some((left, flag)) = self.looker.place(it.left.span(), Usage::Side { comparison, is_left: true }) else {
+            return;
+        };
+        let Some((right, _)) = self.looker.place(it.right.span(), Usage::Side { comparison, is_left: false }) else {
+            return;
+        };
+        let kept = || pen.name(SPAN, pen.kept);
+        let told = |branch| pen.set(flag, pen.tell(branch, kept()));
+        let wants_more = pen.name(SPAN, flag);
+        let told_right =
+            Expression::new_logical_expression(SPAN, wants_more, LogicalOperator::And, told(right), &pen.builder);
+        let first = pen.set(pen.kept, it.left.take_in(&pen.allocator));
+        it.left = pen.sequence([first, told(left), kept()]);
+        let second = pen.set(pen.kept, it.right.take_in(&pen.allocator));
+        it.right = pen.sequence([second, told_right, kept()]);
+        let watched = value.take_in(&pen.allocator);
+        *value = pen.choose(pen.name(SPAN, flag), watched, plain);
+    }
+
+    /// A literal, or a constant that holds one.
+    fn literal(&self, value: &Expression<'a>) -> Option<Literal> {
+        match value.get_inner_expression() {
+            Expression::Identifier(it) if !value.is_undefined() => self.names.constant(it.name.as_str()).cloned(),
+            value => literal(value),
+        }
+    }
+
     fn look_at_equality(&mut self, it: &mut BinaryExpression<'a>) {
         let is_strict = matches!(it.operator, BinaryOperator::StrictEquality | BinaryOperator::StrictInequality);
-        let (value, literal) = match (literal(&it.left), literal(&it.right)) {
+        let (value, literal) = match (self.literal(&it.left), self.literal(&it.right)) {
             (None, Some(literal)) => (&mut it.left, literal),
             (Some(literal), None) => (&mut it.right, literal),
             _ => return,
@@ -178,6 +182,13 @@ impl<'a> Watcher<'a, '_> {
 }
 
 impl<'a> VisitMut<'a> for Watcher<'a, '_> {
+    fn visit_expression(&mut self, it: &mut Expression<'a>) {
+        walk_mut::walk_expression(self, it);
+        if matches!(it, Expression::BinaryExpression(it) if it.operator.is_equality()) {
+            self.look_at_pair(it);
+        }
+    }
+
     fn visit_binary_expression(&mut self, it: &mut BinaryExpression<'a>) {
         // First, since `Number(x)` is looked at wherever it is.
         self.look_at_sides(it);
@@ -204,7 +215,8 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
         {
             match class {
                 "Date" => self.look_at_time(argument, true),
-                "Set" if is_made(argument) => self.look_at(argument, Usage::Identity { is_list: true }),
+                "Set" if is_made(argument) => self.look_at(argument, Usage::Identity(Keys::List)),
+                "Map" if is_made(argument) => self.look_at(argument, Usage::Identity(Keys::Pairs)),
                 _ => {}
             }
         }
@@ -222,7 +234,7 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
     fn visit_switch_statement(&mut self, it: &mut SwitchStatement<'a>) {
         walk_mut::walk_switch_statement(self, it);
         let tests = it.cases.iter().filter_map(|case| case.test.as_ref());
-        if let Some(with) = tests.map(literal).collect::<Option<Vec<_>>>() {
+        if let Some(with) = tests.map(|it| self.literal(it)).collect::<Option<Vec<_>>>() {
             self.look_at_compared(&mut it.discriminant, with, true);
         }
     }
@@ -239,6 +251,7 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
         match method {
             Some("includes" | "indexOf" | "has") => self.look_at_search(it),
             Some("add" | "get" | "set") => self.look_at_identity(it),
+            Some("groupBy") => self.look_at_group(it),
             _ => {}
         }
         if let Some("has") = method {
@@ -264,13 +277,30 @@ impl<'a> Watcher<'a, '_> {
         }
     }
 
+    /// `Object.groupBy(list, (x) => x.owner)`.
+    fn look_at_group(&mut self, it: &mut CallExpression<'a>) {
+        let usage = match &it.callee {
+            callee if callee.is_specific_member_access("Object", "groupBy") => Usage::Key,
+            callee if callee.is_specific_member_access("Map", "groupBy") => Usage::Identity(Keys::One),
+            _ => return,
+        };
+        if let Some(Expression::ArrowFunctionExpression(it)) =
+            it.arguments.get_mut(1).and_then(Argument::as_expression_mut)
+            && let Some(key) = it.body.as_expression_mut()
+            && key.is_member_expression()
+            && is_read(key, &self.names)
+        {
+            self.look_at(key, usage);
+        }
+    }
+
     /// `seen.add(x.owner)`, `map.set(x.owner, 1)`.
     fn look_at_identity(&mut self, it: &mut CallExpression<'a>) {
         if let Some(argument) = it.arguments.first_mut().and_then(Argument::as_expression_mut)
             && argument.is_member_expression()
             && is_read(argument, &self.names)
         {
-            self.look_at(argument, Usage::Identity { is_list: false });
+            self.look_at(argument, Usage::Identity(Keys::One));
         }
     }
 
@@ -281,7 +311,7 @@ impl<'a> Watcher<'a, '_> {
         let Some(member) = it.callee.as_member_expression_mut() else { return };
         if let Some(with) = self.literals(member.object()) {
             self.look_at_compared(argument, with, true);
-        } else if let Some(searched) = literal(argument).filter(|it| is_telling(it, false))
+        } else if let Some(searched) = self.literal(argument).filter(|it| is_telling(it, false))
             && member.static_property_name() != Some("has")
             && !is_optional(member.object())
             && !matches!(member.object().get_inner_expression(), Expression::ThisExpression(_) | Expression::Super(_))
@@ -343,6 +373,14 @@ mod tests {
                 "return new Set(l.map((x) => x.a))",
                 "new Set(($kept = l.map((x) => x.a), $watch0 && ($watch0 = $probe(0, $kept)), $kept))".into(),
             ),
+            ("const me = 'bo'; return x.a === me", format!("return {} === me;", watched("x.a"))),
+            (
+                "return l.find((x) => x.a === y.b)",
+                "(x) => $watch0 ? ($kept = x.a, $watch0 = $probe(0, $kept), $kept) === \
+                 ($kept = y.b, $watch0 && ($watch0 = $probe(1, $kept)), $kept) : x.a === y.b"
+                    .into(),
+            ),
+            ("return x === y", "return x === y;".into()),
             // Nothing that may be a part of a result, or nothing in particular.
             ("let a = 1; return a === 2", "return a === 2;".into()),
             ("for (const c of x) if (c === '(') f()", "c === \"(\"".into()),
