@@ -16,6 +16,7 @@ mod inspect;
 mod intl;
 mod json_texts;
 mod language;
+mod line_ends;
 mod lines;
 mod misses;
 mod natives;

@@ -25,7 +25,7 @@ use super::{
     explained::{self, Explained},
     handles,
     inspect::Helpers,
-    json_texts,
+    json_texts, line_ends,
     lines::Lines,
     misses::Misses,
     natives,
@@ -368,6 +368,7 @@ impl<'js> Session<'js> {
                     .take()
                     .filter(|_| !String::from_utf8_lossy(&success.json.text).contains("JSON"));
                 self.state.warnings.borrow_mut().extend(unparsed);
+                self.state.warnings.borrow_mut().extend(line_ends::told(&source, &success.json.text));
                 let told = self.state.pages.told(&source, &success.json.text);
                 self.state.warnings.borrow_mut().extend(told);
             }

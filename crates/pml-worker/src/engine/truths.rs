@@ -125,10 +125,11 @@ impl Truths {
                 return None;
             }
             let line = source.position(watched.offset).line;
+            let trimmed = if yes.trim() == yes { "" } else { ".trim()" };
             Some(format!(
-                "line {line}: `{value}` is the text {}, which counts as true in a condition: write `{value} === {}`",
+                "line {line}: `{value}` is the text {}, which counts as true in a condition: write `{value}{trimmed} === {}`",
                 in_quotes(no),
-                in_quotes(&yes)
+                in_quotes(yes.trim())
             ))
         };
         let mut warnings: Vec<String> = seen.iter().filter_map(sentence).collect();

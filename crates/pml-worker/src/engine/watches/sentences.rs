@@ -105,6 +105,9 @@ pub(super) fn of_variant(watched: &Watched, seen: &Seen, treatment: Treatment, k
     let literal = with.get(*index)?;
     let written_literal = written(literal);
     let advice = match (&variant.value, literal) {
+        (Plain::Text(text), Literal::Text(literal)) if text.trim() == literal.as_str() => {
+            "take its space off with `trim()` first".to_owned()
+        }
         (Plain::Text(text), Literal::Text(_)) => format!("compare with {}", in_quotes(text)),
         (Plain::Text(text), _) => format!("compare with the text {}", in_quotes(text)),
         (Plain::Number(number), _) => format!("compare with the number {number}"),
