@@ -204,7 +204,7 @@ pub(super) fn translate(source: &Source, probes: Probes, options: CodegenOptions
     let branches = match probes {
         Probes::Insert => {
             let on_name = allocator.alloc_str(&probe::unused_name(text, "$on"));
-            let sum_name = allocator.alloc_str(&probe::unused_name(text, "$sum"));
+            let sum_name = allocator.alloc_str(&probe::unused_name(text, sums::SUM));
             let mut branches = probe::insert(&allocator, &mut program, text, probe_name, on_name);
             sums::watch(&mut program, &Pen::new(&allocator, text, probe_name, sum_name), &mut branches);
             if may_call(text) {

@@ -6,6 +6,7 @@
 use oxc::{
     ast::ast::*,
     ast_visit::{Visit, VisitMut, walk_mut},
+    span::{GetSpan, Span},
 };
 
 use super::{
@@ -14,7 +15,7 @@ use super::{
     places::{is_foreign, is_optional, is_read, unwatched},
     watched::Usage,
 };
-use crate::transpile::{pen::Pen, probe::Branch};
+use crate::transpile::{pen::Pen, probe::Branch, sums::SUM};
 
 /// How the variables that turn a look off begin.
 const FLAG: &str = "$watchUse";
@@ -35,13 +36,18 @@ pub(in crate::transpile) fn watch<'a>(
 ) {
     let mut names = Names::default();
     names.visit_program(program);
-    let mut watcher = Watcher { names, looker: Looker::new(pen, FLAG, branches) };
+    let looker = Looker::new(pen, FLAG, branches);
+    let mut watcher = Watcher { names, summed: Span::default(), is_reducing: false, looker };
     watcher.visit_program(program);
     watcher.looker.declare(program);
 }
 
 struct Watcher<'a, 'b> {
     names: Names<'a>,
+    /// What is looked at already: what is added to a number.
+    summed: Span,
+    /// Is this the function of a `reduce` that begins with a value, whose sum is looked at?
+    is_reducing: bool,
     looker: Looker<'a, 'b>,
 }
 
@@ -147,8 +153,19 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
         }
     }
 
+    fn visit_assignment_expression(&mut self, it: &mut AssignmentExpression<'a>) {
+        if matches!(&it.left, AssignmentTarget::AssignmentTargetIdentifier(name) if name.name.starts_with(SUM)) {
+            self.summed = it.right.span();
+        }
+        walk_mut::walk_assignment_expression(self, it);
+    }
+
     fn visit_call_expression(&mut self, it: &mut CallExpression<'a>) {
+        let method = it.callee.as_member_expression().and_then(|member| member.static_property_name());
+        let was_reducing = self.is_reducing;
+        self.is_reducing |= matches!(method, Some("reduce" | "reduceRight")) && it.arguments.len() == 2;
         walk_mut::walk_call_expression(self, it);
+        self.is_reducing = was_reducing;
         if it.callee.is_specific_member_access("Object", "assign") {
             for argument in it.arguments.iter_mut().skip(1).filter_map(Argument::as_expression_mut) {
                 if is_copied(argument) {
@@ -174,7 +191,10 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
     fn visit_expression(&mut self, value: &mut Expression<'a>) {
         walk_mut::walk_expression(self, value);
         let Expression::BinaryExpression(it) = value else { return };
-        if it.operator == BinaryOperator::Addition {
+        let is_known = it.span == self.summed
+            || self.is_reducing
+                && matches!((&it.left, &it.right), (Expression::Identifier(_), _) | (_, Expression::Identifier(_)));
+        if it.operator == BinaryOperator::Addition && !is_known {
             let addends = [self.is_addend(&it.left), self.is_addend(&it.right)];
             if addends.contains(&Addend::Read) && !addends.contains(&Addend::Unknown) {
                 self.looker.look_at_sides(value, Usage::Added);
@@ -210,6 +230,9 @@ mod tests {
             // Texts, indexes, and what is nothing of a result.
             ("return x.a + ' ' + x.b", None),
             ("let s = 0; return s + x.a", None),
+            // Looked at as sums.
+            ("let s = 0; s += x.a + x.b", None),
+            ("return l.reduce((s, x) => s + x.a, 0)", None),
             ("return { ...{ a: 1 } }", None),
             ("for (const [i, n] of Object.entries(x)) f()", None),
             ("for (const [rowIndex, n] of Object.entries(x)) f()", None),
