@@ -15,6 +15,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::json;
 
 const OVER: &str = "over\n";
+/// What answers have, and nothing else that the server says.
+const ANSWER: &[u8] = b"\"result\"";
 
 /// A published server behind a relay.
 pub(crate) struct Relay {
@@ -116,7 +118,10 @@ fn pass_on(mut client: UnixStream, mut program: UnixStream, mut input: ChildStdi
             if text.is_empty() {
                 return;
             }
-            program.write_all(&text).expect("a program");
+            // The server also says something of its lists when it likes.
+            if text.windows(ANSWER.len()).any(|part| part == ANSWER) {
+                program.write_all(&text).expect("a program");
+            }
         }
     }
 }

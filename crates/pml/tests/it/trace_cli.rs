@@ -225,6 +225,19 @@ fn a_damaged_store_is_told_and_replaced() {
 }
 
 #[test]
+fn a_disk_that_takes_no_more_is_told() {
+    let home = Home::empty();
+    put(&home, &[trace(0, "work")]);
+    // No file may grow beyond 200 KB, as on a disk that is full. The database is smaller.
+    let mut shell = home.command("bash").into_std();
+    let script = "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\"";
+    let output = shell.args(["-c", script, env!("CARGO_BIN_EXE_pml"), "doctor", "traces"]).output().unwrap();
+    assert!(!output.status.success() && stdout(&output).contains("FAILED"), "{output:?}");
+    assert!(stdout(&output).contains("File too large"), "{output:?}");
+    assert!(home.pml(&["doctor", "traces"]).status.success());
+}
+
+#[test]
 fn ids_in_a_list_lead_to_one_trace_each_also_of_one_millisecond() {
     let home = Home::empty();
     let mut traces: Vec<_> = (0..6).map(|number| trace(1000, &format!("number {number}"))).collect();

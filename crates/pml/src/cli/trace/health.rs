@@ -6,7 +6,11 @@ use serde_json::{Value, json};
 use tokio::time::{Duration, timeout};
 
 use super::command::open;
-use crate::{config::Config, shown::visible, trace::store};
+use crate::{
+    config::Config,
+    shown::visible,
+    trace::store::{self, Trouble},
+};
 
 /// How long another process may hold the lock before the store counts as locked.
 const PROBE: Duration = Duration::from_secs(1);
@@ -35,9 +39,15 @@ pub(in crate::cli) async fn check(as_json: bool, config: &Config) -> (Value, boo
         }
         match open(config, data_dir).await.filter(|_| problem.is_none()) {
             Some(store) => {
-                // A change of nothing shows whether the database can be written now.
+                // A change of nothing shows whether the database can be written now, and writes nothing.
                 let _ = timeout(PROBE, store.acknowledge(Vec::new())).await;
-                let health = store.health();
+                let mut health = store.health();
+                if is_file
+                    && health.state.is_well()
+                    && let Err(err) = store::try_room(data_dir)
+                {
+                    health.state = Trouble::of_io(&err).state();
+                }
                 is_well &= health.state.is_well();
                 let mark = if health.state.is_well() { "ok    " } else { "FAILED" };
                 lines.push(format!("  {mark}   {}: {}", health.place, health.state));

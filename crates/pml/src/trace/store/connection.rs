@@ -56,7 +56,7 @@ impl Trouble {
         }
     }
 
-    fn of_io(err: &io::Error) -> Trouble {
+    pub(crate) fn of_io(err: &io::Error) -> Trouble {
         match err.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Trouble::Full,
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Trouble::ReadOnly(err.to_string()),
@@ -65,7 +65,7 @@ impl Trouble {
         }
     }
 
-    pub(super) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> State {
         match self {
             Trouble::Busy => State::Locked,
             Trouble::Full => State::Full,

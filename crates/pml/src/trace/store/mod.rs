@@ -49,7 +49,7 @@ pub use self::database::Options;
 pub use self::fqdn::{Fqdn, FqdnError, MIN_HASH};
 pub use self::health::{Counts, Health, State};
 pub use self::intake::WayIn;
-pub use self::place::{FOLDER, is_there, problem};
+pub use self::place::{FOLDER, is_there, problem, try_room};
 pub use self::raw::RawStore;
 pub use self::receipt::{Receipt, Waited};
 pub use self::scope::{NameError, Scope, check_name};

@@ -7,7 +7,7 @@
 
 use std::{
     fs::{self, File, Permissions, TryLockError},
-    io,
+    io::{self, Write as _},
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
@@ -29,6 +29,8 @@ const KEPT_ASIDE: usize = 3;
 /// How long another process may take to make or set aside a database.
 const LOCK_TRIES: u32 = 40;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
+/// Room for a trace or two.
+const ROOM_BYTES: usize = 256 * 1024;
 
 /// A database file.
 #[derive(Clone, Debug)]
@@ -199,6 +201,14 @@ impl Place {
 /// Are there traces in this data folder?
 pub fn is_there(data_dir: &Path) -> bool {
     Place::new(data_dir, TRACES).path().exists()
+}
+
+/// Writes as much as a trace or two have beside the database, to a file without a name.
+pub fn try_room(data_dir: &Path) -> io::Result<()> {
+    let path = Place::new(data_dir, TRACES).path().with_extension(format!("room-{}", std::process::id()));
+    let mut file = files::create(&path)?;
+    fs::remove_file(&path)?;
+    file.write_all(&vec![0; ROOM_BYTES])
 }
 
 /// What is wrong with the files of a data folder, if anything is, with the file.
