@@ -19,7 +19,7 @@ use super::{
     natives::{Late, given},
     raw, slips,
 };
-use crate::transpile::Branch;
+use crate::transpile::{Branch, Usage};
 
 /// Makes the function that branch probes call.
 pub(super) fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>, late: &Late<'js>) -> Result<Function<'js>> {
@@ -45,7 +45,14 @@ pub(super) fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>, late: &Late<'js
                 return value;
             }
             Some(Branch::Watch(watched)) => {
-                let wants_more = state.watches.look(branch, watched, &value);
+                let wants_more = match watched.usage {
+                    Usage::Condition => state.truths.look(branch, &value),
+                    Usage::Ordered(side) => state.orders.look(branch, side, &value),
+                    Usage::Added(_) | Usage::Copied | Usage::Named(_) | Usage::Split(_) | Usage::Begins(_) => {
+                        state.uses.look(branch, watched, &value)
+                    }
+                    _ => state.watches.look(branch, watched, &value),
+                };
                 return Value::new_bool(value.ctx().clone(), wants_more);
             }
             None => return value,

@@ -13,6 +13,7 @@ use super::{
     Prelude, State,
     exact::{self, child},
     raw,
+    slips::called_at,
 };
 
 /// Gives the prelude what it needs for such values.
@@ -27,7 +28,16 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<Stat
         let Some((text, _)) = raw::text(&text) else { return };
         shared.warn(text);
     };
-    native.set("warn", Function::new(ctx.clone(), warn)?)
+    native.set("warn", Function::new(ctx.clone(), warn)?)?;
+    let shared = Rc::clone(state);
+    let note = move |what: String, stack: Value<'js>| {
+        let sentence = (!what.is_empty()).then(|| {
+            let at = called_at(&shared, &stack, "parse");
+            format!("{at}JSON.parse failed, and the program went on without the result of {what}")
+        });
+        shared.unparsed.replace(sentence);
+    };
+    native.set("noteUnparsed", Function::new(ctx.clone(), note)?)
 }
 
 /// The value of a text that is JSON, which `tool` returned.

@@ -5,7 +5,7 @@
 export default function lists(native, prelude) {
   "use strict";
 
-  const { Array, Object, Promise, Reflect, TypeError, Uint8Array } = globalThis;
+  const { Array, Boolean, Error, Object, Promise, Reflect, TypeError, Uint8Array } = globalThis;
   const { apply, construct, defineProperty, getOwnPropertyDescriptor, getPrototypeOf } = Reflect;
   const isArray = Array.isArray;
   const uncurry = (method) => (self, ...args) => apply(method, self, args);
@@ -30,6 +30,10 @@ export default function lists(native, prelude) {
   /// Without a comparator, numbers are in the order of their texts: 1, 10, 2.
   const checkNumbers = (sorted, name) => {
     const { length } = sorted;
+    if (typeof sorted[0] === "string") {
+      if (length > 1) native.lookAtSorted(name, sorted, stackOf(new Error()));
+      return sorted;
+    }
     let isAscending = true;
     for (let i = 0; i < length; i++) {
       if (typeof sorted[i] !== "number") return sorted;
@@ -38,12 +42,17 @@ export default function lists(native, prelude) {
     if (!isAscending) native.warn(name + "() without a comparator orders numbers as texts, such as 10 before 9: use " + name + "((a, b) => a - b)");
     return sorted;
   };
+  const checkOrder = (outcome, name) => {
+    if (outcome === "unsorted") native.tellUnsorted(name, stackOf(new Error()));
+  };
   hide(Array.prototype, "sort", {
     sort(comparator) {
       if (comparator === undefined && isArray(this)) return checkNumbers(apply(engineSort, this, []), "sort");
       refuseComparator(comparator, "sort");
-      if (typeof comparator === "function" && isArray(this) && native.sort(this, comparator, toNumber)) return this;
-      return apply(engineSort, this, [comparator]);
+      const outcome = typeof comparator === "function" && isArray(this) ? native.sort(this, comparator, toNumber) : "refused";
+      if (outcome === "refused") return apply(engineSort, this, [comparator]);
+      checkOrder(outcome, "sort");
+      return this;
     },
   }.sort);
   hide(Array.prototype, "toSorted", {
@@ -53,7 +62,7 @@ export default function lists(native, prelude) {
       if (typeof comparator !== "function" || !isArray(this)) return apply(engineToSorted, this, [comparator]);
       const copy = [];
       for (let i = 0; i < this.length; i++) copy[i] = this[i];
-      native.sort(copy, comparator, toNumber);
+      checkOrder(native.sort(copy, comparator, toNumber), "toSorted");
       return copy;
     },
   }.toSorted);
@@ -106,6 +115,8 @@ export default function lists(native, prelude) {
           throw new TypeError(name + " was given an async function, and the promise it gives counts as true: " + always[name] +
             "; first `const flags = await Promise.all(list.map(async …))`, then `list." + name + "((_, i) => flags[i])`");
         }
+        // Of `filter(Boolean)`, the condition stands nowhere in the program.
+        if (callback === Boolean && isArray(this) && typeof this[0] === "string") native.lookAtTruths(name, this, stackOf(new Error()));
         return apply(engine, this, [callback, self]);
       },
     }[name];

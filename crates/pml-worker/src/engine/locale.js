@@ -4,11 +4,12 @@
 export default function locale(native) {
   "use strict";
 
-  const { Array, BigInt, Date, Number, Reflect, RangeError, RegExp, String, TypeError, Uint8Array } = globalThis;
-  const { apply, defineProperty, getPrototypeOf } = Reflect;
+  const { Array, BigInt, Date, Error, Number, Reflect, RangeError, RegExp, String, TypeError, Uint8Array } = globalThis;
+  const { apply, defineProperty, getOwnPropertyDescriptor, getPrototypeOf } = Reflect;
   const uncurry = (method) => (self, ...args) => apply(method, self, args);
   const hide = (target, name, value) =>
     defineProperty(target, name, { __proto__: null, value, writable: true, enumerable: false, configurable: true });
+  const stackOf = uncurry(getOwnPropertyDescriptor(Error.prototype, "stack").get);
   const numberValue = uncurry(Number.prototype.valueOf);
   const bigValue = uncurry(BigInt.prototype.valueOf);
   const time = uncurry(Date.prototype.getTime);
@@ -74,11 +75,22 @@ export default function locale(native) {
     if (self === undefined || self === null) throw new TypeError(name + " is called on a text");
     return "" + self;
   };
+  /// Comparisons that are looked at: numbers and dates in texts are not in the order of their characters.
+  let comparisons = 3000;
   hide(String.prototype, "localeCompare", {
     localeCompare(that, locales = undefined, options = undefined) {
       const own = text(this, "localeCompare"), other = "" + that;
       // Most programs sort by identifiers and names that are alike.
-      return own === other && locales === undefined && options === undefined ? 0 : intl().compare(own, other, locales, options);
+      if (own === other && locales === undefined && options === undefined) return 0;
+      const order = intl().compare(own, other, locales, options);
+      if (comparisons > 0) {
+        comparisons--;
+        if (native.compared(own, other, order)) {
+          comparisons = 0;
+          native.tellCompared(own, other, order, stackOf(new Error()));
+        }
+      }
+      return order;
     },
   }.localeCompare);
   const caseMethod = (name, change, operation) => hide(String.prototype, name, {

@@ -21,9 +21,9 @@ use rquickjs::{
 use super::{
     Form, Manner, PendingCall, Prelude, State, decisions, explained, handles, hashing,
     inspect::{self, Helpers},
-    intl, json_texts, language, misses, pages, questions, raw, slips, sort, sort_typed, temporal,
+    intl, json_texts, language, misses, orders, pages, questions, raw, slips, sort, sort_typed, temporal,
     to_json::{self, Failure, Intrinsics, Texts},
-    watches, web,
+    truths, watches, web,
 };
 
 /// The bytecode of the scripts; see `build.rs`.
@@ -82,6 +82,8 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     sort_typed::install(ctx, &native)?;
     slips::install(ctx, &native, state)?;
     watches::install(ctx, &native, state)?;
+    truths::install(ctx, &native, state)?;
+    orders::install(ctx, &native, state)?;
     questions::install(ctx, &native, state, &late)?;
     web::install(ctx, &native, state)?;
     native.set("reserved", RESERVED_NAMES.to_vec())?;

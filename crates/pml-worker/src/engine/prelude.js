@@ -657,8 +657,11 @@ export default function prelude(native) {
     if (newline > 0 && (start === 0 || indexOf(trimmed, "{") === 0) && isJson(substring(trimmed, 0, newline))) {
       return "it has a JSON value on each line: text.trim().split(\"\\n\").map((line) => JSON.parse(line))";
     }
-    return "it is no JSON: use it as a text";
+    return noJson;
   };
+  const noJson = "it is no JSON: use it as a text";
+  /// The result of a tool that has JSON in it, and of which no JSON was read.
+  let unparsed;
   hide(JSON, "parse", {
     parse(source, reviver) {
       if (typeof source === "object" && source !== null && weakGet(texts, source) === undefined) {
@@ -686,12 +689,22 @@ export default function prelude(native) {
       if (source === undefined) throw new SyntaxError("JSON.parse was given undefined, not a text");
       const json = text(source);
       try {
-        return reviver === undefined ? parseJson(json) : parseJson(json, reviver);
+        const value = reviver === undefined ? parseJson(json) : parseJson(json, reviver);
+        if (unparsed !== undefined && indexOf(unparsed, json) >= 0) {
+          unparsed = undefined;
+          native.noteUnparsed("", "");
+        }
+        return value;
       } catch (error) {
         if (!(error instanceof SyntaxError) || isJson(json)) throw error;
         const tool = primitives[primitiveKey(json)];
         const whose = ": the text" + (tool === undefined ? "" : ", the result of " + tool + ",");
-        throw new SyntaxError(error.message + whose + (trim(json) === "" ? " is empty" : " begins with " + excerpt(json) + "; " + insteadOfParsing(json)));
+        const instead = trim(json) === "" ? " is empty" : " begins with " + excerpt(json) + "; " + insteadOfParsing(json);
+        if (tool !== undefined && trim(json) !== "" && insteadOfParsing(json) !== noJson) {
+          unparsed = json;
+          native.noteUnparsed(tool + ": the text" + instead, stackOf(new Error()));
+        }
+        throw new SyntaxError(error.message + whose + instead);
       }
     },
   }.parse);

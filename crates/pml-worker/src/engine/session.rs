@@ -25,11 +25,12 @@ use super::{
     explained::{self, Explained},
     handles,
     inspect::Helpers,
-    json_texts,
+    json_texts, line_ends,
     lines::Lines,
     misses::Misses,
     natives,
     no_modules::NoModules,
+    orders::Orders,
     pages::Pages,
     raw,
     report::{self, Reporter},
@@ -37,6 +38,8 @@ use super::{
     slips::Slips,
     timers::Timers,
     to_json::{self, Intrinsics, Texts},
+    truths::Truths,
+    uses::Uses,
     watches::Watches,
     web,
 };
@@ -101,6 +104,11 @@ pub(super) struct State<'js> {
     pub(super) misses: Misses,
     pub(super) slips: Slips,
     pub(super) watches: Watches<'js>,
+    pub(super) truths: Truths,
+    pub(super) orders: Orders,
+    pub(super) uses: Uses,
+    /// What to say of a result that has JSON, of which the program read none.
+    pub(super) unparsed: RefCell<Option<String>>,
     pub(super) pages: Pages,
     /// The prototypes of values that were read from JSON text.
     pub(super) text_prototypes: Rc<RefCell<Vec<Object<'js>>>>,
@@ -256,6 +264,10 @@ impl<'js> Session<'js> {
             misses: Misses::default(),
             slips: Slips::default(),
             watches: Watches::default(),
+            truths: Truths::default(),
+            orders: Orders::default(),
+            uses: Uses::default(),
+            unparsed: RefCell::default(),
             pages: Pages::default(),
             text_prototypes: Rc::default(),
             explained: Explained::default(),
@@ -341,8 +353,22 @@ impl<'js> Session<'js> {
                 .map(|report| format!("{} {}", report.message, report.hint.as_deref().unwrap_or_default()));
             missing = self.state.misses.told(&source, said.as_deref());
             self.state.warnings.borrow_mut().extend(self.state.slips.told(&source));
-            self.state.warnings.borrow_mut().extend(self.state.watches.told(&source, &self.state.branches.borrow()));
+            let branches = self.state.branches.borrow();
+            self.state.warnings.borrow_mut().extend(self.state.watches.told(&source, &branches));
+            self.state.warnings.borrow_mut().extend(self.state.truths.told(&source, &branches));
+            self.state.warnings.borrow_mut().extend(self.state.orders.told(&source, &branches));
+            let used = self.state.uses.told(&source, &branches, &self.state.warnings.borrow());
+            self.state.warnings.borrow_mut().extend(used);
+            drop(branches);
             if let Ok(success) = &outcome {
+                // A program that gives the message has not swallowed it.
+                let unparsed = self
+                    .state
+                    .unparsed
+                    .take()
+                    .filter(|_| !String::from_utf8_lossy(&success.json.text).contains("JSON"));
+                self.state.warnings.borrow_mut().extend(unparsed);
+                self.state.warnings.borrow_mut().extend(line_ends::told(&source, &success.json.text));
                 let told = self.state.pages.told(&source, &success.json.text);
                 self.state.warnings.borrow_mut().extend(told);
                 let unread = self.state.slips.unread_failures(&source, &success.json.text);

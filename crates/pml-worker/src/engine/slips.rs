@@ -101,6 +101,18 @@ fn line_of(source: &Source, place: Option<(u32, u32)>) -> String {
     line.map(|line| format!(" (line {line})")).unwrap_or_default()
 }
 
+/// `line 3: ` of the call of a method, if it is known. In front of a `return`, the engine's place may be that of another line: then
+/// it is the line of the program that has the name, if there is one such.
+pub(super) fn called_at(state: &State<'_>, stack: &Value<'_>, name: &str) -> String {
+    let stack = Some(stack).filter(|stack| stack.is_string()).and_then(raw::text);
+    let place = stack.and_then(|(stack, _)| innermost(&stack));
+    let line = state.source.borrow().as_ref().and_then(|source| {
+        let found = place.and_then(|(line, column)| source.line(line, column));
+        source.line_that_has(name, found)
+    });
+    line.map(|line| format!("line {line}: ")).unwrap_or_default()
+}
+
 /// Gives the scripts what they note with.
 pub(super) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>) -> Result<()> {
     let place = |stack: &Value<'js>| {

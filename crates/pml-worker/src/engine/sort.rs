@@ -5,6 +5,8 @@
 //! compared in which order. So this is the algorithm that Node uses (TimSort, as V8 and CPython have it): runs
 //! are found or made by binary insertion, and merged with galloping, with the same comparisons in the same order.
 
+use std::cell::Cell;
+
 use rquickjs::{Ctx, Function, Object, Result, Value, function::This, object::Property};
 
 use super::raw::{self, Item};
@@ -19,11 +21,16 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> Result<()> {
     native.set("sort", Function::new(ctx.clone(), sort)?)
 }
 
-/// Sorts an array in place. Values that are `undefined` go to the end, and what is not there behind them. False if it is a
-/// proxy, and nothing was done.
-fn sort<'js>(ctx: Ctx<'js>, array: Object<'js>, comparator: Function<'js>, to_number: Function<'js>) -> Result<bool> {
+/// Sorts an array in place. Values that are `undefined` go to the end, and what is not there behind them. What came of it
+/// is `refused` if it is a proxy, and nothing was done; `unsorted` if the comparator gave `false` of two elements.
+fn sort<'js>(
+    ctx: Ctx<'js>,
+    array: Object<'js>,
+    comparator: Function<'js>,
+    to_number: Function<'js>,
+) -> Result<&'static str> {
     if array.is_proxy() {
-        return Ok(false);
+        return Ok("refused");
     }
     let length = array.as_array().map_or(0, rquickjs::Array::len);
     let (mut values, mut undefined) = (Vec::with_capacity(length), 0);
@@ -38,7 +45,8 @@ fn sort<'js>(ctx: Ctx<'js>, array: Object<'js>, comparator: Function<'js>, to_nu
         }
     }
     let nothing = Value::new_undefined(ctx.clone());
-    let compare = comparison(&ctx, &comparator, &to_number);
+    let said_false = Cell::new(false);
+    let compare = comparison(&ctx, &comparator, &to_number, &said_false);
     sort_by(&mut values, &mut |left, right| compare(left, right))?;
     let present = values.len() + undefined;
     values.resize(present, nothing);
@@ -53,21 +61,27 @@ fn sort<'js>(ctx: Ctx<'js>, array: Object<'js>, comparator: Function<'js>, to_nu
     for index in present..length {
         array.remove(index as u32)?;
     }
-    Ok(true)
+    Ok(if said_false.get() { "unsorted" } else { "sorted" })
 }
 
-/// How a comparator of the program orders two values, as a number.
+/// How a comparator of the program orders two values, as a number. `said_false` is set by one that gives `false`.
 pub(super) fn comparison<'js>(
     ctx: &Ctx<'js>,
     comparator: &Function<'js>,
     to_number: &Function<'js>,
+    said_false: &Cell<bool>,
 ) -> impl Fn(&Value<'js>, &Value<'js>) -> Result<f64> {
     let nothing = Value::new_undefined(ctx.clone());
     move |left, right| {
         let order: Value<'js> = comparator.call((This(nothing.clone()), left.clone(), right.clone()))?;
         match (order.as_number(), order.as_bool()) {
             (Some(order), _) => Ok(order),
-            (_, Some(order)) => Ok(f64::from(u8::from(order))),
+            (_, Some(order)) => {
+                if !order {
+                    said_false.set(true);
+                }
+                Ok(f64::from(u8::from(order)))
+            }
             _ => to_number.call((order,)),
         }
     }

@@ -4,6 +4,8 @@
 //! which order. For typed arrays V8 has a plain merge sort: halves are sorted, and merged from the front, the left one
 //! first when the comparator gives 0 or less. This one makes the same comparisons in the same order.
 
+use std::cell::Cell;
+
 use rquickjs::{Array, Ctx, Function, Object, Result, Value};
 
 use super::sort;
@@ -21,7 +23,8 @@ fn sort_elements<'js>(
     to_number: Function<'js>,
 ) -> Result<Array<'js>> {
     let mut values = elements.iter::<Value<'js>>().collect::<Result<Vec<_>>>()?;
-    let compare = sort::comparison(&ctx, &comparator, &to_number);
+    let said_false = Cell::default();
+    let compare = sort::comparison(&ctx, &comparator, &to_number, &said_false);
     merge_sort(&mut values, &mut |left, right| compare(left, right))?;
     let sorted = Array::new(ctx.clone())?;
     for (index, value) in values.into_iter().enumerate() {

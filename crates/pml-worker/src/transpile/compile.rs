@@ -204,12 +204,19 @@ pub(super) fn translate(source: &Source, probes: Probes, options: CodegenOptions
     let branches = match probes {
         Probes::Insert => {
             let on_name = allocator.alloc_str(&probe::unused_name(text, "$on"));
-            let sum_name = allocator.alloc_str(&probe::unused_name(text, "$sum"));
+            let sum_name = allocator.alloc_str(&probe::unused_name(text, sums::SUM));
             let mut branches = probe::insert(&allocator, &mut program, text, probe_name, on_name);
             sums::watch(&mut program, &Pen::new(&allocator, text, probe_name, sum_name), &mut branches);
             if may_call(text) {
-                let kept_name = allocator.alloc_str(&probe::unused_name(text, watch::KEPT));
-                watch::watch(&mut program, &Pen::new(&allocator, text, probe_name, kept_name), &mut branches);
+                // Each pass has a variable of its own, since they look at parts of the same expressions.
+                let pen = |number: &str| {
+                    let kept = probe::unused_name(text, &format!("{}{number}", watch::KEPT));
+                    Pen::new(&allocator, text, probe_name, allocator.alloc_str(&kept))
+                };
+                watch::watch(&mut program, &pen(""), &mut branches);
+                watch::watch_conditions(&mut program, &pen("2"), on_name, &mut branches);
+                watch::watch_orders(&mut program, &pen("3"), &mut branches);
+                watch::watch_uses(&mut program, &pen("4"), &mut branches);
             }
             branches
         }

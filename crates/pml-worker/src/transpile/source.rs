@@ -129,6 +129,40 @@ impl Source {
         u32::try_from(self.original(line, column)?.line).ok()
     }
 
+    /// Has a value that is looked at another one in its place: `x.a ?? 0`?
+    pub(crate) fn has_default_behind(&self, watched: &super::Watched) -> bool {
+        let behind = self.code().get(watched.offset as usize..).and_then(|rest| rest.strip_prefix(&watched.value));
+        behind.is_none_or(|rest| {
+            let rest = rest.trim_start();
+            rest.starts_with("??") || rest.starts_with("||")
+        })
+    }
+
+    /// Does the program divide by a length, or look for the least?
+    pub(crate) fn takes_averages(&self) -> bool {
+        let code = self.code();
+        let divisors =
+            code.match_indices('/').filter_map(|(at, _)| code[at + 1..].split([';', ',', '\n', ')', '*']).next());
+        let is_count = |divisor: &str| divisor.trim_end().ends_with(".length") || divisor.trim_end().ends_with(".size");
+        code.contains("Math.min(") || divisors.into_iter().any(is_count)
+    }
+
+    /// Does the program have a text anywhere?
+    pub(crate) fn has_text(&self, text: &str) -> bool {
+        self.code().contains(text)
+    }
+
+    /// The line of a call of the method `name`: `found`, if it stands there, or else the only line where it does.
+    pub(crate) fn line_that_has(&self, name: &str, found: Option<u32>) -> Option<u32> {
+        let call = format!(".{name}(");
+        let lines = self.code().lines().zip(1..).filter(|(line, _)| line.contains(&call)).map(|(_, number)| number);
+        let lines: Vec<u32> = lines.collect();
+        match lines[..] {
+            [only] => Some(only),
+            _ => found.filter(|found| lines.contains(found)),
+        }
+    }
+
     pub(super) fn probes(&self) -> Probes {
         self.probes
     }

@@ -20,6 +20,9 @@ use super::{
     probe::{Branch, excerpt},
 };
 
+/// How the variable begins that keeps what is added.
+pub(super) const SUM: &str = "$sum";
+
 /// Looks at what is added to numbers of `program`. What it finds is told by the index of a branch.
 pub(super) fn watch<'a>(program: &mut oxc::ast::ast::Program<'a>, pen: &Pen<'a>, branches: &mut Vec<Branch>) {
     let mut numbers = Numbers::default();

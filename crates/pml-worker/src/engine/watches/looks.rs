@@ -13,9 +13,9 @@ use std::{
 use rquickjs::{Ctx, Function, Object, Result, Value};
 
 use super::{
-    super::{State, raw, results, slips::in_quotes},
+    super::{State, quantities, raw, results, slips::in_quotes},
     digest::digest,
-    plain::{Plain, has_thousands, is_equal, is_not_number, is_variant, number, plain},
+    plain::{Plain, is_equal, is_not_number, is_variant, number, plain},
     sentences,
 };
 use crate::transpile::{Branch, Keys, Literal, Number, Shape, Source, Usage, Watched, last_name};
@@ -66,7 +66,7 @@ pub(super) struct Seen {
     /// A time in seconds, and whether there was one in milliseconds.
     pub(super) seconds: Option<f64>,
     pub(super) has_milliseconds: bool,
-    /// A text that is no number.
+    /// A text that is no number, or no date.
     pub(super) no_number: Option<String>,
     /// The addresses of objects, by what they hold, and whether two hold the same.
     digests: HashMap<u64, usize>,
@@ -104,7 +104,17 @@ impl<'js> Watches<'js> {
             Usage::Compared { with, is_strict } => self.look_at_compared(seen, with, *is_strict, value),
             Usage::Searched(literal) => self.look_at_list(seen, literal, value),
             Usage::Side { .. } => self.look_at_side(seen, value),
-            Usage::Time { .. } => look_at_time(seen, value),
+            Usage::Time { is_date } => {
+                seen.has_null |= value.is_null();
+                if *is_date && value.is_string() && seen.no_number.is_none() {
+                    let is_no_date = |text: &str| quantities::is_day_first(text).then(|| text.to_owned());
+                    seen.no_number = raw::with_text(value, |text, _| is_no_date(text)).flatten();
+                }
+                if let Some(object) = value.as_object().filter(|_| *is_date && !raw::is_date(value)) {
+                    self.note_object(seen, &[], object);
+                }
+                look_at_time(seen, value)
+            }
             Usage::Nothing { .. } => {
                 seen.has_null |= value.is_null();
                 seen.has_undefined |= value.is_undefined();
@@ -127,6 +137,14 @@ impl<'js> Watches<'js> {
                 }
                 !seen.has_twin && seen.looks < MAX_LOOKS
             }
+            // These have places of their own.
+            Usage::Condition
+            | Usage::Ordered(_)
+            | Usage::Added(_)
+            | Usage::Copied
+            | Usage::Named(_)
+            | Usage::Split(_)
+            | Usage::Begins(_) => false,
         }
     }
 
@@ -203,15 +221,23 @@ impl<'js> Watches<'js> {
 
     /// Looks at a value that is made a number.
     fn look_at_number(&self, seen: &mut Seen, branch: usize, made: Number, value: &Value<'js>) -> bool {
+        seen.has_null |= value.is_null();
         if value.is_string() {
-            let is_wrong = if made == Number::Parsed { has_thousands } else { is_not_number };
+            let is_wrong = match made {
+                Number::Parsed => |text: &str| quantities::is_cut(text, false),
+                Number::Whole => |text: &str| quantities::is_cut(text, true),
+                _ => is_not_number,
+            };
             // A word in place of a number is compared on purpose: it stands for none.
             let has_digit = |text: &str| made != Number::Ordered || text.bytes().any(|it| it.is_ascii_digit());
             let text = raw::with_text(value, |text, _| {
                 (is_wrong(text) && has_digit(text)).then(|| text.chars().take(80).collect())
             });
             seen.no_number = text.flatten();
-            if seen.no_number.is_some() && made != Number::Parsed && self.first_nan.get().is_none() {
+            if seen.no_number.is_some()
+                && !matches!(made, Number::Parsed | Number::Whole)
+                && self.first_nan.get().is_none()
+            {
                 self.first_nan.set(Some(branch));
             }
         }
@@ -305,6 +331,8 @@ impl<'js> Watches<'js> {
         tell(&|it, seen| sentences::of_side(it, seen, treatment(it), other(it)?));
         tell(&|it, seen| sentences::of_variant(it, seen, treatment(it), &known(&it.value)));
         tell(&|it, seen| sentences::of_seconds(it, seen));
+        tell(&|it, seen| sentences::of_null(it, seen, source));
+        tell(&|it, seen| sentences::of_date(it, seen, treatment(it), source));
         tell(&|it, seen| sentences::of_nothing(it, seen, &known(&it.value)));
         // Both sides of a comparator are texts, and what is looked for in a Set is added to it in another place.
         let (mut lines, mut keys) = (HashSet::new(), HashSet::new());

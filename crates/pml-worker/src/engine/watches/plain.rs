@@ -129,16 +129,6 @@ pub(super) fn is_not_number(text: &str) -> bool {
     !text.is_empty() && unsigned != "Infinity" && !radix && (has_words || text.parse::<f64>().is_err())
 }
 
-/// Is a text a number with commas for thousands: `1,250.00`?
-pub(super) fn has_thousands(text: &str) -> bool {
-    let text = text.trim().trim_start_matches(['+', '-', '$', '€', '£']).trim_start();
-    let whole = text.split('.').next().unwrap_or_default();
-    let mut groups = whole.split(',');
-    let is_digits = |group: &str| group.bytes().all(|it| it.is_ascii_digit());
-    let is_first = groups.next().is_some_and(|first| (1..=3).contains(&first.len()) && is_digits(first));
-    is_first && whole.contains(',') && groups.all(|group| group.len() == 3 && is_digits(group))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,14 +152,6 @@ mod tests {
         ];
         for (text, expected) in table {
             assert_eq!(is_not_number(text), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn numbers_with_commas_for_thousands() {
-        let table = [("1,250.00", true), ("12,345,678", true), ("1.250,00", false), ("1,25", false), ("1250", false)];
-        for (text, expected) in table {
-            assert_eq!(has_thousands(text), expected, "{text}");
         }
     }
 

@@ -1,11 +1,11 @@
 //! What is said of the values that were looked at.
 
 use super::{
-    super::slips::in_quotes,
+    super::{quantities, slips::in_quotes},
     looks::{Part, Seen, Variant},
     plain::{Plain, all_written, is_equal, written},
 };
-use crate::transpile::{Keys, Literal, Number, Shape, Treatment, Usage, Watched, last_name};
+use crate::transpile::{Keys, Literal, Number, Shape, Source, Treatment, Usage, Watched, last_name};
 
 /// Properties that stand for an object, the likeliest first.
 const NAMES: [&str; 8] = ["name", "login", "id", "value", "title", "label", "key", "username"];
@@ -105,6 +105,9 @@ pub(super) fn of_variant(watched: &Watched, seen: &Seen, treatment: Treatment, k
     let literal = with.get(*index)?;
     let written_literal = written(literal);
     let advice = match (&variant.value, literal) {
+        (Plain::Text(text), Literal::Text(literal)) if text.trim() == literal.as_str() => {
+            "take its space off with `trim()` first".to_owned()
+        }
         (Plain::Text(text), Literal::Text(_)) => format!("compare with {}", in_quotes(text)),
         (Plain::Text(text), _) => format!("compare with the text {}", in_quotes(text)),
         (Plain::Number(number), _) => format!("compare with the number {number}"),
@@ -164,6 +167,46 @@ pub(super) fn of_seconds(watched: &Watched, seen: &Seen) -> Option<String> {
     })
 }
 
+/// `null`, of which a date is the beginning of 1970 and a number 0.
+pub(super) fn of_null(watched: &Watched, seen: &Seen, source: &Source) -> Option<String> {
+    let value = &watched.value;
+    if !seen.has_null || source.has_default_behind(watched) {
+        return None;
+    }
+    match watched.usage {
+        Usage::Time { is_date: true } => Some(format!(
+            "`{value}` is null, and `new Date(null)` is 1970-01-01: leave out what has no date first, as in `filter`"
+        )),
+        // Of a sum, nothing is 0.
+        Usage::Number(Number::Other) if source.takes_averages() => Some(format!(
+            "`{value}` is null, and `Number(null)` is 0, which counts in an average or minimum: leave it out first, as in `filter`"
+        )),
+        _ => None,
+    }
+}
+
+/// An object or text that no date can be made of.
+pub(super) fn of_date(watched: &Watched, seen: &Seen, treatment: Treatment, source: &Source) -> Option<String> {
+    let Usage::Time { is_date: true } = watched.usage else { return None };
+    if let Some(text) = seen.no_number.as_ref().filter(|_| !source.has_text("isNaN(")) {
+        return Some(format!(
+            "`{}` is the text {}, whose day stands first, and `new Date` of it is an Invalid Date, which is neither before nor after \
+             any: pass year, month and day",
+            watched.value,
+            in_quotes(text)
+        ));
+    }
+    let Part { tool, shape, .. } = seen.object.as_ref().filter(|_| !treatment.is_tested)?;
+    let value = &watched.value;
+    let name = ["dateTime", "date", "time", "timestamp", "iso", "value"];
+    let name = name.iter().find(|name| shape.keys().any(|key| key == **name));
+    let advice = name.map(|name| format!(": did you mean `{value}.{name}`?")).unwrap_or_default();
+    Some(format!(
+        "`{value}` is {}, a part of the result of {tool}, and `new Date` of it is an Invalid Date{advice}",
+        shape.describe()
+    ))
+}
+
 /// Does a name say that the number is no point in time: `wait_ms`, `maxAge`?
 fn is_span(name: &str) -> bool {
     let mut words = vec![String::new()];
@@ -197,16 +240,13 @@ pub(super) fn of_nothing(watched: &Watched, seen: &Seen, known: &[&Literal]) -> 
 pub(super) fn of_no_number(watched: &Watched, seen: &Seen) -> Option<String> {
     let text = in_quotes(seen.no_number.as_ref()?);
     let value = &watched.value;
-    let advice = match seen.no_number.as_ref()?.contains(',') {
-        true => format!(": write `Number({value}.replaceAll(\",\", \"\"))`, if the comma is for thousands"),
-        false => String::new(),
-    };
+    let advice = quantities::reading(seen.no_number.as_ref()?, value).map(|it| format!(": {it}")).unwrap_or_default();
     match watched.usage {
         Usage::Number(Number::Ordered) => Some(format!(
             "`{value}` is the text {text}, which is no number: as NaN it is neither less nor more than any{advice}"
         )),
-        Usage::Number(Number::Parsed) => Some(format!(
-            "`{value}` is the text {text}, of which parseFloat and parseInt take what stands before the first comma{advice}"
+        Usage::Number(Number::Parsed | Number::Whole) => Some(format!(
+            "`{value}` is the text {text}, of which parseFloat and parseInt take only the beginning{advice}"
         )),
         Usage::Number(Number::Sorted) => Some(format!(
             "`{value}` is the text {text}, which is no number: the comparator gives NaN, and the order is wrong{advice}"

@@ -89,12 +89,11 @@ impl<'a> Judge<'_, 'a> {
             .map(|node| node.id())
     }
 
-    /// Is the property taken out by a pattern that has a default for it?
+    /// Is the property taken out by a pattern that has another value for it? As of `x.a ?? []`, a literal is none.
     fn has_default(&self, property: &str) -> bool {
         self.semantic.nodes().iter().any(|node| match node.kind() {
-            AstKind::BindingProperty(it) => {
-                name_of(&it.key).is_some_and(|name| name == property)
-                    && matches!(it.value, BindingPattern::AssignmentPattern(_))
+            AstKind::BindingProperty(it) if name_of(&it.key).is_some_and(|name| name == property) => {
+                matches!(&it.value, BindingPattern::AssignmentPattern(it) if !is_default(&it.right))
             }
             _ => false,
         })

@@ -6,13 +6,20 @@
 //! to see more, which is soon no: from then on the place costs the reading of one variable. The value is the same in every
 //! case: a warning is all that comes of it, when the run is over.
 
+mod conditions;
+mod looker;
 mod names;
+mod orders;
 mod places;
+mod uses;
 mod watched;
 mod watcher;
 
-pub(crate) use self::watched::{Keys, Literal, Number, Treatment, Usage, Watched, last_name};
+pub(crate) use self::watched::{Keys, Literal, Number, Side, Treatment, Usage, Watched, last_name};
 pub(super) use self::{
+    conditions::watch as watch_conditions,
+    orders::watch as watch_orders,
     places::{is_kept, is_look, is_watch, unwatched},
+    uses::watch as watch_uses,
     watcher::{KEPT, WATCH, watch},
 };

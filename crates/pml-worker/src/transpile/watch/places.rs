@@ -103,7 +103,8 @@ fn is_part(member: &MemberExpression<'_>) -> bool {
     name.is_some_and(|name| !matches!(name, "length" | "size")) && is_foreign(member.object())
 }
 
-fn is_foreign(object: &Expression<'_>) -> bool {
+/// May the object be one that the program did not make itself?
+pub(super) fn is_foreign(object: &Expression<'_>) -> bool {
     match object.get_inner_expression() {
         Expression::ThisExpression(_) | Expression::Super(_) | Expression::NewExpression(_) => false,
         Expression::Identifier(it) => !matches!(it.name.as_str(), "Math" | "Number" | "Symbol" | "globalThis"),

@@ -19,6 +19,20 @@ pub(crate) enum Usage {
     Searched(Literal),
     /// One side of a comparison of two values, which begins here.
     Side { comparison: u32, is_left: bool },
+    /// A condition.
+    Condition,
+    /// A side of `<`, `>`, `<=` or `>=`. The value is the comparison as a whole.
+    Ordered(Side),
+    /// A side of `+`. The value is the sum as a whole.
+    Added(Side),
+    /// Spread into an object, or given to `Object.assign`.
+    Copied,
+    /// Taken apart by `Object.entries` or `Object.keys`. What it gives is called so.
+    Named(String),
+    /// Taken apart at this separator.
+    Split(String),
+    /// Asked whether it begins with this; or, if this is empty, for its first characters: the year, or year and month, of a date.
+    Begins(String),
     /// Taken for milliseconds since 1970: by `new Date`, or beside one.
     Time { is_date: bool },
     /// Compared with `null` or `undefined`, and not with both.
@@ -49,9 +63,18 @@ pub(crate) enum Number {
     Ordered,
     /// To give it from a comparator.
     Sorted,
-    /// By `parseFloat` or `parseInt`, which take what a text begins with.
+    /// By `parseFloat`, which takes what a text begins with.
     Parsed,
+    /// By `parseInt`, which takes the digits that a text begins with.
+    Whole,
     Other,
+}
+
+/// A side of an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Left,
+    Right,
 }
 
 /// What stands in the text of a program.
@@ -73,6 +96,8 @@ pub(crate) struct Treatment {
     pub(crate) is_entered: bool,
     /// It compares it, or a property of that name, in lower or upper case, too.
     pub(crate) is_folded: bool,
+    /// It passes it to a function: `JSON.parse(x.a)`, `isOn(x.a)`.
+    pub(crate) is_converted: bool,
 }
 
 impl Treatment {
@@ -88,6 +113,7 @@ impl Treatment {
             if after.starts_with(is_part) || code[..at].ends_with(|it| is_part(it) || it == '.') {
                 continue;
             }
+            treatment.is_converted |= is_argument(before, after);
             treatment.is_entered |= before.ends_with(" of") || before.ends_with("...");
             let before = before.trim_end_matches('(').trim_end();
             treatment.is_tested |= before.ends_with("typeof") || before.ends_with("Array.isArray");
@@ -101,6 +127,16 @@ impl Treatment {
         });
         treatment
     }
+}
+
+/// Is what stands between these the one argument of a function that does something with it?
+fn is_argument(before: &str, after: &str) -> bool {
+    let Some(function) = before.strip_suffix('(').filter(|_| after.trim_start().starts_with(')')) else { return false };
+    let name = function.rsplit(|it: char| !it.is_alphanumeric() && it != '_' && it != '$').next().unwrap_or_default();
+    !matches!(
+        name,
+        "" | "if" | "while" | "switch" | "return" | "Boolean" | "push" | "log" | "add" | "isArray" | "typeof"
+    )
 }
 
 /// The last name in an expression: of `x.a?.state` it is `state`.
@@ -117,17 +153,20 @@ mod tests {
     fn how_a_value_is_treated_elsewhere() {
         let table = [
             ("if (x.a === 1) f(x.ab.c)", false, false, false),
+            ("if (x.a) l.push(x.a)", false, false, false),
             ("typeof x.a === 'string'", true, false, false),
             ("typeof (x.a)", true, false, false),
             ("Array.isArray(x.a)", true, false, false),
             ("typeof xx.a; typeof y.x.a", false, false, false),
+            ("isOn(x.a)", false, false, false),
             ("x.a?.b", false, true, false),
             ("x.a!.toLowerCase()", false, true, true),
             ("x.a; y.a.toUpperCase()", false, false, true),
             ("for (const y of x.a) f(...z)", false, true, false),
         ];
         for (code, is_tested, is_entered, is_folded) in table {
-            let expected = Treatment { is_tested, is_entered, is_folded };
+            let is_converted = code.starts_with("isOn");
+            let expected = Treatment { is_tested, is_entered, is_folded, is_converted };
             assert_eq!(Treatment::of(code, "x.a"), expected, "{code}");
         }
     }

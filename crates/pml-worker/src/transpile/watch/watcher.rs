@@ -1,33 +1,24 @@
 //! Puts the looks into a program.
 
-use std::{
-    collections::HashMap,
-    mem::{Discriminant, discriminant},
-};
-
 use oxc::{
     allocator::{CloneIn, TakeIn},
     ast::ast::*,
     ast_visit::{Visit, VisitMut, walk_mut},
-    span::{GetSpan, SPAN, Span},
+    span::{GetSpan, SPAN},
 };
 
 use super::{
+    looker::Looker,
     names::{Names, list_of},
     places::{is_optional, is_read, is_simple, is_telling, is_time, literal, number_in, operand},
-    watched::{Keys, Literal, Number, Usage, Watched},
+    watched::{Keys, Literal, Number, Usage},
 };
-use crate::transpile::{
-    pen::Pen,
-    probe::{Branch, excerpt, unused_name},
-};
+use crate::transpile::{pen::Pen, probe::Branch};
 
 /// How the variables that turn a look off begin.
 pub(in crate::transpile) const WATCH: &str = "$watch";
 /// How the variable begins that keeps what is looked at.
 pub(in crate::transpile) const KEPT: &str = "$kept";
-/// Most places of one program.
-const MAX_PLACES: usize = 200;
 
 /// Looks at values of `program`. What is seen is told by the index of a branch.
 pub(in crate::transpile) fn watch<'a>(
@@ -37,60 +28,21 @@ pub(in crate::transpile) fn watch<'a>(
 ) {
     let mut names = Names::default();
     names.visit_program(program);
-    let prefix = unused_name(pen.text, WATCH);
-    let mut watcher =
-        Watcher { pen, names, prefix, places: HashMap::new(), variables: Vec::new(), is_sorting: false, branches };
+    let mut watcher = Watcher { names, is_sorting: false, looker: Looker::new(pen, WATCH, branches) };
     watcher.visit_program(program);
-    if watcher.variables.is_empty() {
-        return;
-    }
-    let flags = watcher.variables.iter().map(|name| (*name, Some(pen.number(1))));
-    pen.declare(program, std::iter::once((pen.kept, None)).chain(flags));
+    watcher.looker.declare(program);
 }
 
 struct Watcher<'a, 'b> {
-    pen: &'b Pen<'a>,
     names: Names<'a>,
-    prefix: String,
-    /// The branch and the variable of each place. A condition may stand twice in the program.
-    places: HashMap<(u32, Discriminant<Usage>), (usize, &'a str)>,
-    variables: Vec<&'a str>,
     /// Is this a comparator?
     is_sorting: bool,
-    branches: &'b mut Vec<Branch>,
+    looker: Looker<'a, 'b>,
 }
 
 impl<'a> Watcher<'a, '_> {
-    /// The branch and the variable of a place. None if there are enough.
-    fn place(&mut self, span: Span, usage: Usage) -> Option<(usize, &'a str)> {
-        let (pen, key) = (self.pen, (span.start, discriminant(&usage)));
-        if span.is_empty() || self.variables.len() >= MAX_PLACES && !self.places.contains_key(&key) {
-            return None;
-        }
-        Some(*self.places.entry(key).or_insert_with(|| {
-            let watched = Watched { value: excerpt(pen.text, span), offset: span.start, usage };
-            self.branches.push(Branch::Watch(watched));
-            let name: &str = pen.allocator.alloc_str(&format!("{}{}", self.prefix, self.variables.len()));
-            self.variables.push(name);
-            (self.branches.len() - 1, name)
-        }))
-    }
-
     fn look_at(&mut self, value: &mut Expression<'a>, usage: Usage) {
-        let pen = self.pen;
-        let Some((branch, flag)) = self.place(value.span(), usage) else { return };
-        let kept = || pen.name(SPAN, pen.kept);
-        let told = pen.set(flag, pen.tell(branch, kept()));
-        let test = pen.name(SPAN, flag);
-        *value = if is_simple(value) {
-            let first = pen.set(pen.kept, value.clone_in(pen.allocator));
-            let plain = value.take_in(&pen.allocator);
-            pen.choose(test, pen.sequence([first, told, kept()]), plain)
-        } else {
-            let first = pen.set(pen.kept, value.take_in(&pen.allocator));
-            let told = Expression::new_logical_expression(SPAN, test, LogicalOperator::And, told, &pen.builder);
-            pen.sequence([first, told, kept()])
-        };
+        self.looker.look_at(value, usage);
     }
 
     /// Looks at what is compared with literals.
@@ -108,7 +60,7 @@ impl<'a> Watcher<'a, '_> {
             Expression::Identifier(it) => {
                 let name = it.name.as_str();
                 let grows = [".push(", ".add(", ".unshift(", "[", ".delete("];
-                let is_changed = grows.iter().any(|it| self.pen.text.contains(&format!("{name}{it}")));
+                let is_changed = grows.iter().any(|it| self.looker.pen.text.contains(&format!("{name}{it}")));
                 self.names.list(name).filter(|_| !is_changed).cloned()
             }
             value => list_of(value),
@@ -180,11 +132,15 @@ impl<'a> Watcher<'a, '_> {
         if !is_meant {
             return;
         }
-        let plain = value.clone_in(self.pen.allocator);
+        let plain = value.clone_in(self.looker.pen.allocator);
         let Expression::BinaryExpression(it) = value else { return };
-        let (pen, comparison) = (self.pen, it.span.start);
-        let Some((left, flag)) = self.place(it.left.span(), Usage::Side { comparison, is_left: true }) else { return };
-        let Some((right, _)) = self.place(it.right.span(), Usage::Side { comparison, is_left: false }) else { return };
+        let (pen, comparison) = (self.looker.pen, it.span.start);
+        let Some((left, flag)) = self.looker.place(it.left.span(), Usage::Side { comparison, is_left: true }) else {
+            return;
+        };
+        let Some((right, _)) = self.looker.place(it.right.span(), Usage::Side { comparison, is_left: false }) else {
+            return;
+        };
         let kept = || pen.name(SPAN, pen.kept);
         let told = |branch| pen.set(flag, pen.tell(branch, kept()));
         let wants_more = pen.name(SPAN, flag);
@@ -309,11 +265,13 @@ impl<'a> Watcher<'a, '_> {
     fn look_at_conversion(&mut self, it: &mut CallExpression<'a>) {
         let made = match it.callee_name() {
             Some("Number") => Number::Other,
-            Some("parseFloat" | "parseInt") => Number::Parsed,
+            Some("parseFloat") => Number::Parsed,
+            // With another radix, it is no amount.
+            Some("parseInt") if it.arguments.get(1).is_none_or(is_ten) => Number::Whole,
             _ => return,
         };
         if let Some(argument) = it.arguments.first_mut().and_then(Argument::as_expression_mut)
-            && is_read(operand(argument), &self.names)
+            && (is_read(operand(argument), &self.names) || is_field(argument))
         {
             self.look_at(operand(argument), Usage::Number(made));
         }
@@ -361,6 +319,16 @@ impl<'a> Watcher<'a, '_> {
             self.look_at(member.object_mut(), Usage::Searched(searched));
         }
     }
+}
+
+/// Is this `10`?
+fn is_ten(value: &Argument<'_>) -> bool {
+    matches!(value, Argument::NumericLiteral(it) if it.value == 10.0)
+}
+
+/// Is this `row[3]`, a field of a line of text?
+fn is_field(value: &Expression<'_>) -> bool {
+    matches!(value, Expression::ComputedMemberExpression(it) if it.expression.is_literal())
 }
 
 /// Is this a list that may hold parts of a result? One that is written out holds nothing of the kind.
@@ -421,7 +389,7 @@ mod tests {
             ("const f = (x) => x === null; return f()", "x === null".into()),
             ("return x.a == null", "return x.a == null;".into()),
             ("return x.a - x.b", "return x.a - x.b;".into()),
-            ("return x.a < y", "return x.a < y;".into()),
+            ("return x.a < y", ": x.a < y;".into()),
             ("return Math.floor(Date.now() / 1000) - x.a", "1e3) - x.a;".into()),
             ("return c[i] + c[x[i]]", "return c[i] + c[x[i]];".into()),
             ("return new Set([x.a])", "new Set([x.a])".into()),
