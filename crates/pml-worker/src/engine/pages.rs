@@ -39,7 +39,8 @@ const CURSORS: [&str; 10] = [
 ];
 const FLAGS: [&str; 7] = ["hasmore", "hasnextpage", "hasnext", "moreresults", "moreavailable", "istruncated", "more"];
 /// Names of how many there are in all.
-const TOTALS: [&str; 4] = ["totalcount", "totalresults", "totalitems", "total"];
+const TOTALS: [&str; 8] =
+    ["totalcount", "totalresults", "totalitems", "total", "totalhits", "totalsize", "numfound", "numresults"];
 /// Names that stand beside a `total` of a list, and not beside the total of an order.
 const PAGING: [&str; 9] = ["page", "perpage", "pagesize", "limit", "offset", "skip", "startat", "maxresults", "start"];
 /// Names under which a page keeps its marks.

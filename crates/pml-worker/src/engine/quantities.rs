@@ -195,7 +195,11 @@ pub(super) fn amount(text: &str) -> Option<Amount> {
     if let Some(after) = rest.strip_prefix(SIGNS) {
         unit.push_str(&rest[..rest.len() - after.len()]);
         rest = after.trim_start();
-    } else if rest.len() > 3 && rest.as_bytes()[..3].iter().all(u8::is_ascii_uppercase) {
+    } else if rest.len() > 3
+        && rest.as_bytes()[..3].iter().all(u8::is_ascii_uppercase)
+        // `SKU-100` is a code.
+        && rest[3..].starts_with(|it: char| it.is_ascii_digit() || it == ' ' || it == '\u{a0}')
+    {
         unit.push_str(&rest[..3]);
         rest = rest[3..].trim_start();
     }
@@ -410,6 +414,7 @@ mod tests {
             ("-$5", Some(-5.0)), ("EUR 12.00", Some(12.0)), ("12,00 €", Some(12.0)), ("45%", Some(45.0)), ("150 g", Some(150.0)), ("0.5", Some(0.5)),
             ("1'000.50", Some(1000.5)),
             ("007", None), ("1.2.3", None), ("v10", None), ("12-14", None), ("10 Main Street", None), ("", None), ("1,23,4", None), ("+49 30 1234567", None),
+            ("SKU-100", None), ("EUR -5", Some(-5.0)),
         ];
         for (text, expected) in table {
             assert_eq!(amount(text).map(|it| it.number), expected, "{text}");

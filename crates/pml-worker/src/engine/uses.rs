@@ -21,8 +21,10 @@ const MAX_TEXTS: u32 = 1_000;
 const MAX_LINE_BYTES: usize = 2_000;
 /// Warnings of one run.
 const MAX_WARNINGS: usize = 10;
-/// Separators of fields.
-const SEPARATORS: [char; 4] = [',', ';', '\t', '|'];
+/// Separators of fields, the aligned columns of a table among them.
+const SEPARATORS: [&str; 5] = [",", ";", "\t", "|", "  "];
+/// Separators of a name and its value.
+const ASSIGNMENTS: [&str; 2] = ["=", ":"];
 /// Words in the names of what is added up.
 const QUANTITIES: [&str; 46] = [
     "amount", "balance", "bonus", "budget", "bytes", "charge", "comments", "cost", "count", "credit", "days", "debit",
@@ -50,7 +52,7 @@ struct Seen {
     shape: Option<Shape>,
     /// The first text that is not what the program takes it for, and how often the separator is there that it has instead.
     text: Option<String>,
-    separator: Option<(char, usize)>,
+    separator: Option<(&'static str, usize)>,
 }
 
 /// A side of a sum.
@@ -145,9 +147,14 @@ impl Seen {
             raw::with_text(value, |text, _| {
                 let end = text.len().min(MAX_LINE_BYTES);
                 let line = text.get(..end).unwrap_or_default();
-                let count = |separator: char| line.matches(separator).count();
-                let other = SEPARATORS.into_iter().map(|it| (it, count(it))).max_by_key(|(_, count)| *count);
-                let other = other.filter(|(_, count)| *count > 0);
+                if line.is_empty() {
+                    return;
+                }
+                let count = |separator: &str| line.matches(separator).count();
+                let alike: &[&'static str] = if ASSIGNMENTS.contains(&separator) { &ASSIGNMENTS } else { &SEPARATORS };
+                let counts = alike.iter().map(|it| (*it, count(it))).filter(|(_, count)| *count > 0);
+                // Of equals the first.
+                let other = counts.rev().max_by_key(|(_, count)| *count);
                 let first = self.separator.map(|(it, _)| it);
                 let is_alike = first.is_none() || other.map(|(it, _)| it) == first;
                 if text.contains(separator) || other.is_none() || !is_alike {
@@ -200,11 +207,11 @@ impl Seen {
             Usage::Split(separator) if !self.is_right => {
                 let (text, (other, count)) = (self.text.as_ref()?, self.separator?);
                 let is_tried = |quote: char| source.has_text(&format!("{quote}{}{quote}", other.escape_default()));
-                // One line with one of them may be prose.
-                if self.looks < 2 && count < 2 || is_tried('"') || is_tried('\'') || is_tried('`') {
+                // One line with one of them may be prose, and so may two spaces.
+                if self.looks < 2 && (count < 2 || other == "  ") || is_tried('"') || is_tried('\'') || is_tried('`') {
                     return None;
                 }
-                let shown = in_quotes(&other.to_string());
+                let shown = if other == "  " { "/ {2,}/".to_owned() } else { in_quotes(other) };
                 Some(format!(
                     "`{value}` is {}, in which there is no {}: write `split({shown})`",
                     in_quotes(text),

@@ -7,6 +7,9 @@ use rquickjs::Value;
 use super::super::{raw, slips::in_quotes};
 use crate::transpile::Literal;
 
+/// Texts that say `false` and `true`, in lower case.
+const WORDS: [[&str; 6]; 2] = [["false", "no", "n", "f", "off", "0"], ["true", "yes", "y", "t", "on", "1"]];
+
 /// A text, number or boolean.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Plain {
@@ -66,7 +69,7 @@ pub(super) fn is_variant(literal: &Literal, value: &Plain) -> bool {
             !folded.is_empty() && folded == fold(text)
         }
         (Literal::Text(literal), Plain::Boolean(flag)) => fold(literal) == flag.to_string(),
-        (Literal::Boolean(literal), Plain::Text(text)) => fold(text) == literal.to_string(),
+        (Literal::Boolean(literal), Plain::Text(text)) => WORDS[usize::from(*literal)].contains(&fold(text).as_str()),
         (Literal::Text(text), Plain::Number(_)) if text.trim().is_empty() => false,
         (Literal::Number(_), Plain::Text(text)) if text.trim().is_empty() => false,
         (Literal::Number(_), Plain::Boolean(_)) => false,
@@ -171,6 +174,8 @@ mod tests {
             (Literal::Number(1.0), Plain::Boolean(true), false),
             (Literal::Boolean(true), Plain::Number(1.0), true),
             (Literal::Boolean(true), text("True"), true),
+            (Literal::Boolean(false), text("N"), true),
+            (Literal::Boolean(true), text("N"), false),
             (Literal::Boolean(false), Plain::Number(1.0), false),
         ];
         for (literal, value, expected) in table {

@@ -103,6 +103,10 @@ pub(super) fn of_variant(watched: &Watched, seen: &Seen, treatment: Treatment, k
     let mut wrong = seen.variants.iter().filter(|(index, variant)| !seen.equal.contains(index) && !is_known(variant));
     let (index, variant) = wrong.next()?;
     let literal = with.get(*index)?;
+    // `x.a === true || String(x.a) === "true"` compares the other kind, too.
+    if treatment.is_converted && !matches!((&variant.value, literal), (Plain::Text(_), Literal::Text(_))) {
+        return None;
+    }
     let written_literal = written(literal);
     let advice = match (&variant.value, literal) {
         (Plain::Text(text), Literal::Text(literal)) if text.trim() == literal.as_str() => {

@@ -19,8 +19,8 @@ use crate::transpile::{pen::Pen, probe::Branch, sums::SUM};
 
 /// How the variables that turn a look off begin.
 const FLAG: &str = "$watchUse";
-/// Separators of fields.
-const SEPARATORS: [&str; 4] = [",", ";", "\t", "|"];
+/// Separators of fields, and of a name and its value.
+const SEPARATORS: [&str; 6] = [",", ";", "\t", "|", "=", ":"];
 /// Names that say nothing, or that there is an index.
 const INDEXES: [&str; 30] = [
     "index", "idx", "position", "pos", "row", "line", "col", "column", "num", "number", "nr", "no", "rank", "place",
