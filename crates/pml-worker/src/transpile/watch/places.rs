@@ -93,6 +93,10 @@ pub(super) fn is_read(value: &Expression<'_>, names: &Names<'_>) -> bool {
     match value.get_inner_expression() {
         Expression::Identifier(it) => names.is_taken(it.name.as_str()),
         Expression::ChainExpression(it) => it.expression.as_member_expression().is_some_and(is_part),
+        // `x.price ?? x.amount`
+        Expression::LogicalExpression(it) => {
+            it.operator != LogicalOperator::And && is_read(&it.left, names) && is_read(&it.right, names)
+        }
         value => value.as_member_expression().is_some_and(is_part),
     }
 }
