@@ -17,7 +17,7 @@ use tokio::{
 
 use super::{
     fill::FilledResult,
-    outcome::CallRecord,
+    outcome::{self, CallRecord},
     plan::{Expected, Order, Plan},
     reports::Reporting,
     run::{Event, Media, Verdict},
@@ -583,7 +583,8 @@ impl<'a> Calls<'a> {
                     speculation.ended(id, error.as_ref());
                 }
                 self.recording.ended(id, TaskKind::Tool, error.as_ref().map_or(Ok(&body), Err));
-                let record = CallRecord { id, tool: target, duration, error };
+                let is_empty = error.is_none() && kind != Kind::RpcHandles && outcome::is_empty(&body);
+                let record = CallRecord { id, tool: target, duration, error, is_empty };
                 self.records.push(record.clone());
                 Ended { id: id.0, record: Some(record), kind, body }
             }
@@ -626,6 +627,7 @@ impl<'a> Calls<'a> {
                 tool: target,
                 duration: started.elapsed(),
                 error: Some(unfinished_error()),
+                is_empty: false,
             });
         }
         self.records.sort_by_key(|record| record.id);

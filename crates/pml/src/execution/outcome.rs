@@ -7,12 +7,15 @@ use pml_wire::{
     message::{CallError, Decision, ErrorReport, Log},
 };
 use serde::{Serialize, Serializer, ser::SerializeStruct};
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use crate::{
     broker::{Answer, AnswerBody, NestedValue},
     trace::Finish,
 };
+
+/// A longer result has something in it.
+const MAX_EMPTY_BYTES: usize = 256;
 
 /// The outcome of a run. Serializes to the object that `pml run --json` prints.
 #[derive(Debug)]
@@ -82,6 +85,24 @@ pub struct CallRecord {
     pub tool: String,
     pub duration: Duration,
     pub error: Option<CallError>,
+    /// Did the tool find nothing? A list without elements, or an object whose only list has none.
+    pub is_empty: bool,
+}
+
+/// Is there nothing in a result, which is JSON?
+pub(super) fn is_empty(result: &str) -> bool {
+    if result.len() > MAX_EMPTY_BYTES {
+        return false;
+    }
+    match serde_json::from_str(result) {
+        Ok(Value::Array(list)) => list.is_empty(),
+        Ok(Value::String(text)) => text.trim().is_empty(),
+        Ok(Value::Object(members)) => {
+            let mut lists = members.values().filter_map(Value::as_array);
+            matches!((lists.next(), lists.next()), (Some(list), None) if list.is_empty())
+        }
+        _ => false,
+    }
 }
 
 /// Milliseconds, with microsecond precision.
@@ -144,6 +165,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_has_nothing_in_it() {
+        let table = [
+            ("[]", true),
+            ("\" \"", true),
+            (r#"{"deals":[],"total":0}"#, true),
+            ("[null]", false),
+            ("null", false),
+            ("0", false),
+            ("{}", false),
+            (r#"{"deals":[],"errors":[]}"#, false),
+            (r#"{"deals":[{}]}"#, false),
+            ("[", false),
+        ];
+        for (result, expected) in table {
+            assert_eq!(is_empty(result), expected, "{result}");
+        }
+    }
+
+    #[test]
     fn the_json_shape_has_every_key() {
         let outcome = Outcome {
             execution_id: ExecutionId::mint(),
@@ -156,6 +196,7 @@ mod tests {
                 tool: "a:b".to_owned(),
                 duration: Duration::from_micros(1500),
                 error: None,
+                is_empty: false,
             }],
             used: BTreeSet::new(),
             warnings: vec![],

@@ -254,7 +254,9 @@ fn notes(console: &Console, calls: &[CallRecord], warnings: &[String], has_faile
         calls.iter().for_each(|call| tell(&mut text, call));
     } else {
         for (tool, count) in counted(&done) {
-            let _ = writeln!(text, "  ok {tool} × {count}");
+            let empty = done.iter().filter(|call| call.is_empty && call.tool == tool).count();
+            let found = if empty > 0 { format!(", found nothing × {empty}") } else { String::new() };
+            let _ = writeln!(text, "  ok {tool} × {count}{found}");
         }
         failed.iter().take(MAX_CALLS / 2).for_each(|call| tell(&mut text, call));
     }
@@ -268,6 +270,8 @@ fn notes(console: &Console, calls: &[CallRecord], warnings: &[String], has_faile
 fn tell(text: &mut String, call: &CallRecord) {
     let duration = millis(call.duration);
     let _ = match &call.error {
+        // Often an argument that is not quite right.
+        None if call.is_empty => writeln!(text, "  ok {} {duration} ms, found nothing", call.tool),
         None => writeln!(text, "  ok {} {duration} ms", call.tool),
         Some(error) => {
             writeln!(text, "  failed {} {duration} ms, {}: {}", call.tool, error.code, short(&error.message))
@@ -362,7 +366,13 @@ mod tests {
     }
 
     fn call(number: u32, error: Option<CallError>) -> CallRecord {
-        CallRecord { id: CallId(number), tool: "a:b".to_owned(), duration: Duration::from_millis(1), error }
+        CallRecord {
+            id: CallId(number),
+            tool: "a:b".to_owned(),
+            duration: Duration::from_millis(1),
+            error,
+            is_empty: false,
+        }
     }
 
     fn told(outcome: Outcome, budget: usize) -> (Value, Arc<Results>) {
@@ -472,12 +482,16 @@ mod tests {
     #[test]
     fn a_failure_says_what_has_been_done() {
         let mut failed = outcome(Err(ErrorReport::new(ErrorCode::ToolError, "no").with_hint("try again")));
-        failed.calls = vec![call(1, None), call(2, Some(CallError::new(ErrorCode::ToolError, "no")))];
+        failed.calls = vec![
+            CallRecord { is_empty: true, ..call(1, None) },
+            call(2, Some(CallError::new(ErrorCode::ToolError, "no"))),
+        ];
         let (value, _) = told(failed, 1000);
         assert_eq!(value["isError"], true);
         assert_eq!(value["content"][0]["text"], "error[TOOL_ERROR]: no\nhint: try again");
         let notes = value["content"][1]["text"].as_str().unwrap();
         assert!(notes.contains("1 succeeded, 1 failed (those that succeeded have had their effect)"), "{notes}");
+        assert!(notes.contains("ok a:b 1 ms, found nothing\n"), "{notes}");
         assert_eq!(value["structuredContent"]["calls"][0]["success"], true);
     }
 }
