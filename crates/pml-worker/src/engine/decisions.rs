@@ -51,6 +51,7 @@ pub(super) fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>, late: &Late<'js
                     Usage::Added(_) | Usage::Copied | Usage::Named(_) | Usage::Split(_) | Usage::Begins(_) => {
                         state.uses.look(branch, watched, &value)
                     }
+                    Usage::Among { .. } => state.members.look(&state.watches, branch, watched, &value),
                     _ => state.watches.look(branch, watched, &value),
                 };
                 return Value::new_bool(value.ctx().clone(), wants_more);

@@ -144,7 +144,8 @@ impl<'js> Watches<'js> {
             | Usage::Copied
             | Usage::Named(_)
             | Usage::Split(_)
-            | Usage::Begins(_) => false,
+            | Usage::Begins(_)
+            | Usage::Among { .. } => false,
         }
     }
 
@@ -274,7 +275,7 @@ impl<'js> Watches<'js> {
     }
 
     /// The tool that returned the object.
-    fn tool_of(&self, object: &Object<'js>) -> Option<String> {
+    pub(super) fn tool_of(&self, object: &Object<'js>) -> Option<String> {
         if object.is_proxy() {
             return None;
         }
@@ -365,7 +366,7 @@ fn look_at_time(seen: &mut Seen, value: &Value<'_>) -> bool {
 }
 
 /// A property of an object whose value is one of the literals.
-fn holder_of(object: &Object<'_>, with: &[Literal]) -> Option<String> {
+pub(super) fn holder_of(object: &Object<'_>, with: &[Literal]) -> Option<String> {
     if object.is_proxy() {
         return None;
     }

@@ -8,7 +8,7 @@ use super::{
 use crate::transpile::{Keys, Literal, Number, Shape, Source, Treatment, Usage, Watched, last_name};
 
 /// Properties that stand for an object, the likeliest first.
-const NAMES: [&str; 8] = ["name", "login", "id", "value", "title", "label", "key", "username"];
+pub(super) const NAMES: [&str; 8] = ["name", "login", "id", "value", "title", "label", "key", "username"];
 /// Words in names of numbers that are no point in time.
 const SPANS: [&str; 22] = [
     "duration",

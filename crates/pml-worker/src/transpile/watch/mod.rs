@@ -8,6 +8,7 @@
 
 mod conditions;
 mod looker;
+mod members;
 mod names;
 mod orders;
 mod places;
@@ -15,9 +16,10 @@ mod uses;
 mod watched;
 mod watcher;
 
-pub(crate) use self::watched::{Keys, Literal, Number, Side, Treatment, Usage, Watched, last_name};
+pub(crate) use self::watched::{Keys, Literal, Number, Side, Treatment, Usage, Watched, Way, last_name};
 pub(super) use self::{
     conditions::watch as watch_conditions,
+    members::watch as watch_members,
     orders::watch as watch_orders,
     places::{is_kept, is_look, is_watch, unwatched},
     uses::watch as watch_uses,

@@ -43,6 +43,33 @@ pub(crate) enum Usage {
     Key,
     /// The key of a Map or an element of a Set, or the list of them.
     Identity(Keys),
+    /// Looked for in a Set, Map or list, or added to a Set, which is the other expression. Of `in` the value is the list.
+    Among { way: Way, other: String },
+}
+
+/// How a value is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Has,
+    Get,
+    Includes,
+    IndexOf,
+    Add,
+    In,
+}
+
+impl Way {
+    /// The name of the method, or the operator.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Way::Has => "has",
+            Way::Get => "get",
+            Way::Includes => "includes",
+            Way::IndexOf => "indexOf",
+            Way::Add => "add",
+            Way::In => "in",
+        }
+    }
 }
 
 /// How keys are given to a Map or Set.
