@@ -47,6 +47,8 @@ struct Seen<'js> {
     looks: u32,
     /// Was something found, or is it another kind of collection?
     is_right: bool,
+    /// Was an object itself in the list, behind one of the same content?
+    has_itself: bool,
     finding: Option<Finding>,
     /// What objects hold, by their address.
     digests: HashMap<usize, u64>,
@@ -181,6 +183,7 @@ impl<'js> Seen<'js> {
             if raw::is_same_object(&element, object) {
                 // `list.indexOf(x) === i` finds each object.
                 self.is_right |= way == Way::Includes;
+                self.has_itself = true;
                 return;
             }
             let address = raw::address(&element);
@@ -267,9 +270,9 @@ impl<'js> Seen<'js> {
             }
             Finding::Twin { tool, shape } => {
                 let rest = source.text_behind(watched).trim_start().strip_prefix(')').map(str::trim_start);
-                let is_first = rest.is_some_and(|it| it.starts_with("===") || it.starts_with("!=="));
-                let is_any = rest.is_some_and(|it| it.contains("-1") && it.find("-1") < it.find(')'));
-                let is_found = *way == Way::IndexOf && (!is_first || is_any);
+                let index = rest.map(|it| it.trim_start_matches(['=', '!']).trim_start());
+                let is_first = index.is_some_and(|it| it.starts_with(char::is_alphabetic));
+                let is_found = *way == Way::IndexOf && self.has_itself && !is_first;
                 if is_found {
                     return None;
                 }

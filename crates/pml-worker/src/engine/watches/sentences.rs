@@ -147,6 +147,32 @@ pub(super) fn of_side(
     ))
 }
 
+/// Two objects of the same content that are compared, and that were never the same object.
+pub(super) fn of_twin(
+    watched: &Watched,
+    seen: &Seen,
+    source: &Source,
+    (other, _): (&Watched, &Seen),
+) -> Option<String> {
+    let (value, other) = (&watched.value, &other.value);
+    let Part { tool, shape, .. } = seen.object.as_ref().filter(|_| seen.has_twin && !seen.has_same)?;
+    // What they hold is compared, too: `a.owner === b.owner || a.owner.id === b.owner.id`.
+    let is_part = |it: char| it.is_alphanumeric() || matches!(it, '_' | '$');
+    let is_compared = |rest: &&str| {
+        let name = rest.trim_start_matches(['!', '?']).strip_prefix('.');
+        name.is_some_and(|name| name.trim_start_matches(is_part).trim_start().starts_with(['=', '!']))
+    };
+    if source.treatment(value).is_tested || [value, other].iter().any(|it| source.uses(it).iter().any(is_compared)) {
+        return None;
+    }
+    let name = NAMES.iter().find(|name| shape.keys().any(|key| key == **name));
+    let advice = name.map(|name| format!(": compare `{other}.{name}` and `{value}.{name}`")).unwrap_or_default();
+    Some(format!(
+        "`{value}` is an object of the result of {tool}, and `{other}` is another one with the same content, which is not equal to \
+         it{advice}"
+    ))
+}
+
 /// Seconds that are taken for milliseconds.
 pub(super) fn of_seconds(watched: &Watched, seen: &Seen) -> Option<String> {
     let seconds = seen.seconds.filter(|_| !seen.has_milliseconds)?;

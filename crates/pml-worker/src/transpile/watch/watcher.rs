@@ -289,7 +289,7 @@ impl<'a> Watcher<'a, '_> {
         if let Some(Expression::ArrowFunctionExpression(it)) =
             it.arguments.get_mut(1).and_then(Argument::as_expression_mut)
             && let Some(key) = it.body.as_expression_mut()
-            && key.is_member_expression()
+            && (key.is_member_expression() || key.is_identifier_reference())
             && is_read(key, &self.names)
         {
             self.look_at(key, usage);
