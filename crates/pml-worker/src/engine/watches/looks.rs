@@ -158,6 +158,7 @@ impl<'js> Watches<'js> {
             | Usage::Added(_)
             | Usage::Copied
             | Usage::Named(_)
+            | Usage::Indexed(_)
             | Usage::Split(_)
             | Usage::Begins(_)
             | Usage::Among { .. } => false,
@@ -294,6 +295,13 @@ impl<'js> Watches<'js> {
         let text = in_quotes(seen.get(&branch)?.no_number.as_ref()?);
         let line = source.position(watched.offset).line;
         Some(format!("the first NaN is that of line {line}, where `{}` is the text {text}", watched.value))
+    }
+
+    /// Is this a list that is no part of a result, nor has one?
+    pub(in crate::engine) fn is_own_list(&self, value: &Value<'js>) -> bool {
+        let Some(list) = value.as_array() else { return false };
+        let first = list.get::<Value<'js>>(0).ok().and_then(Value::into_object);
+        self.tool_of(list.as_object()).is_none() && first.is_none_or(|first| self.tool_of(&first).is_none())
     }
 
     /// The tool that returned the object.

@@ -128,7 +128,7 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
 }
 
 /// Is this a name or a chain of names, which can be read twice? Not a tool of a server.
-fn is_path(value: &Expression<'_>) -> bool {
+pub(super) fn is_path(value: &Expression<'_>) -> bool {
     match value.get_inner_expression() {
         Expression::Identifier(it) => it.name != "mcp",
         Expression::ThisExpression(_) => true,

@@ -29,6 +29,8 @@ pub(crate) enum Usage {
     Copied,
     /// Taken apart by `Object.entries` or `Object.keys`. What it gives is called so.
     Named(String),
+    /// A list of which the program takes the indexes for names. They are called so, if at all.
+    Indexed(String),
     /// Taken apart at this separator.
     Split(String),
     /// Asked whether it begins with this; or, if this is empty, for its first characters: the year, or year and month, of a date.
