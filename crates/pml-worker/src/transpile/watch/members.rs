@@ -81,7 +81,7 @@ impl<'a> Watcher<'a, '_> {
     }
 
     fn is_looked_for(&self, value: &Expression<'a>) -> bool {
-        is_read(value, &self.names) || is_field(value) || is_converted(value)
+        value.is_identifier_reference() || is_read(value, &self.names) || is_field(value) || is_converted(value)
     }
 }
 
