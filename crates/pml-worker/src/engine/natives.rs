@@ -82,6 +82,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     sort_typed::install(ctx, &native)?;
     slips::install(ctx, &native, state)?;
     watches::install(ctx, &native, state)?;
+    watches::install_members(ctx, state)?;
     truths::install(ctx, &native, state)?;
     orders::install(ctx, &native, state)?;
     questions::install(ctx, &native, state, &late)?;

@@ -40,7 +40,7 @@ use super::{
     to_json::{self, Intrinsics, Texts},
     truths::Truths,
     uses::Uses,
-    watches::Watches,
+    watches::{Members, Watches},
     web,
 };
 use crate::{
@@ -104,6 +104,7 @@ pub(super) struct State<'js> {
     pub(super) misses: Misses,
     pub(super) slips: Slips,
     pub(super) watches: Watches<'js>,
+    pub(super) members: Members<'js>,
     pub(super) truths: Truths,
     pub(super) orders: Orders,
     pub(super) uses: Uses,
@@ -264,6 +265,7 @@ impl<'js> Session<'js> {
             misses: Misses::default(),
             slips: Slips::default(),
             watches: Watches::default(),
+            members: Members::default(),
             truths: Truths::default(),
             orders: Orders::default(),
             uses: Uses::default(),
@@ -359,6 +361,8 @@ impl<'js> Session<'js> {
             self.state.warnings.borrow_mut().extend(self.state.orders.told(&source, &branches));
             let used = self.state.uses.told(&source, &branches, &self.state.warnings.borrow());
             self.state.warnings.borrow_mut().extend(used);
+            let members = self.state.members.told(&source, &branches, &self.state.warnings.borrow());
+            self.state.warnings.borrow_mut().extend(members);
             drop(branches);
             if let Ok(success) = &outcome {
                 // A program that gives the message has not swallowed it.

@@ -78,7 +78,7 @@ impl Uses {
                 true
             }
             Usage::Copied => seen.look_at_copied(value),
-            Usage::Named(_) => seen.look_at_named(value),
+            Usage::Named(_) | Usage::Indexed(_) => seen.look_at_named(value),
             Usage::Split(separator) => seen.look_at_split(separator, value),
             Usage::Begins(beginning) => seen.look_at_beginning(beginning, value),
             _ => false,
@@ -193,12 +193,25 @@ impl Seen {
                 )),
                 _ => Some(format!("`{value}` is a Set, of which a copy as an object is empty: write `[...{value}]`")),
             },
-            Usage::Named(name) if !self.is_right => {
+            Usage::Indexed(_) if source.treatment(value).is_tested => None,
+            Usage::Named(name) | Usage::Indexed(name) if !self.is_right => {
                 let shape = self.shape.as_ref()?;
                 let element = match shape {
                     Shape::Array(_, Some(element)) => format!(", each {}", element.describe()),
                     _ => String::new(),
                 };
+                if name.is_empty() {
+                    let advice = match shape {
+                        Shape::Array(_, Some(it)) if matches!(**it, Shape::Object(_)) => {
+                            format!(": for the names of an element, write `Object.keys({value}[0])`")
+                        }
+                        _ => String::new(),
+                    };
+                    return Some(format!(
+                        "`{value}` is {}{element}, and its keys are indexes, \"0\" and so on{advice}",
+                        shape.describe()
+                    ));
+                }
                 Some(format!(
                     "`{value}` is {}{element}, and `{name}` is an index of it, \"0\" and so on: write `for (const item of {value})`",
                     shape.describe()

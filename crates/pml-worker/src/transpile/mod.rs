@@ -45,6 +45,6 @@ pub(crate) use self::{
     parameters::analyse,
     probe::Branch,
     source::{Source, function_of, innermost, nearest},
-    watch::{Keys, Literal, Number, Side, Treatment, Usage, Watched, last_name},
+    watch::{Keys, Literal, Number, Side, Treatment, Usage, Watched, Way, last_name},
     wrap::import_refusal,
 };

@@ -47,6 +47,13 @@ impl<'a> Pen<'a> {
         Expression::new_assignment_expression(SPAN, AssignmentOperator::Assign, target, value, &self.builder)
     }
 
+    /// `[first, second]`.
+    pub(super) fn pair(&self, first: Expression<'a>, second: Expression<'a>) -> Expression<'a> {
+        let elements = [first, second].map(ArrayExpressionElement::from);
+        let elements = ArenaVec::from_array_in(elements, &self.allocator);
+        Expression::new_array_expression(SPAN, elements, &self.builder)
+    }
+
     /// `test ? yes : no`.
     pub(super) fn choose(&self, test: Expression<'a>, yes: Expression<'a>, no: Expression<'a>) -> Expression<'a> {
         Expression::new_conditional_expression(SPAN, test, yes, no, &self.builder)

@@ -152,6 +152,12 @@ impl Source {
         self.code().contains(text)
     }
 
+    /// What stands behind an expression that is looked at.
+    pub(crate) fn text_behind(&self, watched: &super::Watched) -> &str {
+        let behind = self.code().get(watched.offset as usize..).and_then(|rest| rest.strip_prefix(&watched.value));
+        behind.unwrap_or_default()
+    }
+
     /// The line of a call of the method `name`: `found`, if it stands there, or else the only line where it does.
     pub(crate) fn line_that_has(&self, name: &str, found: Option<u32>) -> Option<u32> {
         let call = format!(".{name}(");

@@ -71,6 +71,10 @@ pub(super) struct Seen {
     /// The addresses of objects, by what they hold, and whether two hold the same.
     digests: HashMap<u64, usize>,
     pub(super) has_twin: bool,
+    /// The address of the object that was compared last, and what it holds; and whether both sides were the same object once.
+    last: Option<(usize, u64)>,
+    identities: u32,
+    pub(super) has_same: bool,
 }
 
 /// A value that says what a literal says, and is not equal to it.
@@ -100,6 +104,17 @@ impl<'js> Watches<'js> {
         let mut all = self.seen.borrow_mut();
         let seen = all.entry(branch).or_default();
         seen.looks += 1;
+        let mut left = None;
+        if let Usage::Side { is_left, .. } = watched.usage {
+            seen.last = self.identity(seen, value);
+            left = branch.checked_sub(1).filter(|_| !is_left && seen.last.is_some());
+        }
+        let left = left.and_then(|left| all.get(&left)?.last);
+        let seen = all.entry(branch).or_default();
+        if let Some(((left, left_digest), (right, digest))) = left.zip(seen.last) {
+            seen.has_same |= left == right;
+            seen.has_twin |= left != right && left_digest == digest;
+        }
         match &watched.usage {
             Usage::Compared { with, is_strict } => self.look_at_compared(seen, with, *is_strict, value),
             Usage::Searched(literal) => self.look_at_list(seen, literal, value),
@@ -143,8 +158,10 @@ impl<'js> Watches<'js> {
             | Usage::Added(_)
             | Usage::Copied
             | Usage::Named(_)
+            | Usage::Indexed(_)
             | Usage::Split(_)
-            | Usage::Begins(_) => false,
+            | Usage::Begins(_)
+            | Usage::Among { .. } => false,
         }
     }
 
@@ -200,6 +217,13 @@ impl<'js> Watches<'js> {
         if seen.object.is_none() || property.is_some() {
             seen.object = Some(Part { tool, shape, property });
         }
+    }
+
+    /// The address of an object of a result, and what it holds.
+    fn identity(&self, seen: &mut Seen, value: &Value<'js>) -> Option<(usize, u64)> {
+        let object = value.as_object().filter(|it| seen.identities < MAX_DESCRIBED && self.tool_of(it).is_some())?;
+        seen.identities += 1;
+        Some((raw::address(object), digest(object)?))
     }
 
     /// Looks at a value that is compared with another one.
@@ -273,8 +297,15 @@ impl<'js> Watches<'js> {
         Some(format!("the first NaN is that of line {line}, where `{}` is the text {text}", watched.value))
     }
 
+    /// Is this a list that is no part of a result, nor has one?
+    pub(in crate::engine) fn is_own_list(&self, value: &Value<'js>) -> bool {
+        let Some(list) = value.as_array() else { return false };
+        let first = list.get::<Value<'js>>(0).ok().and_then(Value::into_object);
+        self.tool_of(list.as_object()).is_none() && first.is_none_or(|first| self.tool_of(&first).is_none())
+    }
+
     /// The tool that returned the object.
-    fn tool_of(&self, object: &Object<'js>) -> Option<String> {
+    pub(super) fn tool_of(&self, object: &Object<'js>) -> Option<String> {
         if object.is_proxy() {
             return None;
         }
@@ -329,6 +360,7 @@ impl<'js> Watches<'js> {
             places.iter().find(|(other, _)| other.usage == usage).copied()
         };
         tell(&|it, seen| sentences::of_side(it, seen, treatment(it), other(it)?));
+        tell(&|it, seen| sentences::of_twin(it, seen, source, other(it)?));
         tell(&|it, seen| sentences::of_variant(it, seen, treatment(it), &known(&it.value)));
         tell(&|it, seen| sentences::of_seconds(it, seen));
         tell(&|it, seen| sentences::of_null(it, seen, source));
@@ -365,7 +397,7 @@ fn look_at_time(seen: &mut Seen, value: &Value<'_>) -> bool {
 }
 
 /// A property of an object whose value is one of the literals.
-fn holder_of(object: &Object<'_>, with: &[Literal]) -> Option<String> {
+pub(super) fn holder_of(object: &Object<'_>, with: &[Literal]) -> Option<String> {
     if object.is_proxy() {
         return None;
     }

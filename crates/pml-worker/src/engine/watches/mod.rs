@@ -2,7 +2,11 @@
 
 mod digest;
 mod looks;
+mod members;
 mod plain;
 mod sentences;
 
-pub(super) use self::looks::{Watches, install};
+pub(super) use self::{
+    looks::{Watches, install},
+    members::{Members, install as install_members},
+};

@@ -8,7 +8,7 @@ use super::{
 use crate::transpile::{Keys, Literal, Number, Shape, Source, Treatment, Usage, Watched, last_name};
 
 /// Properties that stand for an object, the likeliest first.
-const NAMES: [&str; 8] = ["name", "login", "id", "value", "title", "label", "key", "username"];
+pub(super) const NAMES: [&str; 8] = ["name", "login", "id", "value", "title", "label", "key", "username"];
 /// Words in names of numbers that are no point in time.
 const SPANS: [&str; 22] = [
     "duration",
@@ -148,6 +148,32 @@ pub(super) fn of_side(
     Some(format!(
         "`{value}` is a text and `{other}` a number, which are never equal, such as \"{number}\" and {number}: write \
          `Number({value}) === {other}`"
+    ))
+}
+
+/// Two objects of the same content that are compared, and that were never the same object.
+pub(super) fn of_twin(
+    watched: &Watched,
+    seen: &Seen,
+    source: &Source,
+    (other, _): (&Watched, &Seen),
+) -> Option<String> {
+    let (value, other) = (&watched.value, &other.value);
+    let Part { tool, shape, .. } = seen.object.as_ref().filter(|_| seen.has_twin && !seen.has_same)?;
+    // What they hold is compared, too: `a.owner === b.owner || a.owner.id === b.owner.id`.
+    let is_part = |it: char| it.is_alphanumeric() || matches!(it, '_' | '$');
+    let is_compared = |rest: &&str| {
+        let name = rest.trim_start_matches(['!', '?']).strip_prefix('.');
+        name.is_some_and(|name| name.trim_start_matches(is_part).trim_start().starts_with(['=', '!']))
+    };
+    if source.treatment(value).is_tested || [value, other].iter().any(|it| source.uses(it).iter().any(is_compared)) {
+        return None;
+    }
+    let name = NAMES.iter().find(|name| shape.keys().any(|key| key == **name));
+    let advice = name.map(|name| format!(": compare `{other}.{name}` and `{value}.{name}`")).unwrap_or_default();
+    Some(format!(
+        "`{value}` is an object of the result of {tool}, and `{other}` is another one with the same content, which is not equal to \
+         it{advice}"
     ))
 }
 

@@ -12,7 +12,7 @@ use oxc::{
 };
 
 use super::{
-    places::is_simple,
+    places::{is_simple, unwatched},
     watched::{Side, Usage, Watched},
 };
 use crate::transpile::{
@@ -80,6 +80,21 @@ impl<'a, 'b> Looker<'a, 'b> {
             let told = Expression::new_logical_expression(SPAN, test, LogicalOperator::And, told, &pen.builder);
             pen.sequence([first, told, kept()])
         };
+    }
+
+    /// Looks at a value together with another one, which is read a second time. The value may be looked at already.
+    pub(super) fn look_at_beside(&mut self, value: &mut Expression<'a>, other: Expression<'a>, usage: Usage) {
+        let plain = unwatched(value);
+        if !is_simple(plain) {
+            return;
+        }
+        let Some((branch, flag)) = self.place(plain.span(), usage) else { return };
+        let pen = self.pen;
+        let kept = || pen.name(SPAN, pen.kept);
+        let first = pen.set(pen.kept, value.clone_in(pen.allocator));
+        let told = pen.set(flag, pen.tell(branch, pen.pair(other, kept())));
+        let plain = value.take_in(&pen.allocator);
+        *value = pen.choose(pen.name(SPAN, flag), pen.sequence([first, told, kept()]), plain);
     }
 
     /// Looks at both sides of an operator, the left one first: `a < b` becomes

@@ -7,7 +7,9 @@
 //! case: a warning is all that comes of it, when the run is over.
 
 mod conditions;
+mod keys;
 mod looker;
+mod members;
 mod names;
 mod orders;
 mod places;
@@ -15,9 +17,11 @@ mod uses;
 mod watched;
 mod watcher;
 
-pub(crate) use self::watched::{Keys, Literal, Number, Side, Treatment, Usage, Watched, last_name};
+pub(crate) use self::watched::{Keys, Literal, Number, Side, Treatment, Usage, Watched, Way, last_name};
 pub(super) use self::{
     conditions::watch as watch_conditions,
+    keys::watch as watch_keys,
+    members::watch as watch_members,
     orders::watch as watch_orders,
     places::{is_kept, is_look, is_watch, unwatched},
     uses::watch as watch_uses,

@@ -107,6 +107,11 @@ fn is_part(member: &MemberExpression<'_>) -> bool {
     name.is_some_and(|name| !matches!(name, "length" | "size")) && is_foreign(member.object())
 }
 
+/// Is this `row[3]`, a field of a line of text?
+pub(super) fn is_field(value: &Expression<'_>) -> bool {
+    matches!(value, Expression::ComputedMemberExpression(it) if it.expression.is_literal())
+}
+
 /// May the object be one that the program did not make itself?
 pub(super) fn is_foreign(object: &Expression<'_>) -> bool {
     match object.get_inner_expression() {
@@ -152,9 +157,9 @@ pub(super) fn is_simple(value: &Expression<'_>) -> bool {
 /// The expression that is looked at, of a compiled program; any other is given back.
 pub(in crate::transpile) fn unwatched<'e, 'a>(value: &'e Expression<'a>) -> &'e Expression<'a> {
     match value.get_inner_expression() {
-        Expression::ConditionalExpression(it) if is_watch(&it.test) => &it.alternate,
+        Expression::ConditionalExpression(it) if is_watch(&it.test) => unwatched(&it.alternate),
         Expression::SequenceExpression(it) if is_look(it) => match it.expressions.first() {
-            Some(Expression::AssignmentExpression(kept)) => &kept.right,
+            Some(Expression::AssignmentExpression(kept)) => unwatched(&kept.right),
             _ => value,
         },
         _ => value,

@@ -137,7 +137,7 @@ enum Addend {
 }
 
 /// Does a name say what something is called?
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     let lower = name.to_lowercase();
     let is_numbered = ["index", "idx", "number", "pos"].iter().any(|end| lower.ends_with(end));
     name.len() > 1 && !name.starts_with('_') && !is_numbered && !INDEXES.contains(&lower.as_str())

@@ -29,6 +29,8 @@ pub(crate) enum Usage {
     Copied,
     /// Taken apart by `Object.entries` or `Object.keys`. What it gives is called so.
     Named(String),
+    /// A list of which the program takes the indexes for names. They are called so, if at all.
+    Indexed(String),
     /// Taken apart at this separator.
     Split(String),
     /// Asked whether it begins with this; or, if this is empty, for its first characters: the year, or year and month, of a date.
@@ -43,6 +45,33 @@ pub(crate) enum Usage {
     Key,
     /// The key of a Map or an element of a Set, or the list of them.
     Identity(Keys),
+    /// Looked for in a Set, Map or list, or added to a Set, which is the other expression. Of `in` the value is the list.
+    Among { way: Way, other: String },
+}
+
+/// How a value is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Has,
+    Get,
+    Includes,
+    IndexOf,
+    Add,
+    In,
+}
+
+impl Way {
+    /// The name of the method, or the operator.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Way::Has => "has",
+            Way::Get => "get",
+            Way::Includes => "includes",
+            Way::IndexOf => "indexOf",
+            Way::Add => "add",
+            Way::In => "in",
+        }
+    }
 }
 
 /// How keys are given to a Map or Set.
