@@ -226,16 +226,22 @@ impl<'js> Watches<'js> {
             let is_wrong = match made {
                 Number::Parsed => |text: &str| quantities::is_cut(text, false),
                 Number::Whole => |text: &str| quantities::is_cut(text, true),
+                Number::ParsedOr => |text: &str| quantities::is_cut(text, false) || quantities::is_passed_over(text),
+                Number::WholeOr => |text: &str| quantities::is_cut(text, true) || quantities::is_passed_over(text),
                 _ => is_not_number,
             };
             // A word in place of a number is compared on purpose: it stands for none.
-            let has_digit = |text: &str| made != Number::Ordered || text.bytes().any(|it| it.is_ascii_digit());
+            let may_be_a_word = matches!(made, Number::Ordered | Number::Defaulted);
+            let has_digit = |text: &str| !may_be_a_word || text.bytes().any(|it| it.is_ascii_digit());
             let text = raw::with_text(value, |text, _| {
                 (is_wrong(text) && has_digit(text)).then(|| text.chars().take(80).collect())
             });
             seen.no_number = text.flatten();
             if seen.no_number.is_some()
-                && !matches!(made, Number::Parsed | Number::Whole)
+                && !matches!(
+                    made,
+                    Number::Parsed | Number::Whole | Number::ParsedOr | Number::WholeOr | Number::Defaulted
+                )
                 && self.first_nan.get().is_none()
             {
                 self.first_nan.set(Some(branch));

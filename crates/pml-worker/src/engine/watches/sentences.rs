@@ -240,12 +240,22 @@ pub(super) fn of_nothing(watched: &Watched, seen: &Seen, known: &[&Literal]) -> 
 pub(super) fn of_no_number(watched: &Watched, seen: &Seen) -> Option<String> {
     let text = in_quotes(seen.no_number.as_ref()?);
     let value = &watched.value;
+    // What parseFloat and parseInt take the beginning of is not lost.
+    let is_lost = watched.usage == Usage::Number(Number::Defaulted)
+        || seen.no_number.as_ref().is_some_and(|it| quantities::is_passed_over(it));
     let advice = quantities::reading(seen.no_number.as_ref()?, value).map(|it| format!(": {it}")).unwrap_or_default();
     match watched.usage {
         Usage::Number(Number::Ordered) => Some(format!(
             "`{value}` is the text {text}, which is no number: as NaN it is neither less nor more than any{advice}"
         )),
-        Usage::Number(Number::Parsed | Number::Whole) => Some(format!(
+        Usage::Number(Number::Defaulted | Number::ParsedOr | Number::WholeOr) if is_lost => {
+            let advice = quantities::reading_of_any(seen.no_number.as_ref()?, value);
+            let advice = advice.map(|it| format!(": {it}")).unwrap_or_default();
+            Some(format!(
+                "`{value}` is the text {text}, which is no number, and the number behind it is taken in place of NaN{advice}"
+            ))
+        }
+        Usage::Number(Number::Parsed | Number::Whole | Number::ParsedOr | Number::WholeOr) => Some(format!(
             "`{value}` is the text {text}, of which parseFloat and parseInt take only the beginning{advice}"
         )),
         Usage::Number(Number::Sorted) => Some(format!(

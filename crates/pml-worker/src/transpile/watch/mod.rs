@@ -7,6 +7,7 @@
 //! case: a warning is all that comes of it, when the run is over.
 
 mod conditions;
+mod fallbacks;
 mod looker;
 mod names;
 mod orders;

@@ -67,6 +67,14 @@ pub(crate) enum Number {
     Parsed,
     /// By `parseInt`, which takes the digits that a text begins with.
     Whole,
+    /// With another number in place of NaN: `Number(x.a) || 0`.
+    Defaulted,
+    /// The same with `parseFloat`.
+    ParsedOr,
+    /// The same with `parseInt`.
+    WholeOr,
+    /// By `*`, `/` or `-`.
+    Computed,
     Other,
 }
 
