@@ -217,6 +217,7 @@ pub(super) fn translate(source: &Source, probes: Probes, options: CodegenOptions
                 watch::watch_conditions(&mut program, &pen("2"), on_name, &mut branches);
                 watch::watch_orders(&mut program, &pen("3"), &mut branches);
                 watch::watch_uses(&mut program, &pen("4"), &mut branches);
+                watch::watch_texts(&mut program, &pen("5"), &mut branches);
             }
             branches
         }

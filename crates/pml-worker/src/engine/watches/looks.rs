@@ -38,6 +38,8 @@ pub(in crate::engine) struct Watches<'js> {
     seen: RefCell<BTreeMap<usize, Seen>>,
     /// The prototypes of the objects and arrays in the results of each tool.
     prototypes: RefCell<Vec<(String, Vec<Object<'js>>)>>,
+    /// The addresses of results. A part that took the place of one is not told of, which is no loss.
+    wholes: RefCell<HashSet<usize>>,
     /// The place where a text was first made NaN.
     first_nan: Cell<Option<usize>>,
     /// The same in words, once the run is over.
@@ -123,6 +125,12 @@ impl<'js> Watches<'js> {
             Usage::Number(made) => self.look_at_number(seen, branch, *made, value),
             Usage::Key => {
                 if let Some(object) = value.as_object() {
+                    self.note_object(seen, &[], object);
+                }
+                seen.object.is_none() && seen.looks < MAX_LOOKS
+            }
+            Usage::Written => {
+                if let Some(object) = value.as_object().filter(|it| self.is_part(it) && has_objects(it)) {
                     self.note_object(seen, &[], object);
                 }
                 seen.object.is_none() && seen.looks < MAX_LOOKS
@@ -289,6 +297,11 @@ impl<'js> Watches<'js> {
         Some(found.0.clone())
     }
 
+    /// Is the object in a result, and not the result itself, whose text is meant?
+    fn is_part(&self, object: &Object<'js>) -> bool {
+        self.tool_of(object).is_some() && !self.wholes.borrow().contains(&raw::address(object))
+    }
+
     /// The warnings of a run that is over.
     pub(in crate::engine) fn told(&self, source: &Source, branches: &[Branch]) -> Vec<String> {
         let seen = self.seen.take();
@@ -341,7 +354,7 @@ impl<'js> Watches<'js> {
         tell(&|it, seen| sentences::of_date(it, seen, treatment(it), source));
         tell(&|it, seen| sentences::of_nothing(it, seen, &known(&it.value)));
         // Both sides of a comparator are texts, and what is looked for in a Set is added to it in another place.
-        let (mut lines, mut keys) = (HashSet::new(), HashSet::new());
+        let (mut lines, mut keys, mut texts) = (HashSet::new(), HashSet::new(), HashSet::new());
         let numbers = places.iter().filter_map(|(it, seen)| {
             let sentence = sentences::of_no_number(it, seen)?;
             let is_first = it.usage != Usage::Number(Number::Sorted) || lines.insert(line(it));
@@ -353,6 +366,11 @@ impl<'js> Watches<'js> {
             keys.insert(&it.value).then(|| line(it) + &sentence)
         });
         add(identities.collect());
+        let texts = places.iter().filter_map(|(it, seen)| {
+            let sentence = sentences::of_text(it, seen, treatment(it))?;
+            texts.insert((line(it), &it.value)).then(|| line(it) + &sentence)
+        });
+        add(texts.collect());
         warnings
     }
 }
@@ -368,6 +386,12 @@ fn look_at_time(seen: &mut Seen, value: &Value<'_>) -> bool {
         }
     }
     !seen.has_milliseconds && seen.looks < MAX_LOOKS
+}
+
+/// Is it an object, or a list that has objects in it? The text of any other list is that of its elements.
+fn has_objects(object: &Object<'_>) -> bool {
+    let Some(list) = object.as_array() else { return true };
+    list.iter::<Value<'_>>().take(MAX_ELEMENTS as usize).flatten().any(|it| it.is_object() && !it.is_null())
 }
 
 /// A property of an object whose value is one of the literals.
@@ -390,5 +414,10 @@ pub(in crate::engine) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>, stat
     let note = move |tool: String, object: Object<'js>, array: Object<'js>, text: Object<'js>, list: Object<'js>| {
         shared.watches.prototypes.borrow_mut().push((tool, vec![object, array, text, list]));
     };
-    native.set("notePrototypes", Function::new(ctx.clone(), note)?)
+    native.set("notePrototypes", Function::new(ctx.clone(), note)?)?;
+    let shared = Rc::clone(state);
+    let note = move |result: Object<'js>| {
+        shared.watches.wholes.borrow_mut().insert(raw::address(&result));
+    };
+    native.set("noteWhole", Function::new(ctx.clone(), note)?)
 }

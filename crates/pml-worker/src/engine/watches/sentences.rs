@@ -295,6 +295,30 @@ pub(super) fn of_key(watched: &Watched, seen: &Seen, treatment: Treatment) -> Op
     }
 }
 
+/// An object, or a list of objects, that becomes its JSON in a text.
+pub(super) fn of_text(watched: &Watched, seen: &Seen, treatment: Treatment) -> Option<String> {
+    let Part { tool, shape, .. } = seen.object.as_ref().filter(|_| watched.usage == Usage::Written)?;
+    if treatment.is_tested {
+        return None;
+    }
+    let value = &watched.value;
+    let (is_list, object) = match shape {
+        Shape::Array(_, Some(element)) => (true, &**element),
+        shape => (false, shape),
+    };
+    let name = NAMES.iter().find(|name| object.keys().any(|key| key == **name));
+    let advice = match (name, is_list) {
+        (Some(name), true) => format!(": did you mean `{value}.map((it) => it.{name}).join(\", \")`?"),
+        (Some(name), false) => format!(": did you mean `{value}.{name}`?"),
+        (None, _) => ": write the properties that are meant, or `JSON.stringify(…)`".to_owned(),
+    };
+    let elements = if is_list { format!(", each {}", object.describe()) } else { String::new() };
+    Some(format!(
+        "`{value}` is {}{elements}, a part of the result of {tool}, and in a text it is all of its JSON{advice}",
+        shape.describe()
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::is_span;

@@ -12,6 +12,7 @@ mod looker;
 mod names;
 mod orders;
 mod places;
+mod texts;
 mod uses;
 mod watched;
 mod watcher;
@@ -21,6 +22,7 @@ pub(super) use self::{
     conditions::watch as watch_conditions,
     orders::watch as watch_orders,
     places::{is_kept, is_look, is_watch, unwatched},
+    texts::watch as watch_texts,
     uses::watch as watch_uses,
     watcher::{KEPT, WATCH, watch},
 };

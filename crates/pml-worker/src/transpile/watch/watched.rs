@@ -39,6 +39,8 @@ pub(crate) enum Usage {
     Nothing { is_null: bool },
     /// Made a number.
     Number(Number),
+    /// Written into a text, beside other text, or as a key.
+    Written,
     /// The key of a property.
     Key,
     /// The key of a Map or an element of a Set, or the list of them.
