@@ -46,7 +46,7 @@ pub(super) fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>, late: &Late<'js
             }
             Some(Branch::Watch(watched)) => {
                 let wants_more = match watched.usage {
-                    Usage::Condition => state.truths.look(branch, &value),
+                    Usage::Condition => state.truths.look(branch, &value, &state.watches),
                     Usage::Ordered(side) => state.orders.look(branch, side, &value),
                     Usage::Added(_) | Usage::Copied | Usage::Named(_) | Usage::Split(_) | Usage::Begins(_) => {
                         state.uses.look(branch, watched, &value)

@@ -288,7 +288,7 @@ impl<'js> Watches<'js> {
     }
 
     /// The tool that returned the object.
-    fn tool_of(&self, object: &Object<'js>) -> Option<String> {
+    pub(in crate::engine) fn tool_of(&self, object: &Object<'js>) -> Option<String> {
         if object.is_proxy() {
             return None;
         }
