@@ -41,7 +41,7 @@ pub(super) fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>, late: &Late<'js
                 return given(&late).probe.clone().into_value();
             }
             Some(Branch::Sum { value: name, offset }) => {
-                slips::tell_text_added(&state, name, *offset, &value);
+                slips::tell_added(&state, name, *offset, &value);
                 return value;
             }
             Some(Branch::Watch(watched)) => {

@@ -302,8 +302,28 @@ impl<'js> Watches<'js> {
         self.tool_of(object).is_some() && !self.wholes.borrow().contains(&raw::address(object))
     }
 
+    /// The lines and names of what is compared with `null`, and is never anything but `undefined`.
+    pub(in crate::engine) fn undefined(&self, source: &Source, branches: &[Branch]) -> Vec<(usize, String)> {
+        let seen = self.seen.borrow();
+        let places = seen.iter().filter_map(|(branch, seen)| match branches.get(*branch)? {
+            Branch::Watch(watched) => {
+                let is_undefined =
+                    watched.usage == Usage::Nothing { is_null: true } && seen.has_undefined && !seen.has_null;
+                is_undefined.then(|| place_of(watched, source))
+            }
+            _ => None,
+        });
+        places.collect()
+    }
+
     /// The warnings of a run that is over.
-    pub(in crate::engine) fn told(&self, source: &Source, branches: &[Branch]) -> Vec<String> {
+    /// `missing` are the lines and names of what is compared with `null` and was told of as a property that is not there.
+    pub(in crate::engine) fn told(
+        &self,
+        source: &Source,
+        branches: &[Branch],
+        missing: &[(usize, String)],
+    ) -> Vec<String> {
         let seen = self.seen.take();
         self.nan_began.replace(self.origin_of_nan(&seen, source, branches));
         let places: Vec<(&Watched, &Seen)> = seen
@@ -352,7 +372,8 @@ impl<'js> Watches<'js> {
         tell(&|it, seen| sentences::of_seconds(it, seen));
         tell(&|it, seen| sentences::of_null(it, seen, source));
         tell(&|it, seen| sentences::of_date(it, seen, treatment(it), source));
-        tell(&|it, seen| sentences::of_nothing(it, seen, &known(&it.value)));
+        let is_missing = |it: &Watched| missing.contains(&place_of(it, source));
+        tell(&|it, seen| sentences::of_nothing(it, seen, &known(&it.value)).filter(|_| !is_missing(it)));
         // Both sides of a comparator are texts, and what is looked for in a Set is added to it in another place.
         let (mut lines, mut keys, mut texts) = (HashSet::new(), HashSet::new(), HashSet::new());
         let numbers = places.iter().filter_map(|(it, seen)| {
@@ -373,6 +394,11 @@ impl<'js> Watches<'js> {
         add(texts.collect());
         warnings
     }
+}
+
+/// The line of a place, and the name of what is looked at there.
+fn place_of(watched: &Watched, source: &Source) -> (usize, String) {
+    (source.position(watched.offset).line, last_name(&watched.value).to_owned())
 }
 
 /// Looks at a number that is taken for milliseconds since 1970.
