@@ -218,6 +218,7 @@ pub(super) fn translate(source: &Source, probes: Probes, options: CodegenOptions
                 watch::watch_orders(&mut program, &pen("3"), &mut branches);
                 watch::watch_uses(&mut program, &pen("4"), &mut branches);
                 watch::watch_texts(&mut program, &pen("5"), &mut branches);
+                watch::watch_means(&mut program, &pen("6"), &mut branches);
             }
             branches
         }

@@ -129,6 +129,15 @@ impl<'js> Watches<'js> {
                 }
                 seen.object.is_none() && seen.looks < MAX_LOOKS
             }
+            Usage::Averaged => {
+                seen.has_null |= value.is_null();
+                seen.has_number |= value.is_number();
+                !(seen.has_null && seen.has_number) && seen.looks < MAX_LOOKS
+            }
+            Usage::Least => {
+                look_at_least(seen, value);
+                !(seen.has_null && seen.has_number) && seen.looks < MAX_LOOKS
+            }
             Usage::Written => {
                 if let Some(object) = value.as_object().filter(|it| self.is_part(it) && has_objects(it)) {
                     self.note_object(seen, &[], object);
@@ -371,6 +380,7 @@ impl<'js> Watches<'js> {
         tell(&|it, seen| sentences::of_variant(it, seen, treatment(it), &known(&it.value)));
         tell(&|it, seen| sentences::of_seconds(it, seen));
         tell(&|it, seen| sentences::of_null(it, seen, source));
+        tell(&|it, seen| sentences::of_nulls(it, seen));
         tell(&|it, seen| sentences::of_date(it, seen, treatment(it), source));
         let is_missing = |it: &Watched| missing.contains(&place_of(it, source));
         tell(&|it, seen| sentences::of_nothing(it, seen, &known(&it.value)).filter(|_| !is_missing(it)));
@@ -412,6 +422,22 @@ fn look_at_time(seen: &mut Seen, value: &Value<'_>) -> bool {
         }
     }
     !seen.has_milliseconds && seen.looks < MAX_LOOKS
+}
+
+/// Looks at a list of which the least number is taken. As 0, `null` is that if all others are greater.
+fn look_at_least(seen: &mut Seen, value: &Value<'_>) {
+    let elements = value.as_array().into_iter().flat_map(|it| it.iter::<Value<'_>>());
+    let (mut has_null, mut has_number) = (false, false);
+    for element in elements.take(MAX_ELEMENTS as usize).flatten() {
+        has_null |= element.is_null();
+        match element.as_number() {
+            Some(number) if number <= 0.0 => return,
+            number => has_number |= number.is_some(),
+        }
+    }
+    if has_null && has_number {
+        (seen.has_null, seen.has_number) = (true, true);
+    }
 }
 
 /// Is it an object, or a list that has objects in it? The text of any other list is that of its elements.

@@ -185,6 +185,25 @@ pub(super) fn of_null(watched: &Watched, seen: &Seen, source: &Source) -> Option
     }
 }
 
+/// `null` among the numbers of a mean or of a least one.
+pub(super) fn of_nulls(watched: &Watched, seen: &Seen) -> Option<String> {
+    let value = &watched.value;
+    if !seen.has_null || !seen.has_number {
+        return None;
+    }
+    match watched.usage {
+        Usage::Averaged => Some(format!(
+            "`{value}` is null among numbers, which counts as 0 in the mean: leave it out first, as in `filter((it) => it.{} != null)`, \
+             also for the length",
+            last_name(value)
+        )),
+        Usage::Least => Some(format!(
+            "`{value}` has null among its numbers, which Math.min takes for 0: leave it out first, as in `.filter((it) => it != null)`"
+        )),
+        _ => None,
+    }
+}
+
 /// An object or text that no date can be made of.
 pub(super) fn of_date(watched: &Watched, seen: &Seen, treatment: Treatment, source: &Source) -> Option<String> {
     let Usage::Time { is_date: true } = watched.usage else { return None };

@@ -9,6 +9,7 @@
 mod conditions;
 mod fallbacks;
 mod looker;
+mod means;
 mod names;
 mod orders;
 mod places;
@@ -20,6 +21,7 @@ mod watcher;
 pub(crate) use self::watched::{Keys, Literal, Number, Side, Treatment, Usage, Watched, last_name};
 pub(super) use self::{
     conditions::watch as watch_conditions,
+    means::watch as watch_means,
     orders::watch as watch_orders,
     places::{is_kept, is_look, is_watch, unwatched},
     texts::watch as watch_texts,

@@ -39,6 +39,10 @@ pub(crate) enum Usage {
     Nothing { is_null: bool },
     /// Made a number.
     Number(Number),
+    /// Added up to a sum that is divided by the length of the list.
+    Averaged,
+    /// A list of which the least number is taken.
+    Least,
     /// Written into a text, beside other text, or as a key.
     Written,
     /// The key of a property.
