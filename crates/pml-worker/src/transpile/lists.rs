@@ -14,12 +14,19 @@ pub(super) fn is_used(code: &str, value: &str, offset: usize) -> bool {
         return true;
     }
     let Some((before, rest)) = code.split_at_checked(offset) else { return true };
+    let is_negated = before.ends_with('!');
     let before = before.trim_end_matches(['!', '(']).trim_end();
     if !before.ends_with("if") && !before.ends_with("&&") {
         return false;
     }
     let branch = &rest[value.len().min(rest.len())..];
-    let branch = &branch[..branch.floor_char_boundary(BRANCH_BYTES)];
+    // What is not there is a failure: no list may be empty.
+    if is_negated && branch.trim_start_matches([')', ' ', '{', '\n']).starts_with("throw") {
+        return true;
+    }
+    // A variable may be used anywhere behind.
+    let most = if value.contains('.') { BRANCH_BYTES } else { branch.len() };
+    let branch = &branch[..branch.floor_char_boundary(most)];
     branch.match_indices(value).any(|(at, _)| {
         let is_again =
             branch[..at].ends_with(['!', '(']) && branch[..at].trim_end_matches(['!', '(']).trim_end().ends_with("if");
@@ -90,6 +97,8 @@ mod tests {
             ("if (x.tags) for (const tag of x.tags) f(tag)", true),
             ("if (x.tags) out.push(...x.tags)", true),
             ("if (x.tags) return x.tags", true),
+            ("if (!x.tags) { throw new Error('none') } return { id: x.id }", true),
+            ("if (x.tags) throw new Error('none')", false),
             ("if (x.tags) { const list = x.tags; f(list) }", true),
             ("if (x.tags && y) count(x.tags)", true),
             ("x.tags ? x.tags.join() : ''", true),
