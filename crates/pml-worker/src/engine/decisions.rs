@@ -41,12 +41,12 @@ pub(super) fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>, late: &Late<'js
                 return given(&late).probe.clone().into_value();
             }
             Some(Branch::Sum { value: name, offset }) => {
-                slips::tell_text_added(&state, name, *offset, &value);
+                slips::tell_added(&state, name, *offset, &value);
                 return value;
             }
             Some(Branch::Watch(watched)) => {
                 let wants_more = match watched.usage {
-                    Usage::Condition => state.truths.look(branch, &value),
+                    Usage::Condition => state.truths.look(branch, &value, &state.watches),
                     Usage::Ordered(side) => state.orders.look(branch, side, &value),
                     // A list that the program made itself may have indexes for names.
                     Usage::Indexed(_) if state.watches.is_own_list(&value) => {

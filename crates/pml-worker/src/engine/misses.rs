@@ -102,6 +102,8 @@ pub(super) struct Misses {
     noted: RefCell<Vec<Miss>>,
     /// The kinds of objects that a tool returned.
     kinds: RefCell<HashMap<String, Vec<Kind>>>,
+    /// The lines and names of what was told of lists, and is compared with `null`.
+    pub(super) of_lists: RefCell<Vec<(usize, String)>>,
     /// Is a result or are arguments being written? Then a `toJSON` that is asked for is no call of `JSON.stringify`.
     pub(super) is_writing: Rc<Cell<bool>>,
 }
@@ -157,7 +159,8 @@ impl Misses {
     }
 
     /// The warnings of a run that is over. `said` is what its error says already.
-    pub(super) fn told(&self, source: &Source, said: Option<&str>) -> Vec<MissingRead> {
+    /// `compared` are the lines and names of what is compared with `null`, and is never anything but `undefined`.
+    pub(super) fn told(&self, source: &Source, said: Option<&str>, compared: &[(usize, String)]) -> Vec<MissingRead> {
         let noted = self.noted.take();
         let mut noted: Vec<Miss> = noted.into_iter().filter(|miss| !self.is_optional(miss)).collect();
         if let Some(said) = said {
@@ -171,11 +174,27 @@ impl Misses {
         let mut told: Vec<(String, String)> = Vec::new();
         let mut warnings = Vec::new();
         for (miss, read) in noted.iter().zip(reads) {
-            if is_handled(miss, &read) {
+            // A list has no such property in any case.
+            let place = read.line.map(|line| (line, miss.property.clone()));
+            let is_of_list =
+                matches!(miss.shape, Shape::Array(..)) && place.as_ref().is_some_and(|it| compared.contains(it));
+            if is_handled(miss, &read) && !is_of_list {
                 continue;
             }
-            // Once for each tool and property is enough for a person; the place is that of the first.
-            let key = (miss.tool.clone(), miss.property.clone());
+            self.of_lists.borrow_mut().extend(place.filter(|_| is_of_list));
+            // Once for each tool and property is enough for a person; the place is that of the first. Of a Map that is read by
+            // keys, one of them is enough, and none if they are set, too.
+            let is_of_map = miss.subject == Subject::Collection(Collection::Map, Access::Read) && read.is_computed;
+            let is_set = |other: &Miss| {
+                other.subject == Subject::Collection(Collection::Map, Access::Set) && other.property == miss.property
+            };
+            if is_of_map && noted.iter().any(is_set) {
+                continue;
+            }
+            let key = match is_of_map {
+                true => (String::new(), format!("{:?}", miss.place)),
+                false => (miss.tool.clone(), miss.property.clone()),
+            };
             if !told.contains(&key) && warnings.len() < MAX_WARNINGS {
                 // Only of objects may the host know more.
                 let tool = match (miss.subject, &miss.shape) {
@@ -203,6 +222,8 @@ fn is_handled(miss: &Miss, read: &Read) -> bool {
     match miss.subject {
         Subject::Envelope => is_error || read.is_test || name == "result" && read.mentions_failure,
         Subject::Handle | Subject::Promise => read.is_test || read.has_alternative,
+        // Unlike of a table, it is never there.
+        Subject::Collection(Collection::Map, Access::Read) if read.is_computed => false,
         Subject::Collection(_, access) => access == Access::Read && (read.is_test || read.has_alternative),
         Subject::Primitive => is_error || read.is_test || read.has_alternative,
         Subject::Whole | Subject::Part => {
@@ -359,13 +380,31 @@ pub(super) fn plain(name: &str) -> String {
 
 /// A name that begins or ends as the other does: `dept` for `department`.
 fn alike<'a>(name: &str, keys: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let own = words(name);
     let name = plain(name);
     let mut keys = keys.filter(|key| {
         let key = plain(key);
         let (short, long) = if key.len() < name.len() { (&key, &name) } else { (&name, &key) };
         short.len() >= 3 && (long.contains(short.as_str()) || long.starts_with(&short[..short.floor_char_boundary(3)]))
     });
-    keys.next()
+    let first = keys.next()?;
+    // Of `total_count`, `total` is nearer than `total_pages`.
+    let is_word = |key: &&str| own.starts_with(&words(key)) || own.ends_with(&words(key));
+    Some(std::iter::once(first).chain(keys).find(is_word).unwrap_or(first))
+}
+
+/// The words of a name: `total` and `count` of `total_count` and `totalCount`.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for character in name.chars() {
+        if (character.is_uppercase() || !character.is_alphanumeric()) && words.last().is_some_and(|it| !it.is_empty()) {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| character.is_alphanumeric()) {
+            word.extend(character.to_lowercase());
+        }
+    }
+    words
 }
 
 /// Gives the prelude what it needs to note reads.

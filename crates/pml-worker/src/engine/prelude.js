@@ -180,6 +180,7 @@ export default function prelude(native) {
     if (typeof value !== "object" || value === null) return notePrimitive(value, tool);
     if (weakGet(tokens, value) !== undefined) return;
     weakSet(wholes, value, true);
+    native.noteWhole(value);
     const { array, object } = watched(tool);
     if (isArray(value)) {
       if (getPrototypeOf(value) === Array.prototype) setPrototypeOf(value, array);

@@ -176,6 +176,29 @@ pub(super) fn reading(text: &str, value: &str) -> Option<String> {
     })
 }
 
+/// Is it a text with digits that `parseFloat` and `parseInt` make NaN of?
+pub(super) fn is_passed_over(text: &str) -> bool {
+    let unsigned = text.trim().trim_start_matches(['+', '-', '.']);
+    text.bytes().any(|it| it.is_ascii_digit())
+        && !unsigned.starts_with(|it: char| it.is_ascii_digit())
+        && unsigned != "Infinity"
+}
+
+/// How to read the number in a text, also one with a unit. None if that is not plain.
+pub(super) fn reading_of_any(text: &str, value: &str) -> Option<String> {
+    amount(text)?;
+    if !is_cut(text, false) && !is_passed_over(text) {
+        return Some(format!("take the number that it begins with, by `parseFloat({value})`"));
+    }
+    let reading = reading(text, value)?;
+    let has_unit = text.contains(|it: char| it.is_alphabetic() || it == '%' || SIGNS.contains(&it));
+    Some(match (has_unit, reading.contains("comma is for thousands")) {
+        (false, _) => reading,
+        (true, true) => format!("write `Number({value}.replace(/[^\\d.-]/g, \"\"))`, if the comma is for thousands"),
+        (true, false) => "take out first what is no digit".to_owned(),
+    })
+}
+
 const SIGNS: [char; 9] = ['$', '€', '£', '¥', '₹', '₩', '₽', '฿', '₺'];
 
 /// Reads a number with separators and a unit.

@@ -353,10 +353,12 @@ impl<'js> Session<'js> {
                 .as_ref()
                 .err()
                 .map(|report| format!("{} {}", report.message, report.hint.as_deref().unwrap_or_default()));
-            missing = self.state.misses.told(&source, said.as_deref());
-            self.state.warnings.borrow_mut().extend(self.state.slips.told(&source));
             let branches = self.state.branches.borrow();
-            self.state.warnings.borrow_mut().extend(self.state.watches.told(&source, &branches));
+            let undefined = self.state.watches.undefined(&source, &branches);
+            missing = self.state.misses.told(&source, said.as_deref(), &undefined);
+            self.state.warnings.borrow_mut().extend(self.state.slips.told(&source));
+            let of_lists = self.state.misses.of_lists.take();
+            self.state.warnings.borrow_mut().extend(self.state.watches.told(&source, &branches, &of_lists));
             self.state.warnings.borrow_mut().extend(self.state.truths.told(&source, &branches));
             self.state.warnings.borrow_mut().extend(self.state.orders.told(&source, &branches));
             let used = self.state.uses.told(&source, &branches, &self.state.warnings.borrow());

@@ -4,7 +4,7 @@ use std::{borrow::Cow, cell::RefCell, collections::HashSet, rc::Rc};
 
 use rquickjs::{Ctx, Function, Object, Result, Value};
 
-use super::{State, raw};
+use super::{State, raw, results};
 use crate::transpile::{Source, innermost};
 
 /// Loops that are kept.
@@ -132,22 +132,47 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<Stat
     let strung = move |name: String, stack: Value<'js>, sum: Value<'js>| {
         let source = shared.source.borrow().clone();
         let line = source.map(|source| line_of(&source, place(&stack))).unwrap_or_default();
-        shared.warn(format!(
-            "`{name}`{line} began with a number and became the text {}, since `+` joins a number and a text: add `Number(…)` of \
-             what is added",
-            shown(&sum)
-        ));
+        let reason = match raw::text(&sum).and_then(|(text, _)| object_in(&text)) {
+            Some(object) => format!("what is added is {object}: add one of its properties"),
+            None => "`+` joins a number and a text: add `Number(…)` of what is added".to_owned(),
+        };
+        shared.warn(format!("`{name}`{line} began with a number and became the text {}, since {reason}", shown(&sum)));
     };
     native.set("strung", Function::new(ctx.clone(), strung)?)
 }
 
-/// Warns of a text that is added to what is meant to be a number. `offset` is where the expression begins.
-pub(super) fn tell_text_added(state: &State<'_>, expression: &str, offset: u32, value: &Value<'_>) {
-    if !state.slips.sums.borrow_mut().insert(offset) {
+/// What was added to a number, if the text that became of the sum begins with an object behind it: `0{"a":1}{"a":2}`.
+fn object_in(sum: &str) -> Option<String> {
+    let added = sum.trim_start_matches(|it: char| it.is_ascii_digit() || matches!(it, '.' | '-'));
+    if added.starts_with("[object Object]") {
+        return Some("an object".to_owned());
+    }
+    let first = serde_json::Deserializer::from_str(added).into_iter::<serde_json::Value>().next()?.ok()?;
+    let names: Vec<String> = first.as_object()?.keys().take(4).map(|name| format!("`{name}`")).collect();
+    Some(format!("an object with {}", names.join(", ")))
+}
+
+/// Warns of a text, or an object of a result, that is added to what is meant to be a number. `offset` is where the expression
+/// begins.
+pub(super) fn tell_added<'js>(state: &State<'js>, expression: &str, offset: u32, value: &Value<'js>) {
+    let is_part = value.as_object().is_some_and(|it| state.watches.tool_of(it).is_some());
+    if !value.is_string() && !is_part || !state.slips.sums.borrow_mut().insert(offset) {
         return;
     }
     let source = state.source.borrow().clone();
     let line = source.map(|source| format!("line {}: ", source.position(offset).line)).unwrap_or_default();
+    if is_part {
+        let shape = results::shape(value, 0);
+        let advice = match shape.keys().next() {
+            Some(name) => format!("add one of its properties, such as `{expression}.{name}`"),
+            None => "add a number".to_owned(),
+        };
+        state.warn(format!(
+            "{line}`{expression}` is {}, and `+` joins a number and its text: {advice}",
+            shape.describe()
+        ));
+        return;
+    }
     state.warn(format!(
         "{line}`{expression}` is the text {}, and `+` joins a number and a text: add `Number({expression})`",
         shown(value)

@@ -1,5 +1,7 @@
 //! Texts that say no and count as true: `"false"`, and `"no"` beside `"yes"`, in a condition.
 //!
+//! So does an empty list of a result, which `filter((p) => !p.tags)` takes for one that is there.
+//!
 //! What is used as a condition is looked at (`transpile/watch/conditions.rs`), and told when the run is over, if all texts at
 //! the place were of one pair.
 
@@ -10,6 +12,7 @@ use rquickjs::{Ctx, Function, Object, Result, Value};
 use super::{
     State, raw,
     slips::{called_at, in_quotes},
+    watches::Watches,
 };
 use crate::transpile::{Branch, Literal, Source, Usage, Watched};
 
@@ -40,6 +43,9 @@ struct Seen {
     yes: Option<String>,
     /// Anything that is false: then the question may be whether there is a value.
     has_false: bool,
+    /// Lists of results, and whether one was empty.
+    has_list: bool,
+    has_empty: bool,
     /// Anything true that is of no pair, or of another one.
     has_other: bool,
 }
@@ -76,8 +82,19 @@ impl Seen {
         }
     }
 
+    fn look_at_list<'js>(&mut self, value: &Value<'js>, watches: &Watches<'js>) {
+        let Some(list) = value.as_object().filter(|_| !self.has_empty) else { return };
+        if let Some(length) = list.as_array().map(|list| list.len())
+            && watches.tool_of(list).is_some()
+        {
+            self.has_list = true;
+            self.has_empty = length == 0;
+        }
+    }
+
     fn wants_more(&self) -> bool {
-        !self.has_other && self.looks < if self.no.is_some() { MAX_DOUBTS } else { MAX_LOOKS }
+        let wants_lists = self.has_list && !self.has_empty && self.looks < MAX_LOOKS;
+        wants_lists || !self.has_other && self.looks < if self.no.is_some() { MAX_DOUBTS } else { MAX_LOOKS }
     }
 
     /// The text that was taken for true, and what to compare with instead.
@@ -105,10 +122,11 @@ fn in_case_of(other: &str, word: &str) -> String {
 
 impl Truths {
     /// Looks at a condition. Is there more to see at this place?
-    pub(super) fn look(&self, branch: usize, value: &Value<'_>) -> bool {
+    pub(super) fn look<'js>(&self, branch: usize, value: &Value<'js>, watches: &Watches<'js>) -> bool {
         let mut all = self.seen.borrow_mut();
         let seen = all.entry(branch).or_default();
         seen.look(value);
+        seen.look_at_list(value, watches);
         seen.wants_more()
     }
 
@@ -117,9 +135,16 @@ impl Truths {
         let seen = self.seen.take();
         let sentence = |(branch, seen): (&usize, &Seen)| {
             let Branch::Watch(watched) = branches.get(*branch)? else { return None };
-            let (no, yes) = seen.mistake()?;
             let value = &watched.value;
             let treatment = source.treatment(value);
+            if seen.has_empty && !treatment.is_tested && !source.uses_list(watched) {
+                let line = source.position(watched.offset).line;
+                let optional = if seen.has_false { "?" } else { "" };
+                return Some(format!(
+                    "line {line}: `{value}` is an empty list, which counts as true in a condition: write `{value}{optional}.length`"
+                ));
+            }
+            let (no, yes) = seen.mistake()?;
             let is_text = treatment.is_tested || treatment.is_folded || treatment.is_entered || treatment.is_converted;
             if is_text || is_compared(value, branches) {
                 return None;

@@ -219,6 +219,8 @@ pub(super) fn translate(source: &Source, probes: Probes, options: CodegenOptions
                 watch::watch_uses(&mut program, &pen("4"), &mut branches);
                 watch::watch_members(&mut program, &pen("5"), &mut branches);
                 watch::watch_keys(&mut program, &pen("6"), &mut branches);
+                watch::watch_texts(&mut program, &pen("7"), &mut branches);
+                watch::watch_means(&mut program, &pen("8"), &mut branches);
             }
             branches
         }

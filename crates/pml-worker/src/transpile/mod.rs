@@ -17,6 +17,7 @@ mod compile;
 mod entry;
 mod fence;
 mod function_text;
+mod lists;
 mod names;
 mod namespace;
 mod parameters;

@@ -8,7 +8,7 @@ use pml_wire::{ErrorCode, message::ErrorReport};
 use super::{
     Blame, ENGINE_FILE, Given, Probes, Read, Treatment,
     blame::{self, Failed},
-    function_text, source_map,
+    function_text, lists, source_map,
 };
 
 /// Lines shown above and below the one that failed.
@@ -145,6 +145,11 @@ impl Source {
             code.match_indices('/').filter_map(|(at, _)| code[at + 1..].split([';', ',', '\n', ')', '*']).next());
         let is_count = |divisor: &str| divisor.trim_end().ends_with(".length") || divisor.trim_end().ends_with(".size");
         code.contains("Math.min(") || divisors.into_iter().any(is_count)
+    }
+
+    /// Is a list that is a condition used as one in another place, or behind an `if`: `if (x.tags) for (const tag of x.tags)`?
+    pub(crate) fn uses_list(&self, watched: &super::Watched) -> bool {
+        lists::is_used(self.code(), &watched.value, watched.offset as usize)
     }
 
     /// Does the program have a text anywhere?

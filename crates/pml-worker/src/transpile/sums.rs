@@ -1,7 +1,7 @@
-//! Sums that a text slips into: `total += order.amount`, where the amount is a text, makes `total` one.
+//! Sums that a text or an object slips into: `total += order.amount`, where the amount is a text, makes `total` one.
 //!
 //! What is added to something that is meant to be a number is looked at on the way: `total += v` becomes
-//! `total += typeof v === "string" ? $probe(0, v) : v`. Longer expressions are kept in a variable, so that they run once.
+//! `total += typeof v !== "number" ? $probe(0, v) : v`. Longer expressions are kept in a variable, so that they run once.
 //! Meant to be a number is a variable that begins as one (`let total = 0`), a property that does (`{ total: 0 }`), and
 //! `(totals[key] ?? 0)`. What is a number by its looks (`1`, `a * b`, `Number(x)`, `x.length`) is not looked at, nor is
 //! `list[i]`, the element of a tight loop. The value is the same in every case: a warning is all that comes of it.
@@ -116,9 +116,9 @@ impl<'a> Watcher<'a, '_> {
         };
         let read = || pen.name(span, name);
         let kind = Expression::new_unary_expression(SPAN, UnaryOperator::Typeof, read(), builder);
-        let string = Expression::new_string_literal(SPAN, "string", None, builder);
-        let is_text = Expression::new_binary_expression(SPAN, kind, BinaryOperator::StrictEquality, string, builder);
-        let looked_at = pen.choose(is_text, pen.tell(branch, read()), read());
+        let number = Expression::new_string_literal(SPAN, "number", None, builder);
+        let is_other = Expression::new_binary_expression(SPAN, kind, BinaryOperator::StrictInequality, number, builder);
+        let looked_at = pen.choose(is_other, pen.tell(branch, read()), read());
         *value = match first {
             None => looked_at,
             Some(first) => {
@@ -188,15 +188,15 @@ mod tests {
     #[test]
     fn what_is_added_to_numbers_is_looked_at() {
         let table = [
-            ("let t = 0; t += a", "t += typeof a === \"string\" ? $probe(0, a) : a"),
-            ("let t = 0; t += o.amount", "t += ($sum = o.amount, typeof $sum === \"string\" ? $probe(0, $sum) : $sum)"),
+            ("let t = 0; t += a", "t += typeof a !== \"number\" ? $probe(0, a) : a"),
+            ("let t = 0; t += o.amount", "t += ($sum = o.amount, typeof $sum !== \"number\" ? $probe(0, $sum) : $sum)"),
             (
                 "const t = { sum: 0 }; t.sum += o.n",
-                "t.sum += ($sum = o.n, typeof $sum === \"string\" ? $probe(0, $sum) : $sum)",
+                "t.sum += ($sum = o.n, typeof $sum !== \"number\" ? $probe(0, $sum) : $sum)",
             ),
-            ("class A { n = 0; f(v) { this.n += v } }", "this.n += typeof v === \"string\" ? $probe(0, v) : v"),
-            ("m[k] = (m[k] ?? 0) + v", "m[k] = (m[k] ?? 0) + (typeof v === \"string\" ? $probe(0, v) : v)"),
-            ("m[k] = v + (m[k] || 0)", "m[k] = (typeof v === \"string\" ? $probe(0, v) : v) + (m[k] || 0)"),
+            ("class A { n = 0; f(v) { this.n += v } }", "this.n += typeof v !== \"number\" ? $probe(0, v) : v"),
+            ("m[k] = (m[k] ?? 0) + v", "m[k] = (m[k] ?? 0) + (typeof v !== \"number\" ? $probe(0, v) : v)"),
+            ("m[k] = v + (m[k] || 0)", "m[k] = (typeof v !== \"number\" ? $probe(0, v) : v) + (m[k] || 0)"),
             // A number or a text by its looks.
             ("let t = 0; t += 1", "t += 1"),
             ("let t = 0; t += a * b", "t += a * b"),

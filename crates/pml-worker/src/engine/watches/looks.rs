@@ -38,6 +38,8 @@ pub(in crate::engine) struct Watches<'js> {
     seen: RefCell<BTreeMap<usize, Seen>>,
     /// The prototypes of the objects and arrays in the results of each tool.
     prototypes: RefCell<Vec<(String, Vec<Object<'js>>)>>,
+    /// The addresses of results. A part that took the place of one is not told of, which is no loss.
+    wholes: RefCell<HashSet<usize>>,
     /// The place where a text was first made NaN.
     first_nan: Cell<Option<usize>>,
     /// The same in words, once the run is over.
@@ -138,6 +140,21 @@ impl<'js> Watches<'js> {
             Usage::Number(made) => self.look_at_number(seen, branch, *made, value),
             Usage::Key => {
                 if let Some(object) = value.as_object() {
+                    self.note_object(seen, &[], object);
+                }
+                seen.object.is_none() && seen.looks < MAX_LOOKS
+            }
+            Usage::Averaged => {
+                seen.has_null |= value.is_null();
+                seen.has_number |= value.is_number();
+                !(seen.has_null && seen.has_number) && seen.looks < MAX_LOOKS
+            }
+            Usage::Least => {
+                look_at_least(seen, value);
+                !(seen.has_null && seen.has_number) && seen.looks < MAX_LOOKS
+            }
+            Usage::Written => {
+                if let Some(object) = value.as_object().filter(|it| self.is_part(it) && has_objects(it)) {
                     self.note_object(seen, &[], object);
                 }
                 seen.object.is_none() && seen.looks < MAX_LOOKS
@@ -250,16 +267,22 @@ impl<'js> Watches<'js> {
             let is_wrong = match made {
                 Number::Parsed => |text: &str| quantities::is_cut(text, false),
                 Number::Whole => |text: &str| quantities::is_cut(text, true),
+                Number::ParsedOr => |text: &str| quantities::is_cut(text, false) || quantities::is_passed_over(text),
+                Number::WholeOr => |text: &str| quantities::is_cut(text, true) || quantities::is_passed_over(text),
                 _ => is_not_number,
             };
             // A word in place of a number is compared on purpose: it stands for none.
-            let has_digit = |text: &str| made != Number::Ordered || text.bytes().any(|it| it.is_ascii_digit());
+            let may_be_a_word = matches!(made, Number::Ordered | Number::Defaulted);
+            let has_digit = |text: &str| !may_be_a_word || text.bytes().any(|it| it.is_ascii_digit());
             let text = raw::with_text(value, |text, _| {
                 (is_wrong(text) && has_digit(text)).then(|| text.chars().take(80).collect())
             });
             seen.no_number = text.flatten();
             if seen.no_number.is_some()
-                && !matches!(made, Number::Parsed | Number::Whole)
+                && !matches!(
+                    made,
+                    Number::Parsed | Number::Whole | Number::ParsedOr | Number::WholeOr | Number::Defaulted
+                )
                 && self.first_nan.get().is_none()
             {
                 self.first_nan.set(Some(branch));
@@ -305,7 +328,7 @@ impl<'js> Watches<'js> {
     }
 
     /// The tool that returned the object.
-    pub(super) fn tool_of(&self, object: &Object<'js>) -> Option<String> {
+    pub(in crate::engine) fn tool_of(&self, object: &Object<'js>) -> Option<String> {
         if object.is_proxy() {
             return None;
         }
@@ -314,8 +337,33 @@ impl<'js> Watches<'js> {
         Some(found.0.clone())
     }
 
+    /// Is the object in a result, and not the result itself, whose text is meant?
+    fn is_part(&self, object: &Object<'js>) -> bool {
+        self.tool_of(object).is_some() && !self.wholes.borrow().contains(&raw::address(object))
+    }
+
+    /// The lines and names of what is compared with `null`, and is never anything but `undefined`.
+    pub(in crate::engine) fn undefined(&self, source: &Source, branches: &[Branch]) -> Vec<(usize, String)> {
+        let seen = self.seen.borrow();
+        let places = seen.iter().filter_map(|(branch, seen)| match branches.get(*branch)? {
+            Branch::Watch(watched) => {
+                let is_undefined =
+                    watched.usage == Usage::Nothing { is_null: true } && seen.has_undefined && !seen.has_null;
+                is_undefined.then(|| place_of(watched, source))
+            }
+            _ => None,
+        });
+        places.collect()
+    }
+
     /// The warnings of a run that is over.
-    pub(in crate::engine) fn told(&self, source: &Source, branches: &[Branch]) -> Vec<String> {
+    /// `missing` are the lines and names of what is compared with `null` and was told of as a property that is not there.
+    pub(in crate::engine) fn told(
+        &self,
+        source: &Source,
+        branches: &[Branch],
+        missing: &[(usize, String)],
+    ) -> Vec<String> {
         let seen = self.seen.take();
         self.nan_began.replace(self.origin_of_nan(&seen, source, branches));
         let places: Vec<(&Watched, &Seen)> = seen
@@ -364,10 +412,12 @@ impl<'js> Watches<'js> {
         tell(&|it, seen| sentences::of_variant(it, seen, treatment(it), &known(&it.value)));
         tell(&|it, seen| sentences::of_seconds(it, seen));
         tell(&|it, seen| sentences::of_null(it, seen, source));
+        tell(&|it, seen| sentences::of_nulls(it, seen));
         tell(&|it, seen| sentences::of_date(it, seen, treatment(it), source));
-        tell(&|it, seen| sentences::of_nothing(it, seen, &known(&it.value)));
+        let is_missing = |it: &Watched| missing.contains(&place_of(it, source));
+        tell(&|it, seen| sentences::of_nothing(it, seen, &known(&it.value)).filter(|_| !is_missing(it)));
         // Both sides of a comparator are texts, and what is looked for in a Set is added to it in another place.
-        let (mut lines, mut keys) = (HashSet::new(), HashSet::new());
+        let (mut lines, mut keys, mut texts) = (HashSet::new(), HashSet::new(), HashSet::new());
         let numbers = places.iter().filter_map(|(it, seen)| {
             let sentence = sentences::of_no_number(it, seen)?;
             let is_first = it.usage != Usage::Number(Number::Sorted) || lines.insert(line(it));
@@ -379,8 +429,18 @@ impl<'js> Watches<'js> {
             keys.insert(&it.value).then(|| line(it) + &sentence)
         });
         add(identities.collect());
+        let texts = places.iter().filter_map(|(it, seen)| {
+            let sentence = sentences::of_text(it, seen, treatment(it))?;
+            texts.insert((line(it), &it.value)).then(|| line(it) + &sentence)
+        });
+        add(texts.collect());
         warnings
     }
+}
+
+/// The line of a place, and the name of what is looked at there.
+fn place_of(watched: &Watched, source: &Source) -> (usize, String) {
+    (source.position(watched.offset).line, last_name(&watched.value).to_owned())
 }
 
 /// Looks at a number that is taken for milliseconds since 1970.
@@ -394,6 +454,28 @@ fn look_at_time(seen: &mut Seen, value: &Value<'_>) -> bool {
         }
     }
     !seen.has_milliseconds && seen.looks < MAX_LOOKS
+}
+
+/// Looks at a list of which the least number is taken. As 0, `null` is that if all others are greater.
+fn look_at_least(seen: &mut Seen, value: &Value<'_>) {
+    let elements = value.as_array().into_iter().flat_map(|it| it.iter::<Value<'_>>());
+    let (mut has_null, mut has_number) = (false, false);
+    for element in elements.take(MAX_ELEMENTS as usize).flatten() {
+        has_null |= element.is_null();
+        match element.as_number() {
+            Some(number) if number <= 0.0 => return,
+            number => has_number |= number.is_some(),
+        }
+    }
+    if has_null && has_number {
+        (seen.has_null, seen.has_number) = (true, true);
+    }
+}
+
+/// Is it an object, or a list that has objects in it? The text of any other list is that of its elements.
+fn has_objects(object: &Object<'_>) -> bool {
+    let Some(list) = object.as_array() else { return true };
+    list.iter::<Value<'_>>().take(MAX_ELEMENTS as usize).flatten().any(|it| it.is_object() && !it.is_null())
 }
 
 /// A property of an object whose value is one of the literals.
@@ -416,5 +498,10 @@ pub(in crate::engine) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>, stat
     let note = move |tool: String, object: Object<'js>, array: Object<'js>, text: Object<'js>, list: Object<'js>| {
         shared.watches.prototypes.borrow_mut().push((tool, vec![object, array, text, list]));
     };
-    native.set("notePrototypes", Function::new(ctx.clone(), note)?)
+    native.set("notePrototypes", Function::new(ctx.clone(), note)?)?;
+    let shared = Rc::clone(state);
+    let note = move |result: Object<'js>| {
+        shared.watches.wholes.borrow_mut().insert(raw::address(&result));
+    };
+    native.set("noteWhole", Function::new(ctx.clone(), note)?)
 }

@@ -215,6 +215,25 @@ pub(super) fn of_null(watched: &Watched, seen: &Seen, source: &Source) -> Option
     }
 }
 
+/// `null` among the numbers of a mean or of a least one.
+pub(super) fn of_nulls(watched: &Watched, seen: &Seen) -> Option<String> {
+    let value = &watched.value;
+    if !seen.has_null || !seen.has_number {
+        return None;
+    }
+    match watched.usage {
+        Usage::Averaged => Some(format!(
+            "`{value}` is null among numbers, which counts as 0 in the mean: leave it out first, as in `filter((it) => it.{} != null)`, \
+             also for the length",
+            last_name(value)
+        )),
+        Usage::Least => Some(format!(
+            "`{value}` has null among its numbers, which Math.min takes for 0: leave it out first, as in `.filter((it) => it != null)`"
+        )),
+        _ => None,
+    }
+}
+
 /// An object or text that no date can be made of.
 pub(super) fn of_date(watched: &Watched, seen: &Seen, treatment: Treatment, source: &Source) -> Option<String> {
     let Usage::Time { is_date: true } = watched.usage else { return None };
@@ -270,12 +289,22 @@ pub(super) fn of_nothing(watched: &Watched, seen: &Seen, known: &[&Literal]) -> 
 pub(super) fn of_no_number(watched: &Watched, seen: &Seen) -> Option<String> {
     let text = in_quotes(seen.no_number.as_ref()?);
     let value = &watched.value;
+    // What parseFloat and parseInt take the beginning of is not lost.
+    let is_lost = watched.usage == Usage::Number(Number::Defaulted)
+        || seen.no_number.as_ref().is_some_and(|it| quantities::is_passed_over(it));
     let advice = quantities::reading(seen.no_number.as_ref()?, value).map(|it| format!(": {it}")).unwrap_or_default();
     match watched.usage {
         Usage::Number(Number::Ordered) => Some(format!(
             "`{value}` is the text {text}, which is no number: as NaN it is neither less nor more than any{advice}"
         )),
-        Usage::Number(Number::Parsed | Number::Whole) => Some(format!(
+        Usage::Number(Number::Defaulted | Number::ParsedOr | Number::WholeOr) if is_lost => {
+            let advice = quantities::reading_of_any(seen.no_number.as_ref()?, value);
+            let advice = advice.map(|it| format!(": {it}")).unwrap_or_default();
+            Some(format!(
+                "`{value}` is the text {text}, which is no number, and the number behind it is taken in place of NaN{advice}"
+            ))
+        }
+        Usage::Number(Number::Parsed | Number::Whole | Number::ParsedOr | Number::WholeOr) => Some(format!(
             "`{value}` is the text {text}, of which parseFloat and parseInt take only the beginning{advice}"
         )),
         Usage::Number(Number::Sorted) => Some(format!(
@@ -313,6 +342,30 @@ pub(super) fn of_key(watched: &Watched, seen: &Seen, treatment: Treatment) -> Op
         }
         _ => None,
     }
+}
+
+/// An object, or a list of objects, that becomes its JSON in a text.
+pub(super) fn of_text(watched: &Watched, seen: &Seen, treatment: Treatment) -> Option<String> {
+    let Part { tool, shape, .. } = seen.object.as_ref().filter(|_| watched.usage == Usage::Written)?;
+    if treatment.is_tested {
+        return None;
+    }
+    let value = &watched.value;
+    let (is_list, object) = match shape {
+        Shape::Array(_, Some(element)) => (true, &**element),
+        shape => (false, shape),
+    };
+    let name = NAMES.iter().find(|name| object.keys().any(|key| key == **name));
+    let advice = match (name, is_list) {
+        (Some(name), true) => format!(": did you mean `{value}.map((it) => it.{name}).join(\", \")`?"),
+        (Some(name), false) => format!(": did you mean `{value}.{name}`?"),
+        (None, _) => ": write the properties that are meant, or `JSON.stringify(…)`".to_owned(),
+    };
+    let elements = if is_list { format!(", each {}", object.describe()) } else { String::new() };
+    Some(format!(
+        "`{value}` is {}{elements}, a part of the result of {tool}, and in a text it is all of its JSON{advice}",
+        shape.describe()
+    ))
 }
 
 #[cfg(test)]

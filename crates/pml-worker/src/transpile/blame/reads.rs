@@ -22,6 +22,8 @@ pub(crate) struct Read {
     pub(crate) line: Option<usize>,
     /// Only tests whether the property is there: `typeof x.a`, `x.a === undefined`, `x.a ? x.a : x`.
     pub(crate) is_test: bool,
+    /// The name is computed: `x[key]`.
+    pub(crate) is_computed: bool,
     /// Another value takes its place: `x.a ?? x.b`. A literal is no such value: `x.a ?? []` is what a slip gives, too.
     pub(crate) has_alternative: bool,
     /// The next step fails if the property is not there: `x.a.b`, `x.a()`.
@@ -64,7 +66,7 @@ impl<'a> Judge<'_, 'a> {
         let is_pattern = at_place().any(|it| it.kind == Kind::TakeApart)
             || opened.found.patterns.iter().any(|it| it.place == offset);
         if operation.is_none() && at_place().any(|it| it.kind == Kind::Read && it.property.is_none()) && !is_pattern {
-            return Read { is_test: true, ..read };
+            return Read { is_test: true, is_computed: true, ..read };
         }
         if operation.is_none() && self.has_default(property) {
             return Read { has_alternative: true, ..read };

@@ -7,12 +7,15 @@
 //! case: a warning is all that comes of it, when the run is over.
 
 mod conditions;
+mod fallbacks;
 mod keys;
 mod looker;
+mod means;
 mod members;
 mod names;
 mod orders;
 mod places;
+mod texts;
 mod uses;
 mod watched;
 mod watcher;
@@ -21,9 +24,11 @@ pub(crate) use self::watched::{Keys, Literal, Number, Side, Treatment, Usage, Wa
 pub(super) use self::{
     conditions::watch as watch_conditions,
     keys::watch as watch_keys,
+    means::watch as watch_means,
     members::watch as watch_members,
     orders::watch as watch_orders,
     places::{is_kept, is_look, is_watch, unwatched},
+    texts::watch as watch_texts,
     uses::watch as watch_uses,
     watcher::{KEPT, WATCH, watch},
 };

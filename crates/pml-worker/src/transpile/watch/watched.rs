@@ -41,6 +41,12 @@ pub(crate) enum Usage {
     Nothing { is_null: bool },
     /// Made a number.
     Number(Number),
+    /// Added up to a sum that is divided by the length of the list.
+    Averaged,
+    /// A list of which the least number is taken.
+    Least,
+    /// Written into a text, beside other text, or as a key.
+    Written,
     /// The key of a property.
     Key,
     /// The key of a Map or an element of a Set, or the list of them.
@@ -96,6 +102,14 @@ pub(crate) enum Number {
     Parsed,
     /// By `parseInt`, which takes the digits that a text begins with.
     Whole,
+    /// With another number in place of NaN: `Number(x.a) || 0`.
+    Defaulted,
+    /// The same with `parseFloat`.
+    ParsedOr,
+    /// The same with `parseInt`.
+    WholeOr,
+    /// By `*`, `/` or `-`.
+    Computed,
     Other,
 }
 

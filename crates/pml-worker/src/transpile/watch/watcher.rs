@@ -8,6 +8,7 @@ use oxc::{
 };
 
 use super::{
+    fallbacks::Fallbacks,
     looker::Looker,
     names::{Names, list_of},
     places::{is_field, is_optional, is_read, is_simple, is_telling, is_time, literal, number_in, operand},
@@ -28,13 +29,15 @@ pub(in crate::transpile) fn watch<'a>(
 ) {
     let mut names = Names::default();
     names.visit_program(program);
-    let mut watcher = Watcher { names, is_sorting: false, looker: Looker::new(pen, WATCH, branches) };
+    let fallbacks = Fallbacks::of(program);
+    let mut watcher = Watcher { names, fallbacks, is_sorting: false, looker: Looker::new(pen, WATCH, branches) };
     watcher.visit_program(program);
     watcher.looker.declare(program);
 }
 
 struct Watcher<'a, 'b> {
     names: Names<'a>,
+    fallbacks: Fallbacks<'a>,
     /// Is this a comparator?
     is_sorting: bool,
     looker: Looker<'a, 'b>,
@@ -95,6 +98,10 @@ impl<'a> Watcher<'a, '_> {
     /// Looks at the sides of an operator that takes numbers.
     fn look_at_sides(&mut self, it: &mut BinaryExpression<'a>) {
         let is_difference = it.operator == BinaryOperator::Subtraction;
+        if matches!(it.operator, BinaryOperator::Multiplication | BinaryOperator::Division) {
+            self.look_at_factor(&mut it.left);
+            self.look_at_factor(&mut it.right);
+        }
         if !it.operator.is_compare() && !is_difference {
             return;
         }
@@ -108,6 +115,9 @@ impl<'a> Watcher<'a, '_> {
             if self.is_sorting {
                 self.look_at_number(&mut it.left, Number::Sorted);
                 self.look_at_number(&mut it.right, Number::Sorted);
+            } else {
+                self.look_at_factor(&mut it.left);
+                self.look_at_factor(&mut it.right);
             }
             return;
         }
@@ -117,6 +127,17 @@ impl<'a> Watcher<'a, '_> {
         if is_number(&mut it.left) || is_number(&mut it.right) {
             self.look_at_number(&mut it.left, Number::Ordered);
             self.look_at_number(&mut it.right, Number::Ordered);
+        }
+    }
+
+    /// Looks at a side of `*`, `/` or `-`, of which a text may make NaN.
+    fn look_at_factor(&mut self, value: &mut Expression<'a>) {
+        let value = operand(value);
+        let inner = value.get_inner_expression();
+        if (inner.is_member_expression() || matches!(inner, Expression::ChainExpression(_)))
+            && is_read(value, &self.names)
+        {
+            self.look_at(value, Usage::Number(Number::Computed));
         }
     }
 
@@ -203,7 +224,8 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
     fn visit_unary_expression(&mut self, it: &mut UnaryExpression<'a>) {
         walk_mut::walk_unary_expression(self, it);
         if it.operator == UnaryOperator::UnaryPlus && is_read(&it.argument, &self.names) {
-            self.look_at(&mut it.argument, Usage::Number(Number::Other));
+            let made = if self.fallbacks.has(it.span.start) { Number::Defaulted } else { Number::Other };
+            self.look_at(&mut it.argument, Usage::Number(made));
         }
     }
 
@@ -265,11 +287,20 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
 impl<'a> Watcher<'a, '_> {
     /// `Number(x.amount)`, `parseFloat(x.amount)`.
     fn look_at_conversion(&mut self, it: &mut CallExpression<'a>) {
+        let has_fallback = self.fallbacks.has(it.span.start);
         let made = match it.callee_name() {
+            Some("Number") if has_fallback => Number::Defaulted,
             Some("Number") => Number::Other,
+            Some("parseFloat") if has_fallback => Number::ParsedOr,
             Some("parseFloat") => Number::Parsed,
             // With another radix, it is no amount.
-            Some("parseInt") if it.arguments.get(1).is_none_or(is_ten) => Number::Whole,
+            Some("parseInt") if it.arguments.get(1).is_none_or(is_ten) => {
+                if has_fallback {
+                    Number::WholeOr
+                } else {
+                    Number::Whole
+                }
+            }
             _ => return,
         };
         if let Some(argument) = it.arguments.first_mut().and_then(Argument::as_expression_mut)
@@ -385,9 +416,10 @@ mod tests {
             ("let best = null; return best === null", "return best === null;".into()),
             ("const f = (x) => x === null; return f()", "x === null".into()),
             ("return x.a == null", "return x.a == null;".into()),
-            ("return x.a - x.b", "return x.a - x.b;".into()),
+            ("return x[0] * x.length", "return x[0] * x.length;".into()),
+            ("return x.a + x.length - y", ".length - y;".into()),
             ("return x.a < y", ": x.a < y;".into()),
-            ("return Math.floor(Date.now() / 1000) - x.a", "1e3) - x.a;".into()),
+            ("return 500 * x.a", format!("500 * {}", watched("x.a"))),
             ("return c[i] + c[x[i]]", "return c[i] + c[x[i]];".into()),
             ("return new Set([x.a])", "new Set([x.a])".into()),
             ("return x.length === 0", "return x.length === 0;".into()),
