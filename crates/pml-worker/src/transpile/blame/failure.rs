@@ -299,6 +299,10 @@ impl<'a> Teller<'_, 'a> {
         let has_spread = call.arguments.iter().any(Argument::is_spread);
         let argument = call.arguments.get(index).and_then(Argument::as_expression).filter(|_| !has_spread);
         let Some(argument) = argument.filter(|it| !it.is_literal() && !it.is_function()) else { return };
+        // `tracks.map(line)` passes a function, and no parameter of it.
+        if self.knowledge.of(argument).is_some_and(|known| known.shape == Shape::Function) {
+            return;
+        }
         let (name, text) = (self.text(parameter), self.text(argument));
         if parameter.span() != subject.span() {
             let Some(known) = self.knowledge.of(argument) else { return };
