@@ -132,9 +132,9 @@ mod tests {
     fn what_a_mean_is_made_of_is_looked_at() {
         #[rustfmt::skip]
         let table = [
-            ("return l.reduce((s, x) => s + x.a, 0) / l.length", Some("s + ($watchMean0 ? ($kept6 = x.a, $watchMean0 = $probe(")),
+            ("return l.reduce((s, x) => s + x.a, 0) / l.length", Some("s + ($watchMean0 ? ($kept8 = x.a, $watchMean0 = $probe(")),
             ("const n = l.reduce((s, x) => s + x.a, 0); return n / (l.length || 1)", Some("s + ($watchMean0 ?")),
-            ("return Math.min(...l.map((x) => x.a))", Some("Math.min(...($kept6 = l.map((x) => x.a), $watchMean0 && (")),
+            ("return Math.min(...l.map((x) => x.a))", Some("Math.min(...($kept8 = l.map((x) => x.a), $watchMean0 && (")),
             ("return l.reduce((s, x) => s + x.a, 0)", None),
             ("return l.reduce((s, x) => s + x.a, 0) / m.length", None),
             ("return l.reduce((s, x) => s + (x.a ?? 0), 0) / l.length", None),

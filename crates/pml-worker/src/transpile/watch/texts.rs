@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn what_is_written_into_a_text_is_looked_at() {
         let watched = |value: &str| {
-            format!("$watchText0 ? ($kept5 = {value}, $watchText0 = $probe(B, $kept5), $kept5) : {value}")
+            format!("$watchText0 ? ($kept7 = {value}, $watchText0 = $probe(B, $kept7), $kept7) : {value}")
         };
         #[rustfmt::skip]
         let table = [
