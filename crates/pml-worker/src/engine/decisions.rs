@@ -48,8 +48,11 @@ pub(super) fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>, late: &Late<'js
                 let wants_more = match watched.usage {
                     Usage::Condition => state.truths.look(branch, &value, &state.watches),
                     Usage::Ordered(side) => state.orders.look(branch, side, &value),
-                    // A list that the program made itself may have indexes for names.
+                    // A list that the program made itself may have indexes for names, and of an empty Map an empty copy is right.
                     Usage::Indexed(_) if state.watches.is_own_list(&value) => {
+                        state.uses.look(branch, watched, &Value::new_undefined(value.ctx().clone()))
+                    }
+                    Usage::Copied if !state.members.is_filled(&value) => {
                         state.uses.look(branch, watched, &Value::new_undefined(value.ctx().clone()))
                     }
                     Usage::Indexed(_)

@@ -30,10 +30,12 @@ export default function lists(native, prelude) {
   /// Without a comparator, numbers are in the order of their texts: 1, 10, 2.
   const checkNumbers = (sorted, name) => {
     const { length } = sorted;
-    if (typeof sorted[0] === "string") {
+    const kind = typeof native.firstOwn(sorted);
+    if (kind === "string") {
       if (length > 1) native.lookAtSorted(name, sorted, stackOf(new Error()));
       return sorted;
     }
+    if (kind !== "number") return sorted;
     let isAscending = true;
     for (let i = 0; i < length; i++) {
       if (typeof sorted[i] !== "number") return sorted;
@@ -116,7 +118,7 @@ export default function lists(native, prelude) {
             "; first `const flags = await Promise.all(list.map(async …))`, then `list." + name + "((_, i) => flags[i])`");
         }
         // Of `filter(Boolean)`, the condition stands nowhere in the program.
-        if (callback === Boolean && isArray(this) && typeof this[0] === "string") native.lookAtTruths(name, this, stackOf(new Error()));
+        if (callback === Boolean && isArray(this) && typeof native.firstOwn(this) === "string") native.lookAtTruths(name, this, stackOf(new Error()));
         return apply(engine, this, [callback, self]);
       },
     }[name];

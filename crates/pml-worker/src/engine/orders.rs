@@ -141,7 +141,7 @@ fn look_at_pair(left: &Value<'_>, right: &Value<'_>, order: Ordering) -> Option<
 fn look_at_sorted(list: &Object<'_>) -> Option<Pair> {
     let mut before: Option<String> = None;
     let mut found = None;
-    for element in list.as_array()?.iter::<Value<'_>>().take(MAX_ELEMENTS).flatten() {
+    for element in raw::own_elements(list.as_array()?, MAX_ELEMENTS) {
         // In a list with other texts, the numbers are hardly meant as such.
         let text = short_text(&element).filter(|text| quantities::read(text).is_some())?;
         if let Some(before) = before.filter(|_| found.is_none()) {

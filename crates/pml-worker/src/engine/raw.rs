@@ -4,7 +4,7 @@
 
 use std::{mem::MaybeUninit, slice};
 
-use rquickjs::{ArrayBuffer, Ctx, Object, Value, qjs};
+use rquickjs::{Array, ArrayBuffer, Ctx, Object, Value, qjs};
 
 /// The text of a string, number or bigint, without running any of the program's code.
 ///
@@ -271,6 +271,13 @@ pub(crate) fn own_data<'js>(object: &Object<'js>, name: &Value<'js>) -> Option<V
         let is_accessor = descriptor.flags & qjs::JS_PROP_GETSET as i32 != 0;
         (!is_accessor).then_some(value)
     }
+}
+
+/// The elements of the beginning of an array as they are, without those that a getter would have to run to know. None of a proxy.
+pub(crate) fn own_elements<'a, 'js>(list: &'a Array<'js>, most: usize) -> impl Iterator<Item = Value<'js>> + 'a {
+    let length = if list.is_proxy() { 0 } else { list.len().min(most) };
+    let index = |index: usize| Value::new_float(list.ctx().clone(), index as f64);
+    (0..length).filter_map(move |at| own_data(list, &index(at)))
 }
 
 /// Makes an object look like `undefined` to `typeof`, `==` and conditions, as `document.all` does in browsers.

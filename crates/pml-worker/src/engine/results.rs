@@ -113,7 +113,7 @@ fn is_alike(one: &Shape, other: &Shape) -> bool {
 fn members<'js>(object: &Object<'js>, depth: usize) -> Shape {
     let data = |name: &Value<'js>| raw::own_data(object, name).map_or(Shape::Other, |value| shape(&value, depth + 1));
     if let Some(array) = object.as_array() {
-        let mut elements = array.iter::<Value<'js>>().take(MAX_ELEMENTS).flatten().map(|it| shape(&it, depth + 1));
+        let mut elements = raw::own_elements(array, MAX_ELEMENTS).map(|it| shape(&it, depth + 1));
         let first = elements.next();
         // Of a text and an image, neither says anything of the other.
         let is_mixed = first.as_ref().is_some_and(|first| depth == 0 && elements.any(|other| !is_alike(first, &other)));

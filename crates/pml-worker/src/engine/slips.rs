@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, cell::RefCell, collections::HashSet, rc::Rc};
 
-use rquickjs::{Ctx, Function, Object, Result, Value};
+use rquickjs::{Array, Ctx, Function, Object, Result, Value};
 
 use super::{State, raw, results};
 use crate::transpile::{Source, innermost};
@@ -127,6 +127,10 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<Stat
         let count = move |index: usize| shared.slips.count(index, change);
         native.set(name, Function::new(ctx.clone(), count)?)?;
     }
+
+    // What a list begins with, without asking the program's own getters or a proxy.
+    let first = |list: Array<'js>| raw::own_elements(&list, 1).next();
+    native.set("firstOwn", Function::new(ctx.clone(), first)?)?;
 
     let shared = Rc::clone(state);
     let strung = move |name: String, stack: Value<'js>, sum: Value<'js>| {

@@ -179,8 +179,8 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<Stat
     let shared = Rc::clone(state);
     let look = move |name: String, list: Object<'js>, stack: Value<'js>| {
         let mut seen = Seen::default();
-        let elements = list.as_array().into_iter().flat_map(|list| list.iter::<Value<'js>>().take(MAX_ELEMENTS));
-        elements.flatten().for_each(|element| seen.look(&element));
+        let elements = list.as_array().into_iter().flat_map(|list| raw::own_elements(list, MAX_ELEMENTS));
+        elements.for_each(|element| seen.look(&element));
         let Some((no, yes)) = seen.mistake() else { return };
         shared.warn(format!(
             "{}{name}(Boolean) takes the text {} for true: write `{name}((it) => it === {})`",

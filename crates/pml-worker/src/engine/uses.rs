@@ -118,11 +118,8 @@ impl Seen {
             value if raw::is_set(value) => "Set",
             _ => return self.looks < MAX_LOOKS,
         };
-        let size = value.as_object().and_then(|it| it.get::<_, usize>("size").ok());
-        if size.is_some_and(|size| size > 0) {
-            self.shape = Some(Shape::Instance(class));
-        }
-        self.shape.is_none() && self.looks < MAX_LOOKS
+        self.shape = Some(Shape::Instance(class));
+        false
     }
 
     fn look_at_named(&mut self, value: &Value<'_>) -> bool {

@@ -47,10 +47,10 @@ impl<'a> Pen<'a> {
         Expression::new_assignment_expression(SPAN, AssignmentOperator::Assign, target, value, &self.builder)
     }
 
-    /// `[first, second]`.
-    pub(super) fn pair(&self, first: Expression<'a>, second: Expression<'a>) -> Expression<'a> {
-        let elements = [first, second].map(ArrayExpressionElement::from);
-        let elements = ArenaVec::from_array_in(elements, &self.allocator);
+    /// `[first, …, last]`.
+    pub(super) fn list(&self, elements: impl IntoIterator<Item = Expression<'a>>) -> Expression<'a> {
+        let elements = elements.into_iter().map(ArrayExpressionElement::from);
+        let elements = ArenaVec::from_iter_in(elements, &self.allocator);
         Expression::new_array_expression(SPAN, elements, &self.builder)
     }
 

@@ -194,6 +194,53 @@ async fn two_runs_do_not_draw_the_same_numbers() {
     sandbox.stop().await;
 }
 
+/// Values are looked at for warnings where a program has `mcp`. Its getters, of which each counts, run as often as in any engine.
+#[tokio::test]
+async fn nothing_of_a_program_runs_for_a_look() {
+    let sandbox = Sandbox::start();
+    let table = [
+        // A list with a getter in it.
+        ("const l = [1, 2]; count(l, 0); const a = l.includes('bug'); return [a, runs]", json!([false, 1])),
+        ("const o = { l: [1] }; count(o.l, 0); const a = o.l.indexOf('bug'); return [a, runs]", json!([-1, 1])),
+        (
+            "const l = [1, 2]; count(l, 0); const p = { id: 'a' }; const a = l.includes(p.id); return [a, runs]",
+            json!([false, 1]),
+        ),
+        ("const l = [1, 2]; count(l, 0); const a = Math.min(...l); return [a, runs]", json!([2, 1])),
+        (
+            "const l = [[1, 2]]; count(l[0], 0); const a = new Map(l.map((x) => x)); return [a.size, runs]",
+            json!([1, 1]),
+        ),
+        (
+            "const l = [9, 8]; count(l, 0); const p = { l }; const a = `is ${p.l}`; return [a, runs]",
+            json!(["is 7,8", 1]),
+        ),
+        ("const l = ['t', 'f']; count(l, 0); const a = l.filter(Boolean); return [a.length, runs]", json!([2, 1])),
+        // What stands in front of the method.
+        (
+            "const o = {}; count(o, 'l', ['1']); const p = { id: 1 }; const a = o.l.includes(p.id); return [a, runs]",
+            json!([false, 1]),
+        ),
+        (
+            "class C { get ids() { runs++; return new Set(['1']) } } const c = new C(), p = { id: 1 };
+          const a = c.ids.has(p.id); return [a, runs]",
+            json!([false, 1]),
+        ),
+        // The size of a Map, whose getter has a place of its own.
+        (
+            "class M extends Map { get size() { runs++; const c = { ...q.n }; return super.size } }
+          const q = { n: 1, m: new M([[1, 2]]) }; const c = { ...q.m }; return [Object.keys(c).length, runs]",
+            json!([0, 0]),
+        ),
+    ];
+    for (program, expected) in table {
+        let start = "mcp; let runs = 0;
+            const count = (o, name, value = 7) => Object.defineProperty(o, name, { get() { runs++; return value } });";
+        assert_eq!(sandbox.value(&format!("{start} {program}")).await, expected, "{program}");
+    }
+    sandbox.stop().await;
+}
+
 #[tokio::test]
 async fn results_are_json_or_say_why_not() {
     let sandbox = Sandbox::start();

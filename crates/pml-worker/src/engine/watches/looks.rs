@@ -29,7 +29,7 @@ const MAX_DESCRIBED: u32 = 300;
 /// Numbers of one side of a comparison that are kept.
 const MAX_NUMBERS: usize = 50;
 /// Elements of a list that are looked at.
-const MAX_ELEMENTS: u32 = 200;
+const MAX_ELEMENTS: usize = 200;
 /// Warnings of one kind in one run.
 const MAX_WARNINGS: usize = 10;
 /// What was seen at the places of a program, by branch.
@@ -161,10 +161,9 @@ impl<'js> Watches<'js> {
             }
             Usage::Identity(Keys::One) => self.look_at_identity(seen, value),
             Usage::Identity(keys) => {
-                let elements = value.as_array().into_iter().flat_map(|it| it.iter::<Value<'js>>());
-                for element in elements.take(MAX_ELEMENTS as usize).flatten() {
+                for element in value.as_array().into_iter().flat_map(|it| raw::own_elements(it, MAX_ELEMENTS)) {
                     let pair = element.as_array().filter(|_| *keys == Keys::Pairs);
-                    let key = pair.and_then(|pair| pair.get(0).ok()).unwrap_or(element.clone());
+                    let key = pair.and_then(|pair| raw::own_elements(pair, 1).next()).unwrap_or(element.clone());
                     self.look_at_identity(seen, &key);
                 }
                 !seen.has_twin && seen.looks < MAX_LOOKS
@@ -208,7 +207,7 @@ impl<'js> Watches<'js> {
     fn look_at_list(&self, seen: &mut Seen, literal: &Literal, value: &Value<'js>) -> bool {
         let Some(list) = value.as_array() else { return false };
         let with = std::slice::from_ref(literal);
-        for element in list.iter::<Value<'js>>().take(MAX_ELEMENTS as usize).flatten() {
+        for element in raw::own_elements(list, MAX_ELEMENTS) {
             self.look_at_compared(seen, with, true, &element);
             if !seen.equal.is_empty() {
                 return false;
@@ -226,7 +225,7 @@ impl<'js> Watches<'js> {
         let shape = results::shape(object.as_value(), 0);
         let property = match &shape {
             Shape::Array(..) => {
-                let first = object.as_array().into_iter().flat_map(|list| list.iter::<Value<'js>>().take(20).flatten());
+                let first = object.as_array().into_iter().flat_map(|list| raw::own_elements(list, 20));
                 first.filter_map(Value::into_object).find_map(|element| holder_of(&element, with))
             }
             _ => holder_of(object, with),
@@ -323,7 +322,7 @@ impl<'js> Watches<'js> {
     /// Is this a list that is no part of a result, nor has one?
     pub(in crate::engine) fn is_own_list(&self, value: &Value<'js>) -> bool {
         let Some(list) = value.as_array() else { return false };
-        let first = list.get::<Value<'js>>(0).ok().and_then(Value::into_object);
+        let first = raw::own_elements(list, 1).next().and_then(Value::into_object);
         self.tool_of(list.as_object()).is_none() && first.is_none_or(|first| self.tool_of(&first).is_none())
     }
 
@@ -458,9 +457,8 @@ fn look_at_time(seen: &mut Seen, value: &Value<'_>) -> bool {
 
 /// Looks at a list of which the least number is taken. As 0, `null` is that if all others are greater.
 fn look_at_least(seen: &mut Seen, value: &Value<'_>) {
-    let elements = value.as_array().into_iter().flat_map(|it| it.iter::<Value<'_>>());
     let (mut has_null, mut has_number) = (false, false);
-    for element in elements.take(MAX_ELEMENTS as usize).flatten() {
+    for element in value.as_array().into_iter().flat_map(|it| raw::own_elements(it, MAX_ELEMENTS)) {
         has_null |= element.is_null();
         match element.as_number() {
             Some(number) if number <= 0.0 => return,
@@ -475,7 +473,7 @@ fn look_at_least(seen: &mut Seen, value: &Value<'_>) {
 /// Is it an object, or a list that has objects in it? The text of any other list is that of its elements.
 fn has_objects(object: &Object<'_>) -> bool {
     let Some(list) = object.as_array() else { return true };
-    list.iter::<Value<'_>>().take(MAX_ELEMENTS as usize).flatten().any(|it| it.is_object() && !it.is_null())
+    raw::own_elements(list, MAX_ELEMENTS).any(|it| it.is_object() && !it.is_null())
 }
 
 /// A property of an object whose value is one of the literals.

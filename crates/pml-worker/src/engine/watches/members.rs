@@ -37,8 +37,15 @@ const MAX_WARNINGS: usize = 10;
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Members<'js> {
     seen: RefCell<BTreeMap<usize, Seen<'js>>>,
-    /// The prototypes of Set and Map, and their methods `has`, as the engine has them.
-    classes: RefCell<Vec<(Object<'js>, Function<'js>)>>,
+    classes: RefCell<Vec<Class<'js>>>,
+}
+
+/// Set or Map as the engine has it.
+#[derive(Debug)]
+struct Class<'js> {
+    prototype: Object<'js>,
+    has: Function<'js>,
+    size: Function<'js>,
 }
 
 /// What was seen at one place.
@@ -68,17 +75,20 @@ enum Finding {
 }
 
 impl<'js> Members<'js> {
-    /// Looks at a value beside another one: `[other, value]`. Is there more to see at this place?
+    /// Looks at a value beside another one: `[other, value]`, or `[root, …names, value]` if the other one is a chain of names. Is
+    /// there more to see at this place?
     pub(in crate::engine) fn look(
         &self,
         watches: &Watches<'js>,
         branch: usize,
         watched: &Watched,
-        pair: &Value<'js>,
+        both: &Value<'js>,
     ) -> bool {
         let Usage::Among { way, other } = &watched.usage else { return false };
-        let Some(pair) = pair.as_array() else { return false };
-        let (Ok(first), Ok(second)) = (pair.get::<Value<'js>>(0), pair.get::<Value<'js>>(1)) else { return false };
+        let both = both.as_array().into_iter().flat_map(|both| raw::own_elements(both, both.len()));
+        let mut path: Vec<Value<'js>> = both.collect();
+        let Some(second) = path.pop() else { return false };
+        let Some(first) = at_end(&path) else { return false };
         // A proxy would hear of the look.
         if [&first, &second].iter().any(|it| it.as_object().is_some_and(|it| it.is_proxy())) {
             return false;
@@ -102,11 +112,20 @@ impl<'js> Members<'js> {
 
     /// Asks a Set or Map of the engine's own class for a key. Nothing of the program runs for it.
     fn has(&self, collection: &Value<'js>, key: &Value<'js>) -> Option<bool> {
+        self.ask(collection, |class, collection| class.has.call((This(collection), key.clone())))
+    }
+
+    /// Is there anything in a Set or Map of the engine's own class?
+    pub(in crate::engine) fn is_filled(&self, collection: &Value<'js>) -> bool {
+        self.ask(collection, |class, collection| class.size.call((This(collection),)))
+            .is_some_and(|size: usize| size > 0)
+    }
+
+    fn ask<T>(&self, collection: &Value<'js>, ask: impl FnOnce(&Class<'js>, Object<'js>) -> Result<T>) -> Option<T> {
         let object = collection.as_object().filter(|_| raw::is_set(collection) || raw::is_map(collection))?;
         let classes = self.classes.borrow();
-        let (_, has) = classes.iter().find(|(class, _)| raw::has_prototype(object, std::slice::from_ref(class)))?;
-        let answer = has.call::<_, bool>((This(object.clone()), key.clone()));
-        answer.inspect_err(|_| drop(object.ctx().catch())).ok()
+        let class = classes.iter().find(|it| raw::has_prototype(object, std::slice::from_ref(&it.prototype)))?;
+        ask(class, object.clone()).inspect_err(|_| drop(object.ctx().catch())).ok()
     }
 
     fn look_in_keys(&self, seen: &mut Seen<'js>, collection: &Value<'js>, key: &Value<'js>) {
@@ -165,7 +184,7 @@ impl<'js> Seen<'js> {
             return;
         }
         let other = other_form(value).filter(|_| self.finding.is_none());
-        for element in list.iter::<Value<'js>>().take(MAX_MEMBERS).flatten() {
+        for element in raw::own_elements(list, MAX_MEMBERS) {
             if raw::is_same(&element, value) {
                 self.is_right = true;
                 return;
@@ -179,7 +198,7 @@ impl<'js> Seen<'js> {
     /// Looks for an object that holds the same as another one in the list, in front of it.
     fn look_for_object(&mut self, list: &Array<'js>, way: Way, object: &Object<'js>, tool: String) {
         let Some(wanted) = digest(object) else { return };
-        for element in list.iter::<Value<'js>>().take(MAX_MEMBERS).flatten().filter_map(Value::into_object) {
+        for element in raw::own_elements(list, MAX_MEMBERS).filter_map(Value::into_object) {
             if raw::is_same_object(&element, object) {
                 // `list.indexOf(x) === i` finds each object.
                 self.is_right |= way == Way::Includes;
@@ -222,7 +241,7 @@ impl<'js> Seen<'js> {
         let is_of_result = watches.tool_of(list.as_object()).is_some();
         let literal = [Literal::Text(text.clone())];
         let shown = if name.is_string() { in_quotes(&text) } else { text };
-        for element in list.iter::<Value<'js>>().take(MAX_MEMBERS).flatten() {
+        for element in raw::own_elements(list, MAX_MEMBERS) {
             let property = match element.as_object().filter(|_| is_of_result && name.is_string()) {
                 Some(object) => holder_of(object, &literal),
                 None => None,
@@ -296,6 +315,15 @@ impl<'js> Seen<'js> {
     }
 }
 
+/// What stands at the end of a chain: a value, and the names that lead on from it. None if a getter of the program is on the way.
+fn at_end<'js>(path: &[Value<'js>]) -> Option<Value<'js>> {
+    let (root, names) = path.split_first()?;
+    names.iter().try_fold(root.clone(), |value, name| {
+        let object = value.as_object().filter(|it| !it.is_proxy() && (name.is_string() || name.is_number()))?;
+        raw::own_data(object, name)
+    })
+}
+
 fn form(value: &Value<'_>, member: &Value<'_>) -> Option<Finding> {
     let shown = |value: &Value<'_>| {
         let (text, _) = raw::text(value)?;
@@ -324,9 +352,11 @@ fn other_form<'js>(value: &Value<'js>) -> Option<Value<'js>> {
 /// Keeps the engine's classes, before the program can change them.
 pub(in crate::engine) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<()> {
     for name in ["Set", "Map"] {
-        let class: Object<'js> = ctx.globals().get::<_, Object<'js>>(name)?.get("prototype")?;
-        let has = class.get("has")?;
-        state.members.classes.borrow_mut().push((class, has));
+        let prototype: Object<'js> = ctx.globals().get::<_, Object<'js>>(name)?.get("prototype")?;
+        let describe: Function<'js> = ctx.globals().get::<_, Object<'js>>("Object")?.get("getOwnPropertyDescriptor")?;
+        let size = describe.call::<_, Object<'js>>((prototype.clone(), "size"))?.get("get")?;
+        let has = prototype.get("has")?;
+        state.members.classes.borrow_mut().push(Class { prototype, has, size });
     }
     Ok(())
 }

@@ -82,8 +82,8 @@ impl<'a, 'b> Looker<'a, 'b> {
         };
     }
 
-    /// Looks at a value together with another one, which is read a second time. The value may be looked at already.
-    pub(super) fn look_at_beside(&mut self, value: &mut Expression<'a>, other: Expression<'a>, usage: Usage) {
+    /// Looks at a value together with others, which are read a second time. The value may be looked at already.
+    pub(super) fn look_at_beside(&mut self, value: &mut Expression<'a>, others: Vec<Expression<'a>>, usage: Usage) {
         let plain = unwatched(value);
         if !is_simple(plain) {
             return;
@@ -92,7 +92,7 @@ impl<'a, 'b> Looker<'a, 'b> {
         let pen = self.pen;
         let kept = || pen.name(SPAN, pen.kept);
         let first = pen.set(pen.kept, value.clone_in(pen.allocator));
-        let told = pen.set(flag, pen.tell(branch, pen.pair(other, kept())));
+        let told = pen.set(flag, pen.tell(branch, pen.list(others.into_iter().chain([kept()]))));
         let plain = value.take_in(&pen.allocator);
         *value = pen.choose(pen.name(SPAN, flag), pen.sequence([first, told, kept()]), plain);
     }

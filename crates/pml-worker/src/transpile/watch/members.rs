@@ -1,7 +1,8 @@
 //! Looks at what is looked for in a Set, Map or list, together with where it is looked for: the number 501 is in no Set of texts.
 //!
 //! `done.has(p.id)` becomes `done.has($watchMember0 ? ($kept5 = p.id, $watchMember0 = $probe(0, [done, $kept5]), $kept5) : p.id)`.
-//! So what stands in front of the method is read a second time: it must be a name, or a chain of them.
+//! So what stands in front of the method is read a second time: it must be a name, or a chain of them. Of a chain, `d.subjects`, the
+//! names are given (`[d, "subjects", $kept5]`), so that no getter of the program runs twice.
 
 use std::collections::HashSet;
 
@@ -9,7 +10,7 @@ use oxc::{
     allocator::CloneIn,
     ast::ast::*,
     ast_visit::{Visit, VisitMut, walk, walk_mut},
-    span::GetSpan,
+    span::{GetSpan, SPAN},
 };
 
 use super::{
@@ -77,7 +78,9 @@ impl<'a> Watcher<'a, '_> {
     fn look_at_both(&mut self, value: &mut Expression<'a>, other: &Expression<'a>, way: Way) {
         let pen = self.looker.pen;
         let usage = Usage::Among { way, other: excerpt(pen.text, other.span()) };
-        self.looker.look_at_beside(value, other.clone_in(pen.allocator), usage);
+        let mut path = Vec::new();
+        add_path(pen, other, &mut path);
+        self.looker.look_at_beside(value, path, usage);
     }
 
     fn is_looked_for(&self, value: &Expression<'a>) -> bool {
@@ -127,6 +130,19 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
     }
 }
 
+/// The first name of a chain, and the names of the properties behind it. What is no chain is its own.
+fn add_path<'a>(pen: &Pen<'a>, value: &Expression<'a>, path: &mut Vec<Expression<'a>>) {
+    let (object, name) = match value.get_inner_expression() {
+        Expression::StaticMemberExpression(it) => {
+            (&it.object, Expression::new_string_literal(SPAN, it.property.name, None, &pen.builder))
+        }
+        Expression::ComputedMemberExpression(it) => (&it.object, it.expression.clone_in(pen.allocator)),
+        value => return path.push(value.clone_in(pen.allocator)),
+    };
+    add_path(pen, object, path);
+    path.push(name);
+}
+
 /// Is this a name or a chain of names, which can be read twice? Not a tool of a server.
 pub(super) fn is_path(value: &Expression<'_>) -> bool {
     match value.get_inner_expression() {
@@ -163,7 +179,8 @@ mod tests {
         };
         #[rustfmt::skip]
         let table = [
-            ("l.map((x) => s.list.includes(x))", Some(format!("s.list.includes({})", watched("x", "s.list")))),
+            ("l.map((x) => s.list.includes(x))", Some(format!("s.list.includes({})", watched("x", "s, \"list\"")))),
+            ("l.map((x) => s[i].list.includes(x))", Some(format!("s[i].list.includes({})", watched("x", "s, i, \"list\"")))),
             ("m.get(String(x.id))", Some(format!("m.get({})", watched("String(x.id)", "m")))),
             ("return 'a' in x.tags", Some(format!("return \"a\" in ({})", watched("x.tags", "\"a\"")))),
             ("for (const x of l) s.add(x)", Some(format!("s.add({})", watched("x", "s")))),
@@ -175,6 +192,8 @@ mod tests {
         for (code, expected) in table {
             let code = format!("mcp; {code}");
             let javascript = compile(&code, "agent.ts", Probes::Insert).unwrap().javascript;
+            // A list of several is written in lines.
+            let javascript = javascript.replace("[\n\t\t", "[").replace(",\n\t\t", ", ").replace("\n\t]", "]");
             match expected {
                 Some(expected) => assert!(javascript.contains(&expected), "{code} became {javascript}, not {expected}"),
                 None => assert!(!javascript.contains("$watchMember"), "{code} became {javascript}"),
