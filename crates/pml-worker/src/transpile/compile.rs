@@ -213,14 +213,15 @@ pub(super) fn translate(source: &Source, probes: Probes, options: CodegenOptions
                     let kept = probe::unused_name(text, &format!("{}{number}", watch::KEPT));
                     Pen::new(&allocator, text, probe_name, allocator.alloc_str(&kept))
                 };
-                watch::watch(&mut program, &pen(""), &mut branches);
-                watch::watch_conditions(&mut program, &pen("2"), on_name, &mut branches);
-                watch::watch_orders(&mut program, &pen("3"), &mut branches);
-                watch::watch_uses(&mut program, &pen("4"), &mut branches);
-                watch::watch_members(&mut program, &pen("5"), &mut branches);
+                let names = watch::Names::of(&program);
+                watch::watch(&mut program, &pen(""), &names, &mut branches);
+                watch::watch_conditions(&mut program, &pen("2"), &names, on_name, &mut branches);
+                watch::watch_orders(&mut program, &pen("3"), &names, &mut branches);
+                watch::watch_uses(&mut program, &pen("4"), &names, &mut branches);
+                watch::watch_members(&mut program, &pen("5"), &names, &mut branches);
                 watch::watch_keys(&mut program, &pen("6"), &mut branches);
-                watch::watch_texts(&mut program, &pen("7"), &mut branches);
-                watch::watch_means(&mut program, &pen("8"), &mut branches);
+                watch::watch_texts(&mut program, &pen("7"), &names, &mut branches);
+                watch::watch_means(&mut program, &pen("8"), &names, &mut branches);
             }
             branches
         }

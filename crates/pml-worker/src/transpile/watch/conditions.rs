@@ -5,7 +5,7 @@
 
 use oxc::{
     ast::ast::*,
-    ast_visit::{Visit, VisitMut, walk_mut},
+    ast_visit::{VisitMut, walk_mut},
     span::{GetSpan, Span},
 };
 
@@ -28,18 +28,17 @@ const READING: [&str; 7] = ["at", "get", "pop", "shift", "toLowerCase", "toUpper
 pub(in crate::transpile) fn watch<'a>(
     program: &mut oxc::ast::ast::Program<'a>,
     pen: &Pen<'a>,
+    names: &Names<'a>,
     on: &'a str,
     branches: &mut Vec<Branch>,
 ) {
-    let mut names = Names::default();
-    names.visit_program(program);
     let mut watcher = Watcher { names, on, looker: Looker::new(pen, FLAG, branches) };
     watcher.visit_program(program);
     watcher.looker.declare(program);
 }
 
 struct Watcher<'a, 'b> {
-    names: Names<'a>,
+    names: &'b Names<'a>,
     on: &'a str,
     looker: Looker<'a, 'b>,
 }
@@ -94,7 +93,7 @@ impl<'a> Watcher<'a, '_> {
                 let name = it.callee.as_member_expression().and_then(|member| member.static_property_name());
                 name.is_some_and(|name| READING.contains(&name))
             }
-            value => is_read(value, &self.names),
+            value => is_read(value, self.names),
         }
     }
 

@@ -21,10 +21,9 @@ const FLAG: &str = "$watchMean";
 pub(in crate::transpile) fn watch<'a>(
     program: &mut oxc::ast::ast::Program<'a>,
     pen: &Pen<'a>,
+    names: &Names<'a>,
     branches: &mut Vec<Branch>,
 ) {
-    let mut names = Names::default();
-    names.visit_program(program);
     let mut means = Means { text: pen.text, ..Means::default() };
     means.visit_program(program);
     let sums = means.sums();
@@ -97,7 +96,7 @@ impl<'a> Visit<'a> for Means<'a> {
 }
 
 struct Watcher<'a, 'b> {
-    names: Names<'a>,
+    names: &'b Names<'a>,
     /// Where the sums begin that are divided.
     sums: HashSet<u32>,
     looker: Looker<'a, 'b>,
@@ -116,7 +115,7 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
             && let Some(Expression::BinaryExpression(sum)) = function.body.as_expression_mut()
             && sum.operator == BinaryOperator::Addition
             && sum.right.is_member_expression()
-            && is_read(&sum.right, &self.names)
+            && is_read(&sum.right, self.names)
         {
             self.looker.look_at(&mut sum.right, Usage::Averaged);
         }

@@ -31,10 +31,9 @@ const FLAG: &str = "$watchMember";
 pub(in crate::transpile) fn watch<'a>(
     program: &mut oxc::ast::ast::Program<'a>,
     pen: &Pen<'a>,
+    names: &Names<'a>,
     branches: &mut Vec<Branch>,
 ) {
-    let mut names = Names::default();
-    names.visit_program(program);
     let mut loops = Loops::default();
     loops.visit_program(program);
     let mut watcher = Watcher { names, loops, looker: Looker::new(pen, FLAG, branches) };
@@ -68,7 +67,7 @@ impl<'a> Visit<'a> for Loops<'a> {
 }
 
 struct Watcher<'a, 'b> {
-    names: Names<'a>,
+    names: &'b Names<'a>,
     loops: Loops<'a>,
     looker: Looker<'a, 'b>,
 }
@@ -84,7 +83,7 @@ impl<'a> Watcher<'a, '_> {
     }
 
     fn is_looked_for(&self, value: &Expression<'a>) -> bool {
-        value.is_identifier_reference() || is_read(value, &self.names) || is_field(value) || is_converted(value)
+        value.is_identifier_reference() || is_read(value, self.names) || is_field(value) || is_converted(value)
     }
 }
 
@@ -122,7 +121,7 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
         let left = unwatched(&it.left);
         let is_meant = match literal(left) {
             Some(literal) => matches!(literal, Literal::Text(_) | Literal::Number(_)),
-            None => is_path(left) && is_read(left, &self.names),
+            None => is_path(left) && is_read(left, self.names),
         };
         if is_meant && is_path(unwatched(&it.right)) {
             self.look_at_both(&mut it.right, left, Way::In);

@@ -26,6 +26,7 @@ pub(super) use self::{
     keys::watch as watch_keys,
     means::watch as watch_means,
     members::watch as watch_members,
+    names::Names,
     orders::watch as watch_orders,
     places::{is_kept, is_look, is_watch, unwatched},
     texts::watch as watch_texts,

@@ -14,7 +14,7 @@ use super::{
 
 /// What the variables of a program hold, by name.
 #[derive(Default)]
-pub(super) struct Names<'a> {
+pub(in crate::transpile) struct Names<'a> {
     /// Does each declaration of the name take a value out of another one: a pattern, a parameter, `const a = x.b`?
     taken: HashMap<&'a str, bool>,
     /// The literals in a list or Set that is declared once. None if it is declared again.
@@ -30,6 +30,12 @@ pub(super) struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
+    pub(in crate::transpile) fn of(program: &oxc::ast::ast::Program<'a>) -> Names<'a> {
+        let mut names = Names::default();
+        names.visit_program(program);
+        names
+    }
+
     pub(super) fn is_taken(&self, name: &str) -> bool {
         self.taken.get(name).copied().unwrap_or(false)
     }

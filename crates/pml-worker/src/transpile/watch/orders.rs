@@ -25,10 +25,9 @@ const FLAG: &str = "$watchOrder";
 pub(in crate::transpile) fn watch<'a>(
     program: &mut oxc::ast::ast::Program<'a>,
     pen: &Pen<'a>,
+    names: &Names<'a>,
     branches: &mut Vec<Branch>,
 ) {
-    let mut names = Names::default();
-    names.visit_program(program);
     let mut changed = Changed::default();
     changed.visit_program(program);
     let mut watcher = Watcher { names, changed, looker: Looker::new(pen, FLAG, branches) };
@@ -110,7 +109,7 @@ fn is_number(value: &Expression<'_>) -> bool {
 }
 
 struct Watcher<'a, 'b> {
-    names: Names<'a>,
+    names: &'b Names<'a>,
     changed: Changed<'a>,
     looker: Looker<'a, 'b>,
 }
@@ -124,7 +123,7 @@ impl<'a> Watcher<'a, '_> {
             Expression::Identifier(it) if self.changed.set.contains(it.name.as_str()) => Kind::Read,
             Expression::ComputedMemberExpression(it) if it.expression.is_literal() => Kind::Read,
             side if is_number(side) => Kind::Number,
-            side if is_read(side, &self.names) => Kind::Read,
+            side if is_read(side, self.names) => Kind::Read,
             _ => Kind::Unknown,
         }
     }

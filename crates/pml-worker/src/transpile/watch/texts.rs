@@ -25,10 +25,9 @@ const ITERATING: [&str; 7] = ["map", "forEach", "flatMap", "filter", "find", "so
 pub(in crate::transpile) fn watch<'a>(
     program: &mut oxc::ast::ast::Program<'a>,
     pen: &Pen<'a>,
+    names: &Names<'a>,
     branches: &mut Vec<Branch>,
 ) {
-    let mut names = Names::default();
-    names.visit_program(program);
     let mut parts = Parts::default();
     parts.visit_program(program);
     let mut watcher = Watcher { names, parts, is_shown: false, looker: Looker::new(pen, FLAG, branches) };
@@ -82,7 +81,7 @@ impl<'a> Visit<'a> for Parts<'a> {
 }
 
 struct Watcher<'a, 'b> {
-    names: Names<'a>,
+    names: &'b Names<'a>,
     parts: Parts<'a>,
     /// Is this what is printed, or the message of an error?
     is_shown: bool,
@@ -95,7 +94,7 @@ impl<'a> Watcher<'a, '_> {
             Expression::Identifier(it) => self.parts.0.contains(it.name.as_str()),
             _ => true,
         };
-        if !self.is_shown && is_part && is_read(value, &self.names) {
+        if !self.is_shown && is_part && is_read(value, self.names) {
             self.looker.look_at(value, Usage::Written);
         }
     }

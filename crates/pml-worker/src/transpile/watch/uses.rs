@@ -5,7 +5,7 @@
 
 use oxc::{
     ast::ast::*,
-    ast_visit::{Visit, VisitMut, walk_mut},
+    ast_visit::{VisitMut, walk_mut},
     span::{GetSpan, Span},
 };
 
@@ -32,10 +32,9 @@ const INDEXES: [&str; 30] = [
 pub(in crate::transpile) fn watch<'a>(
     program: &mut oxc::ast::ast::Program<'a>,
     pen: &Pen<'a>,
+    names: &Names<'a>,
     branches: &mut Vec<Branch>,
 ) {
-    let mut names = Names::default();
-    names.visit_program(program);
     let looker = Looker::new(pen, FLAG, branches);
     let mut watcher = Watcher { names, summed: Span::default(), is_reducing: false, looker };
     watcher.visit_program(program);
@@ -43,7 +42,7 @@ pub(in crate::transpile) fn watch<'a>(
 }
 
 struct Watcher<'a, 'b> {
-    names: Names<'a>,
+    names: &'b Names<'a>,
     /// What is looked at already: what is added to a number.
     summed: Span,
     /// Is this the function of a `reduce` that begins with a value, whose sum is looked at?
@@ -123,7 +122,7 @@ impl<'a> Watcher<'a, '_> {
         match value {
             Expression::NumericLiteral(_) => Addend::Number,
             Expression::ComputedMemberExpression(it) if it.expression.is_literal() => Addend::Read,
-            value if is_read(value, &self.names) => Addend::Read,
+            value if is_read(value, self.names) => Addend::Read,
             _ => Addend::Unknown,
         }
     }

@@ -3,7 +3,7 @@
 use oxc::{
     allocator::{CloneIn, TakeIn},
     ast::ast::*,
-    ast_visit::{Visit, VisitMut, walk_mut},
+    ast_visit::{VisitMut, walk_mut},
     span::{GetSpan, SPAN},
 };
 
@@ -25,10 +25,9 @@ pub(in crate::transpile) const KEPT: &str = "$kept";
 pub(in crate::transpile) fn watch<'a>(
     program: &mut oxc::ast::ast::Program<'a>,
     pen: &Pen<'a>,
+    names: &Names<'a>,
     branches: &mut Vec<Branch>,
 ) {
-    let mut names = Names::default();
-    names.visit_program(program);
     let fallbacks = Fallbacks::of(program);
     let mut watcher = Watcher { names, fallbacks, is_sorting: false, looker: Looker::new(pen, WATCH, branches) };
     watcher.visit_program(program);
@@ -36,7 +35,7 @@ pub(in crate::transpile) fn watch<'a>(
 }
 
 struct Watcher<'a, 'b> {
-    names: Names<'a>,
+    names: &'b Names<'a>,
     fallbacks: Fallbacks<'a>,
     /// Is this a comparator?
     is_sorting: bool,
@@ -52,7 +51,7 @@ impl<'a> Watcher<'a, '_> {
     fn look_at_compared(&mut self, value: &mut Expression<'a>, with: Vec<Literal>, is_strict: bool) {
         let value = operand(value);
         let of_variable = matches!(value.get_inner_expression(), Expression::Identifier(_));
-        if with.iter().any(|it| is_telling(it, of_variable)) && is_read(value, &self.names) {
+        if with.iter().any(|it| is_telling(it, of_variable)) && is_read(value, self.names) {
             self.look_at(value, Usage::Compared { with, is_strict });
         }
     }
@@ -76,12 +75,12 @@ impl<'a> Watcher<'a, '_> {
     fn look_at_number(&mut self, value: &mut Expression<'a>, made: Number) {
         let Some(value) = number_in(value) else {
             let value = operand(value);
-            if is_read(value, &self.names) && made != Number::Other {
+            if is_read(value, self.names) && made != Number::Other {
                 self.look_at(value, Usage::Number(made));
             }
             return;
         };
-        if is_read(value, &self.names) {
+        if is_read(value, self.names) {
             self.look_at(value, Usage::Number(made));
         }
     }
@@ -89,8 +88,8 @@ impl<'a> Watcher<'a, '_> {
     /// Looks at a value that is taken for milliseconds.
     fn look_at_time(&mut self, value: &mut Expression<'a>, is_date: bool) {
         let value = operand(value);
-        let is_number = number_in(value).is_some_and(|it| is_read(it, &self.names));
-        if is_number || is_read(value, &self.names) {
+        let is_number = number_in(value).is_some_and(|it| is_read(it, self.names));
+        if is_number || is_read(value, self.names) {
             self.look_at(value, Usage::Time { is_date });
         }
     }
@@ -105,10 +104,10 @@ impl<'a> Watcher<'a, '_> {
         if !it.operator.is_compare() && !is_difference {
             return;
         }
-        if is_time(&it.right, &self.names) && !is_time(&it.left, &self.names) {
+        if is_time(&it.right, self.names) && !is_time(&it.left, self.names) {
             return self.look_at_time(&mut it.left, false);
         }
-        if is_time(&it.left, &self.names) && !is_time(&it.right, &self.names) {
+        if is_time(&it.left, self.names) && !is_time(&it.right, self.names) {
             return self.look_at_time(&mut it.right, false);
         }
         if is_difference {
@@ -135,7 +134,7 @@ impl<'a> Watcher<'a, '_> {
         let value = operand(value);
         let inner = value.get_inner_expression();
         if (inner.is_member_expression() || matches!(inner, Expression::ChainExpression(_)))
-            && is_read(value, &self.names)
+            && is_read(value, self.names)
         {
             self.look_at(value, Usage::Number(Number::Computed));
         }
@@ -149,8 +148,8 @@ impl<'a> Watcher<'a, '_> {
         let sides = [&it.left, &it.right];
         let is_meant = is_strict
             && sides.iter().any(|side| is_member(side))
-            && sides.iter().any(|side| is_read(side, &self.names))
-            && sides.iter().all(|side| is_read(side, &self.names) || is_field(side))
+            && sides.iter().any(|side| is_read(side, self.names))
+            && sides.iter().all(|side| is_read(side, self.names) || is_field(side))
             && sides.iter().all(|side| is_simple(side) && self.literal(side).is_none());
         if !is_meant {
             return;
@@ -193,7 +192,7 @@ impl<'a> Watcher<'a, '_> {
             _ => return,
         };
         match literal {
-            Literal::Null | Literal::Undefined if is_strict && is_read(value, &self.names) => {
+            Literal::Null | Literal::Undefined if is_strict && is_read(value, self.names) => {
                 if value.get_identifier_reference().is_some_and(|it| self.names.is_parameter(it.name.as_str())) {
                     return;
                 }
@@ -223,7 +222,7 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
 
     fn visit_unary_expression(&mut self, it: &mut UnaryExpression<'a>) {
         walk_mut::walk_unary_expression(self, it);
-        if it.operator == UnaryOperator::UnaryPlus && is_read(&it.argument, &self.names) {
+        if it.operator == UnaryOperator::UnaryPlus && is_read(&it.argument, self.names) {
             let made = if self.fallbacks.has(it.span.start) { Number::Defaulted } else { Number::Other };
             self.look_at(&mut it.argument, Usage::Number(made));
         }
@@ -250,7 +249,7 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
     /// `counts[x.owner]`.
     fn visit_computed_member_expression(&mut self, it: &mut ComputedMemberExpression<'a>) {
         walk_mut::walk_computed_member_expression(self, it);
-        if it.expression.is_member_expression() && is_read(&it.expression, &self.names) {
+        if it.expression.is_member_expression() && is_read(&it.expression, self.names) {
             self.look_at(&mut it.expression, Usage::Key);
         }
     }
@@ -304,7 +303,7 @@ impl<'a> Watcher<'a, '_> {
             _ => return,
         };
         if let Some(argument) = it.arguments.first_mut().and_then(Argument::as_expression_mut)
-            && (is_read(operand(argument), &self.names) || is_field(argument))
+            && (is_read(operand(argument), self.names) || is_field(argument))
         {
             self.look_at(operand(argument), Usage::Number(made));
         }
@@ -321,7 +320,7 @@ impl<'a> Watcher<'a, '_> {
             it.arguments.get_mut(1).and_then(Argument::as_expression_mut)
             && let Some(key) = it.body.as_expression_mut()
             && (key.is_member_expression() || key.is_identifier_reference())
-            && is_read(key, &self.names)
+            && is_read(key, self.names)
         {
             self.look_at(key, usage);
         }
@@ -331,7 +330,7 @@ impl<'a> Watcher<'a, '_> {
     fn look_at_identity(&mut self, it: &mut CallExpression<'a>) {
         if let Some(argument) = it.arguments.first_mut().and_then(Argument::as_expression_mut)
             && argument.is_member_expression()
-            && is_read(argument, &self.names)
+            && is_read(argument, self.names)
         {
             self.look_at(argument, Usage::Identity(Keys::One));
         }
