@@ -121,7 +121,7 @@ async fn signatures_have_what_a_call_needs() {
     #[rustfmt::skip]
     let table = [
         ("dialect_method",  &*format!("mcp.fix.dialect_method(args: {{ method: {}; note?: string }}): Promise<any>", methods.join(" | "))),
-        ("dialect_default", r#"mcp.fix.dialect_default(args?: { scale?: "css" | "device" }): Promise<any>"#),
+        ("dialect_default", r#"mcp.fix.dialect_default(args?: { scale?: "css" | "device" /* default "css" */ }): Promise<any>"#),
         ("dialect_null",    "mcp.fix.dialect_null(args: { name: string | null }): Promise<any>"),
         ("dialect_open",    "mcp.fix.dialect_open(args?: { inputs?: object }): Promise<any>"),
         ("dialect_anchor",  "mcp.fix.dialect_anchor(args?: { page?: { title?: string }; note?: string }): Promise<any>"),

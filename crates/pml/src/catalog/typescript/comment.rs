@@ -26,6 +26,60 @@ const NOTED: [&str; 11] = [
     "maxItems",
 ];
 
+/// Longer texts are left out of a line.
+const MAX_LIMIT_BYTES: usize = 24;
+const MAX_REMARK_BYTES: usize = 64;
+
+/// What a call must know of a value besides its type, in a few characters: `≤ 50, default 20`.
+pub(super) fn limits(schema: &Value) -> Option<String> {
+    // Of `anyOf: [{…}, {"type": "null"}]`, which every optional parameter of a Python server is, the first.
+    let members = ["anyOf", "oneOf", "allOf"].iter().filter_map(|name| schema[name].as_array()).flatten();
+    let all: Vec<&Value> = std::iter::once(schema).chain(members.take(4)).collect();
+    let found = |name: &str| all.iter().map(|schema| &schema[name]).find(|it| !it.is_null());
+    let number = |name: &str| found(name).filter(|it| it.is_number());
+    let mut limits = Vec::new();
+    // That there is none of a thing, or one of it, goes without saying.
+    let least = number("minimum").filter(|it| it.as_f64().is_some_and(|it| it.abs() > 1.0));
+    limits.extend(least.map(|it| format!("≥ {it}")));
+    limits.extend(number("maximum").map(|it| format!("≤ {it}")));
+    limits.extend(number("exclusiveMaximum").map(|it| format!("< {it}")));
+    limits.extend(number("maxItems").map(|it| format!("≤ {it} items")));
+    for name in ["format", "pattern"] {
+        let text = found(name).and_then(Value::as_str).filter(|text| text.len() <= MAX_LIMIT_BYTES);
+        // Number formats say how many bits there are.
+        limits.extend(
+            text.filter(|text| !text.starts_with("int") && !matches!(*text, "binary" | "float" | "double")).map(safe),
+        );
+    }
+    let default = found("default").filter(|it| matches!(it, Value::Number(_) | Value::Bool(_) | Value::String(_)));
+    let default = default.map(Value::to_string).filter(|text| text.len() <= MAX_LIMIT_BYTES && text != "\"\"");
+    limits.extend(default.map(|text| format!("default {}", safe(&text))));
+    (!limits.is_empty()).then(|| limits.join(", "))
+}
+
+/// A description that is short and says more than the name: `Unix seconds`.
+pub(super) fn remark(name: &str, schema: &Value) -> Option<String> {
+    let text = schema["description"].as_str()?.trim().trim_end_matches('.');
+    let words = |text: &str| -> Vec<String> {
+        let mut words = vec![String::new()];
+        for letter in text.chars() {
+            if (letter.is_uppercase() || !letter.is_alphanumeric()) && words.last().is_some_and(|word| !word.is_empty())
+            {
+                words.push(String::new());
+            }
+            if let Some(word) = words.last_mut().filter(|_| letter.is_alphanumeric()) {
+                word.extend(letter.to_lowercase());
+            }
+        }
+        words
+    };
+    let known = words(name);
+    let says_nothing =
+        |word: &String| word.len() < 4 || known.contains(word) || matches!(word.as_str(), "filter" | "optional");
+    let is_told = text.len() <= MAX_REMARK_BYTES && !text.contains('\n') && !words(text).iter().all(says_nothing);
+    is_told.then(|| safe(text))
+}
+
 /// The lines of a doc comment, safe to write.
 #[derive(Debug, Default)]
 pub(super) struct Comment {
@@ -120,6 +174,47 @@ mod tests {
         let mut out = String::new();
         comment.write(&mut out, 0);
         out
+    }
+
+    #[test]
+    fn limits_are_told_in_a_few_characters() {
+        #[rustfmt::skip]
+        let table = [
+            (json!({"type": "integer", "minimum": 1, "maximum": 50, "default": 20}), Some("≤ 50, default 20")),
+            (json!({"anyOf": [{"type": "integer", "maximum": 50}, {"type": "null"}], "default": null}), Some("≤ 50")),
+            (json!({"type": "number", "minimum": 1900, "exclusiveMaximum": 2100}), Some("≥ 1900, < 2100")),
+            (json!({"type": "string", "format": "date-time"}), Some("date-time")),
+            (json!({"type": "string", "pattern": "^\\d{4}-\\d{2}$"}), Some("^\\d{4}-\\d{2}$")),
+            (json!({"type": "string", "pattern": "*/ alert() /*"}), Some("*\\/ alert() /*")),
+            (json!({"type": "array", "maxItems": 5}), Some("≤ 5 items")),
+            (json!({"type": "string", "enum": ["a", "b"], "default": "a"}), Some("default \"a\"")),
+            (json!({"type": "boolean", "default": false}), Some("default false")),
+            (json!({"type": "integer", "minimum": 0, "format": "int32"}), None),
+            (json!({"type": "string", "default": "x".repeat(60)}), None),
+            (json!({"type": "string", "default": ""}), None),
+            (json!({"maximum": "50", "format": 5, "anyOf": 3}), None),
+            (json!(true), None),
+        ];
+        for (schema, expected) in table {
+            assert_eq!(limits(&schema).as_deref(), expected, "{schema}");
+        }
+    }
+
+    #[test]
+    fn descriptions_that_say_more_than_the_name_are_short_remarks() {
+        #[rustfmt::skip]
+        let table = [
+            ("created_gte", "Unix seconds.", Some("Unix seconds")),
+            ("issueKey", "The issue key", None),
+            ("limit", "Limit", None),
+            ("ids", "*/ comma separated", Some("*\\/ comma separated")),
+            ("path", "One\ntwo lines", None),
+            ("query", &"x".repeat(65), None),
+        ];
+        for (name, text, expected) in table {
+            assert_eq!(remark(name, &json!({"description": text})).as_deref(), expected, "{text}");
+        }
+        assert_eq!(remark("a", &json!({"description": 5})), None);
     }
 
     #[test]

@@ -19,18 +19,24 @@ use crate::catalog::schema_form::Side;
 /// Bytes of a signature, about: its arguments and its result.
 const SIGNATURE_ARGUMENTS: usize = 1400;
 const SIGNATURE_RESULT: usize = 400;
+/// Bytes of the arguments or the result up to which short descriptions are shown.
+const SIGNATURE_DESCRIBED: usize = 500;
 /// How much a signature shows: the first that fits, else the last. What a call needs is shortened after everything else.
 const DETAILS: [Detail; 7] = [
-    Detail { required: shown(4, usize::MAX), optional: shown(4, usize::MAX) },
-    Detail { required: shown(4, usize::MAX), optional: shown(4, 8) },
-    Detail { required: shown(4, usize::MAX), optional: shown(2, 8) },
-    Detail { required: shown(4, usize::MAX), optional: shown(1, 8) },
-    Detail { required: shown(3, usize::MAX), optional: shown(1, 4) },
-    Detail { required: shown(2, usize::MAX), optional: shown(1, 4) },
-    Detail { required: shown(1, usize::MAX), optional: shown(1, 4) },
+    detail(shown(4, usize::MAX), shown(4, usize::MAX)),
+    detail(shown(4, usize::MAX), shown(4, 8)),
+    detail(shown(4, usize::MAX), shown(2, 8)),
+    detail(shown(4, usize::MAX), shown(1, 8)),
+    detail(shown(3, usize::MAX), shown(1, 4)),
+    detail(shown(2, usize::MAX), shown(1, 4)),
+    detail(shown(1, usize::MAX), shown(1, 4)),
 ];
 /// Bytes of a declaration, about, for its arguments and for its result each.
 const DECLARATION_BYTES: usize = 28 * 1024;
+
+const fn detail(required: Shown, optional: Shown) -> Detail {
+    Detail { required, optional, is_described: false }
+}
 
 /// What every declaration file ends with.
 const AMBIENT: &str = include_str!("pml.d.ts");
@@ -203,7 +209,11 @@ impl Returned<'_> {
 
 /// In one line, as deep as it fits.
 fn fitting(of: &Type<'_>, limit: usize) -> String {
-    let [.., least] = DETAILS;
+    let [most, .., least] = DETAILS;
+    let described = line(of, Detail { is_described: true, ..most }, limit.min(SIGNATURE_DESCRIBED));
+    if described.is_whole {
+        return described.text;
+    }
     let whole = DETAILS.iter().map(|detail| line(of, *detail, limit)).find(|written| written.is_whole);
     whole.unwrap_or_else(|| line(of, least, limit)).text
 }

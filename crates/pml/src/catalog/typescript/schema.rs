@@ -342,7 +342,7 @@ mod tests {
             (json!({"properties": {"a": {}}, "additionalProperties": {}}), "{ a?: any; [key: string]: any }"),
             (json!({"properties": {"a": {}}, "additionalProperties": true}), "{ a?: any; [key: string]: any }"),
             (json!({"properties": {"a": {}}, "patternProperties": {"^x-": {}}}), "{ a?: any; [key: string]: any }"),
-            (json!({"properties": {"a": {"default": 1}}, "required": ["a"]}), "{ a?: any }"),
+            (json!({"properties": {"a": {"default": 1}}, "required": ["a"]}), "{ a?: any /* default 1 */ }"),
             (json!({"patternProperties": {"^a": {"type": "number"}}, "additionalProperties": {"type": "null"}}), "{ [key: string]: number | null }"),
             (json!({"patternProperties": {"^a": {"type": "number"}}, "additionalProperties": false}), "{ [key: string]: number }"),
             (json!({"properties": {"a": {}}, "additionalProperties": {"type": "null"}}), "{ a?: any; [key: string]: any }"),

@@ -8,7 +8,7 @@ use std::{collections::HashSet, rc::Rc};
 use serde_json::Value;
 
 use super::{
-    comment::Comment,
+    comment::{Comment, limits, remark},
     names::{is_identifier, key, quoted},
     types::{Object, Property, Tuple, Type},
 };
@@ -25,6 +25,8 @@ const INHERITED: [&str; 7] =
 pub(super) struct Detail {
     pub(super) required: Shown,
     pub(super) optional: Shown,
+    /// Are short descriptions of properties shown?
+    pub(super) is_described: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -43,12 +45,12 @@ impl Shown {
 
 impl Detail {
     #[cfg(test)]
-    pub(super) const ALL: Detail = Detail { required: Shown::ALL, optional: Shown::ALL };
+    pub(super) const ALL: Detail = Detail { required: Shown::ALL, optional: Shown::ALL, is_described: false };
 }
 
 #[derive(Clone, Copy)]
 enum Layout {
-    /// No line breaks and no comments.
+    /// No line breaks, and no comments but on limits.
     Line { detail: Detail },
     /// A line per property, with its comment, from this indent on.
     Block { indent: usize },
@@ -238,6 +240,15 @@ impl Writer {
         } else {
             self.write(&property.of, level + 1);
         }
+        if let (Layout::Line { detail }, Some(schema)) = (self.layout, property.described)
+            && !self.is_full()
+        {
+            let described = if detail.is_described { remark(property.name, schema) } else { None };
+            let notes: Vec<_> = described.into_iter().chain(limits(schema)).collect();
+            if !notes.is_empty() {
+                self.out.extend([" /* ", &notes.join(", "), " */"]);
+            }
+        }
         self.is_optional = is_optional;
         self.out.push(';');
     }
@@ -324,6 +335,7 @@ mod tests {
             let detail = Detail {
                 required: Shown { levels, members: usize::MAX, literal_bytes: 60 },
                 optional: Shown { levels, members: 4, literal_bytes: 60 },
+                is_described: false,
             };
             assert_eq!(line(&read(&schema), detail, limit).text, expected, "{schema}");
         }
