@@ -26,7 +26,7 @@ pub(super) fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>, late: &Late<'js
     let (state, late) = (Rc::clone(state), Rc::clone(late));
     let probe = move |branch: usize, value: Value<'js>| {
         let outcome = match state.branches.borrow().get(branch) {
-            Some(Branch::Test(_)) => usize::from(is_truthy(&value)),
+            Some(Branch::Test { .. }) => usize::from(is_truthy(&value)),
             Some(Branch::Switch(..)) => value.as_int().and_then(|case| usize::try_from(case).ok()).unwrap_or(0),
             Some(Branch::Throw(offset)) => {
                 state.last_throw.replace(Some((*offset, value.clone())));
@@ -61,6 +61,7 @@ pub(super) fn probe<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>, late: &Late<'js
                     | Usage::Named(_)
                     | Usage::Split(_)
                     | Usage::Begins(_) => state.uses.look(branch, watched, &value),
+                    Usage::Dropped { .. } => state.drops.look(branch, &value),
                     Usage::Among { .. } => state.members.look(&state.watches, branch, watched, &value),
                     _ => state.watches.look(branch, watched, &value),
                 };
@@ -175,7 +176,7 @@ pub(super) fn untold(state: &State<'_>) -> Vec<Decision> {
     let branches = state.branches.borrow();
     let describe = |(branch, outcome): (usize, usize)| {
         let (condition, outcome) = match branches.get(branch)? {
-            Branch::Test(condition) => (condition, (outcome != 0).to_string()),
+            Branch::Test { condition, .. } => (condition, (outcome != 0).to_string()),
             Branch::Switch(condition, cases) => (condition, cases.get(outcome)?.clone()),
             Branch::Throw(_) | Branch::Caught | Branch::Switchboard | Branch::Sum { .. } | Branch::Watch(_) => {
                 return None;

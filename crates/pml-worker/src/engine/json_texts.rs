@@ -12,12 +12,27 @@ use rquickjs::{Ctx, Function, IntoJs, Object, Result, Value, object::Filter};
 use super::{
     Prelude, State,
     exact::{self, child},
+    natives::{Late, given},
     raw,
     slips::called_at,
 };
 
 /// Gives the prelude what it needs for such values.
-pub(super) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>, state: &Rc<State<'js>>) -> Result<()> {
+pub(super) fn install<'js>(
+    ctx: &Ctx<'js>,
+    native: &Object<'js>,
+    state: &Rc<State<'js>>,
+    late: &Late<'js>,
+) -> Result<()> {
+    let (shared, prelude) = (Rc::clone(state), Rc::clone(late));
+    let parse = move |ctx: Ctx<'js>, text: String, tool: String| {
+        let prelude = given(&prelude);
+        let prototype: Object<'js> = prelude.watched.call((&tool,)).ok()?;
+        let parsed = exact::parse(&ctx, &shared, prelude, text.into_bytes(), &tool, Some(&prototype));
+        // The engine says what is wrong with it.
+        parsed.inspect_err(|_| drop(ctx.catch())).ok()
+    };
+    native.set("parsePart", Function::new(ctx.clone(), parse)?)?;
     let is_unchanged = |value: Value<'js>, text: Value<'js>| {
         raw::text(&text).is_some_and(|(text, replaced)| !replaced && is_unchanged(&value, &text))
     };

@@ -7,7 +7,7 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     rc::Rc,
 };
 
@@ -15,7 +15,7 @@ use pml_wire::message::MissingRead;
 use rquickjs::{Ctx, Function, Object, Result, Value, function::Opt};
 
 use super::{State, from_json::Kind, raw, results};
-use crate::transpile::{Given, Read, Shape, Source, Text, innermost, nearest};
+use crate::transpile::{Given, Read, Shape, Source, Text, innermost, nearest, plain};
 
 /// Different reads that are kept.
 const MAX_MISSES: usize = 60;
@@ -49,6 +49,10 @@ const ARRAY_METHODS: [&str; 12] =
     ["map", "filter", "reduce", "find", "some", "every", "sort", "slice", "join", "includes", "flatMap", "at"];
 /// Methods of numbers that programs look for on texts.
 const NUMBER_METHODS: [&str; 3] = ["toFixed", "toPrecision", "toExponential"];
+/// Parts of names of what leads to the next page, and names of what holds it.
+const MARKS: [&str; 6] = ["cursor", "next", "more", "token", "truncated", "continu"];
+const HOLDERS: [&str; 9] =
+    ["paging", "pagination", "pageinfo", "responsemetadata", "metadata", "meta", "links", "link", "page"];
 /// How much of a value is shown.
 const SHOWN_CHARS: usize = 40;
 
@@ -92,7 +96,7 @@ struct Miss {
     shape: Shape,
     /// The engine's line and column.
     place: (u32, u32),
-    /// What to do about a handle, or how the call of an envelope failed.
+    /// What to do about a handle, how the call of an envelope failed, or what a text begins with.
     advice: Option<String>,
 }
 
@@ -106,6 +110,8 @@ pub(super) struct Misses {
     pub(super) of_lists: RefCell<Vec<(usize, String)>>,
     /// Is a result or are arguments being written? Then a `toJSON` that is asked for is no call of `JSON.stringify`.
     pub(super) is_writing: Rc<Cell<bool>>,
+    /// Tools in whose results the mark of a page was looked for, and not found.
+    pub(super) of_pages: RefCell<HashSet<String>>,
 }
 
 impl Misses {
@@ -170,15 +176,23 @@ impl Misses {
             return Vec::new();
         }
         let reads: Vec<_> = noted.iter().map(|miss| (miss.place, miss.property.as_str())).collect();
-        let reads = source.reads(&reads);
+        let reads = source.judge_reads(&reads);
         let mut told: Vec<(String, String)> = Vec::new();
         let mut warnings = Vec::new();
+        let is_missed = |name: &String| noted.iter().any(|miss| miss.property == *name);
         for (miss, read) in noted.iter().zip(reads) {
             // A list has no such property in any case.
             let place = read.line.map(|line| (line, miss.property.clone()));
             let is_of_list =
                 matches!(miss.shape, Shape::Array(..)) && place.as_ref().is_some_and(|it| compared.contains(it));
-            if is_handled(miss, &read) && !is_of_list {
+            // What is read in place of something that is there, or was once, is reckoned with.
+            let others = || read.instead_of.iter().filter(|name| **name != miss.property);
+            let is_spare = others().next().is_some() && !others().any(is_missed);
+            let is_of_page = is_of_page(miss);
+            if is_of_page {
+                self.of_pages.borrow_mut().insert(miss.tool.clone());
+            }
+            if (is_handled(miss, &read) || is_spare || is_of_page) && !is_of_list {
                 continue;
             }
             self.of_lists.borrow_mut().extend(place.filter(|_| is_of_list));
@@ -211,10 +225,22 @@ impl Misses {
     }
 }
 
+/// Is it the mark of a page, or what holds it? The last page may have none, but not in another spelling.
+fn is_of_page(miss: &Miss) -> bool {
+    let name = plain(&miss.property);
+    matches!(miss.subject, Subject::Whole | Subject::Part)
+        && (MARKS.iter().any(|part| name.contains(part)) || HOLDERS.contains(&name.as_str()))
+        && miss.shape.keys().all(|key| plain(key) != name)
+}
+
 /// Does the program reckon with the absence of what it reads?
 fn is_handled(miss: &Miss, read: &Read) -> bool {
     // An error says it.
     if read.throws {
+        return true;
+    }
+    // An empty object in a result has members at other times.
+    if miss.subject == Subject::Part && matches!(&miss.shape, Shape::Object(members) if members.is_empty()) {
         return true;
     }
     let name = miss.property.to_ascii_lowercase();
@@ -226,12 +252,11 @@ fn is_handled(miss: &Miss, read: &Read) -> bool {
         Subject::Collection(Collection::Map, Access::Read) if read.is_computed => false,
         Subject::Collection(_, access) => access == Access::Read && (read.is_test || read.has_alternative),
         Subject::Primitive => is_error || read.is_test || read.has_alternative,
-        Subject::Whole | Subject::Part => {
-            // The last page may have none, but not another spelling.
-            let is_paging = ["cursor", "next", "more", "token", "truncated"].iter().any(|part| name.contains(part))
-                && miss.shape.keys().all(|key| plain(key) != plain(&miss.property));
-            is_error || is_paging || read.is_test || read.has_alternative
+        // To stop at an empty list is not to reckon with an object that has no length.
+        Subject::Whole | Subject::Part if name == "length" && matches!(miss.shape, Shape::Object(_)) => {
+            read.has_alternative
         }
+        Subject::Whole | Subject::Part => is_error || read.is_test || read.has_alternative,
     }
 }
 
@@ -321,7 +346,8 @@ fn sentence(miss: &Miss, line: Option<usize>) -> String {
         }
         Subject::Whole | Subject::Part => {
             let whose = if *subject == Subject::Whole { "the result" } else { "a part of the result" };
-            let advice = advise(miss).map(|advice| format!("; {advice}")).unwrap_or_default();
+            let beginning = advice.as_ref().map(|it| format!(", which begins {it:?}")).unwrap_or_default();
+            let advice = beginning + &advise(miss).map(|advice| format!("; {advice}")).unwrap_or_default();
             format!(
                 "`{property}` was read of {whose} of {tool}{line}, which has no such property: it is {what}{advice}"
             )
@@ -351,7 +377,10 @@ fn advise(miss: &Miss) -> Option<String> {
             ) && let Some(list) = shape.arrays().next()
             {
                 let rest = if property == "length" { ".length" } else { "" };
-                return Some(format!("did you mean `{list}{rest}`?"));
+                return Some(format!("did you mean `{}{rest}`?", list.trim_start_matches('.')));
+            }
+            if let Some(way) = shape.way_to(property) {
+                return Some(format!("did you mean `{}`?", way.trim_start_matches('.')));
             }
             if property == "text" && shape.keys().any(|key| key == "type") {
                 return None;
@@ -371,11 +400,6 @@ fn advise(miss: &Miss) -> Option<String> {
     let is_wrapper = *subject == Subject::Whole && WRAPPERS.contains(&property.as_str());
     is_wrapper
         .then(|| "the value of a call is the result itself, not wrapped in anything, and a failure throws".to_owned())
-}
-
-/// A name however it is spelt: `has_more` and `hasMore`.
-pub(super) fn plain(name: &str) -> String {
-    name.replace(['_', '-'], "").to_ascii_lowercase()
 }
 
 /// A name that begins or ends as the other does: `dept` for `department`.
@@ -475,6 +499,7 @@ fn note<'js>(
     let advice = match subject {
         Subject::Envelope => failure(value),
         Subject::Primitive => Some(shown(value)),
+        Subject::Whole if value.is_string() => results::beginning_of(value),
         _ => advice,
     };
     let shape = match subject {

@@ -6,6 +6,7 @@
 
 mod deadline;
 mod decisions;
+mod drops;
 mod exact;
 mod explained;
 mod from_json;
@@ -36,6 +37,7 @@ mod temporal;
 mod timers;
 mod to_json;
 mod truths;
+mod units;
 mod uses;
 mod watches;
 mod web;

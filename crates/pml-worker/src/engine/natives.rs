@@ -76,7 +76,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Pre
     bridge(ctx, &native, state, &late)?;
     console(ctx, &native, state, &late)?;
     handles::install(ctx, &native, state, &late)?;
-    json_texts::install(ctx, &native, state)?;
+    json_texts::install(ctx, &native, state, &late)?;
     misses::install(ctx, &native, state)?;
     sort::install(ctx, &native)?;
     sort_typed::install(ctx, &native)?;
@@ -243,7 +243,7 @@ fn call<'js>(
         manner,
         form: Form::Value,
         lost: Vec::new(),
-        is_bounded: false,
+        asked: pages::Asked::default(),
         wrapper: None,
     };
 
@@ -266,10 +266,8 @@ fn call<'js>(
     };
 
     call.lost = args.lost;
-    call.is_bounded = pages::is_bounded(&args.text);
-    if call.is_bounded {
-        state.pages.note_bounded(&call.target);
-    }
+    call.asked = pages::Asked::of(&args.text);
+    state.pages.note_call(&call.target, call.asked);
     state.pages.show(&args.text);
     call.wrapper = WRAPPERS.iter().find(|name| args.text.starts_with(format!("{{\"{name}\":{{").as_bytes())).copied();
     for warning in args.warnings {
@@ -304,7 +302,7 @@ pub(super) fn pending<'js>(
         manner: Manner::Thrown,
         form,
         lost: Vec::new(),
-        is_bounded: false,
+        asked: pages::Asked::default(),
         wrapper: None,
     };
     Ok((promise.into_value(), call))

@@ -6,13 +6,13 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::HashSet,
+    collections::{HashMap, HashSet},
 };
 
 use rquickjs::{Object, Value};
 
-use super::{misses::plain, raw};
-use crate::transpile::{Source, innermost};
+use super::{quantities, raw};
+use crate::transpile::{Source, innermost, plain};
 
 /// Pages that are kept.
 const MAX_PAGES: usize = 10;
@@ -22,7 +22,7 @@ const MAX_MEMBERS: usize = 30;
 /// Longest arguments that are looked at.
 const MAX_ARGUMENT_BYTES: usize = 4096;
 /// So many are not wanted, but as many as there are.
-const AS_MANY_AS_POSSIBLE: f64 = 100.0;
+const AS_MANY_AS_POSSIBLE: f64 = 50.0;
 
 /// Names of what leads to the next page, and of flags for it, in lower case and without separators.
 const CURSORS: [&str; 10] = [
@@ -43,6 +43,8 @@ const TOTALS: [&str; 8] =
     ["totalcount", "totalresults", "totalitems", "total", "totalhits", "totalsize", "numfound", "numresults"];
 /// Names that stand beside a `total` of a list, and not beside the total of an order.
 const PAGING: [&str; 9] = ["page", "perpage", "pagesize", "limit", "offset", "skip", "startat", "maxresults", "start"];
+/// Members of an object that is nothing but a list and how many there are.
+const MAX_BARE: usize = 2;
 /// Names under which a page keeps its marks.
 const BESIDE: [&str; 8] =
     ["pagination", "paging", "meta", "metadata", "pageinfo", "responsemetadata", "links", "_links"];
@@ -85,9 +87,11 @@ const NARROW: [&str; 8] = ["[0]", "[1]", "[2]", ".find(", ".slice(", ".at(0)", "
 /// The pages that the calls of a run gave.
 #[derive(Debug, Default)]
 pub(super) struct Pages {
-    /// Tools that were asked for a few, or from somewhere on.
+    /// Tools that were asked for a few.
     bounded: RefCell<HashSet<String>>,
     noted: RefCell<Vec<Page>>,
+    /// The results that tools gave which were asked from somewhere on, and whether one of them was the last page.
+    further: RefCell<HashMap<String, (u32, bool)>>,
 }
 
 #[derive(Debug)]
@@ -104,39 +108,71 @@ struct Page {
     is_shown: Cell<bool>,
 }
 
-/// Do the arguments say how many are wanted, if they are few, or from where on?
-pub(super) fn is_bounded(arguments: &[u8]) -> bool {
-    if arguments.len() > MAX_ARGUMENT_BYTES {
-        return false;
+/// What the arguments of a call say of pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// Nothing, or for as many as possible from the first one on.
+    #[default]
+    All,
+    /// For a few.
+    Few,
+    /// From somewhere on.
+    From,
+}
+
+impl Asked {
+    pub(super) fn of(arguments: &[u8]) -> Asked {
+        if arguments.len() > MAX_ARGUMENT_BYTES {
+            return Asked::All;
+        }
+        let Ok(serde_json::Value::Object(members)) = serde_json::from_slice(arguments) else { return Asked::All };
+        let mut asked = Asked::All;
+        for (name, value) in &members {
+            let name = plain(name);
+            let number = value.as_f64().or_else(|| value.as_str()?.parse().ok());
+            if WANTED.contains(&name.as_str()) && number.is_some_and(|count| count < AS_MANY_AS_POSSIBLE) {
+                return Asked::Few;
+            }
+            // The day that a list of events starts at is no page.
+            let is_date = || value.as_str().and_then(quantities::read).is_some_and(|it| it.form().is_some());
+            let is_first = || number.is_some_and(|number| number <= if name == "page" { 1.0 } else { 0.0 });
+            if POSITIONS.contains(&name.as_str()) && !value.is_null() && !is_date() && !is_first() {
+                asked = Asked::From;
+            }
+        }
+        asked
     }
-    let Ok(serde_json::Value::Object(members)) = serde_json::from_slice(arguments) else { return false };
-    members.iter().any(|(name, value)| {
-        let name = plain(name);
-        let number = || value.as_f64().or_else(|| value.as_str()?.parse().ok());
-        let is_few = || number().is_some_and(|count| count < AS_MANY_AS_POSSIBLE);
-        POSITIONS.contains(&name.as_str()) && !value.is_null() || WANTED.contains(&name.as_str()) && is_few()
-    })
 }
 
 impl Pages {
-    /// Notes a call that asks for a few, or from somewhere on: the program knows of pages.
-    pub(super) fn note_bounded(&self, tool: &str) {
-        self.bounded.borrow_mut().insert(tool.to_owned());
+    /// Notes a call: of a tool that is asked for a few, the program knows that there are more.
+    pub(super) fn note_call(&self, tool: &str, asked: Asked) {
+        if asked == Asked::Few {
+            self.bounded.borrow_mut().insert(tool.to_owned());
+        }
     }
 
     /// Notes a result, if it says that there is more.
-    pub(super) fn note(&self, tool: &str, stack: &Value<'_>, value: &Value<'_>) {
+    pub(super) fn note(&self, tool: &str, asked: Asked, stack: &Value<'_>, value: &Value<'_>) {
+        let found = value.as_object().and_then(|object| find(object, 0));
+        if asked == Asked::From {
+            let mut further = self.further.borrow_mut();
+            if further.len() < MAX_PAGES || further.contains_key(tool) {
+                let (count, has_ended) = further.entry(tool.to_owned()).or_default();
+                *count += 1;
+                // How many there are in all does not say whether more follow.
+                *has_ended |=
+                    found.is_none_or(|page| page.marks.first().is_some_and(|it| TOTALS.contains(&plain(it).as_str())));
+            }
+            return;
+        }
         let mut noted = self.noted.borrow_mut();
         if noted.len() >= MAX_PAGES || noted.iter().any(|page| page.tool == tool) {
             return;
         }
         let stack = Some(stack).filter(|stack| stack.is_string()).and_then(raw::text);
         let place = stack.and_then(|(stack, _)| innermost(&stack));
-        noted.extend(value.as_object().and_then(|object| find(object, 0)).map(|page| Page {
-            tool: tool.to_owned(),
-            place,
-            ..page
-        }));
+        noted.extend(found.map(|page| Page { tool: tool.to_owned(), place, ..page }));
     }
 
     /// A text that the program printed or sent: what it shows is no secret.
@@ -152,13 +188,15 @@ impl Pages {
     }
 
     /// The warnings of a run that ended with `result`.
-    pub(super) fn told(&self, source: &Source, result: &[u8]) -> Vec<String> {
+    /// `sought` are the tools in whose results the program looked for a mark that is not there.
+    pub(super) fn told(&self, source: &Source, result: &[u8], sought: &HashSet<String>) -> Vec<String> {
         self.show(result);
-        let (noted, bounded) = (self.noted.take(), self.bounded.take());
+        let (noted, bounded, further) = (self.noted.take(), self.bounded.take(), self.further.take());
         let is_told = |page: &&Page| {
-            !bounded.contains(&page.tool)
+            (!bounded.contains(&page.tool) || sought.contains(&page.tool))
+                && further.get(&page.tool).is_none_or(|(_, has_ended)| !has_ended)
                 && !page.is_shown.get()
-                && !page.marks.iter().any(|mark| source.mentions(mark))
+                && !page.marks.iter().any(|mark| source.reads(mark))
                 && source.mentions(&page.list)
                 && !takes_some(&source.uses(&page.list))
         };
@@ -167,6 +205,13 @@ impl Pages {
             let line = place.and_then(|(line, column)| source.line(line, column));
             let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
             let mark = marks.first().map_or("", String::as_str);
+            if let Some((count, _)) = further.get(tool) {
+                return format!(
+                    "{line}{tool} gave {} pages, and each says that there are more `{list}`, as `{mark}` does, which the program did not \
+                     read: go on until there are none",
+                    count + 1
+                );
+            }
             match total {
                 Some(total) => format!(
                     "{line}{tool} gave only {length} of {total} `{list}`, as `{mark}` says, which the program did not read: get the \
@@ -242,7 +287,7 @@ fn marks(members: &[(String, Value<'_>)], length: usize) -> Option<(Vec<String>,
     let has_paging = !named(&PAGING).is_empty() || !cursors.is_empty() || !flags.is_empty();
     let total = totals.iter().find_map(|(name, value)| {
         let total = value.as_number().filter(|total| total.fract() == 0.0 && *total > length as f64)?;
-        (plain(name) != "total" || has_paging).then_some((*name, total))
+        (plain(name) != "total" || has_paging || members.len() <= MAX_BARE).then_some((*name, total))
     });
     let leads_on = |value: &Value<'_>| {
         value.as_number().is_some_and(|page| page > 0.0)
@@ -260,7 +305,28 @@ fn marks(members: &[(String, Value<'_>)], length: usize) -> Option<(Vec<String>,
 
 #[cfg(test)]
 mod tests {
-    use super::takes_some;
+    use super::{Asked, takes_some};
+
+    #[test]
+    fn what_calls_ask_for() {
+        let table = [
+            (r#"{}"#, Asked::All),
+            (r#"{"limit": 500}"#, Asked::All),
+            (r#"{"limit": 5, "page": 2}"#, Asked::Few),
+            (r#"{"per_page": "10"}"#, Asked::Few),
+            (r#"{"page": 2}"#, Asked::From),
+            (r#"{"page": 1, "limit": 100}"#, Asked::All),
+            (r#"{"offset": 0}"#, Asked::All),
+            (r#"{"offset": 50}"#, Asked::From),
+            (r#"{"cursor": "abc"}"#, Asked::From),
+            (r#"{"after": null}"#, Asked::All),
+            (r#"{"start": "2026-03-01", "after": "2026-03-01T00:00:00Z"}"#, Asked::All),
+            (r#"[1]"#, Asked::All),
+        ];
+        for (arguments, expected) in table {
+            assert_eq!(Asked::of(arguments.as_bytes()), expected, "{arguments}");
+        }
+    }
 
     #[test]
     fn some_of_a_list() {

@@ -199,6 +199,16 @@ export default function prelude(native) {
     if (value === null || value === undefined || primitiveCount >= maxPrimitives) return;
     primitiveCount++;
     primitives[primitiveKey(value)] = tool;
+    if (typeof value === "string" && value.length < maxPart) noteJson(value, tool);
+  };
+  /// The JSON in texts of tools, also behind other text, by what tells it from other texts. What a program parses of it is watched as
+  /// any result is.
+  const jsonParts = { __proto__: null };
+  const maxPart = 1000000;
+  const noteJson = (value, tool) => {
+    const bracket = indexOf(value, "["), brace = indexOf(value, "{");
+    const start = bracket < 0 || (brace >= 0 && brace < bracket) ? brace : bracket;
+    if (start >= 0) jsonParts[primitiveKey(trim(substring(value, start)))] = tool;
   };
   const watchPrimitives = (prototype) => setPrototypeOf(prototype, watch(Object.prototype, Object.prototype, (name, value, stack) => {
     // A pattern takes a boxed one apart.
@@ -690,7 +700,10 @@ export default function prelude(native) {
       if (source === undefined) throw new SyntaxError("JSON.parse was given undefined, not a text");
       const json = text(source);
       try {
-        const value = reviver === undefined ? parseJson(json) : parseJson(json, reviver);
+        const tool = reviver === undefined && json.length < maxPart ? jsonParts[primitiveKey(trim(json))] : undefined;
+        const part = tool === undefined ? undefined : native.parsePart(json, tool);
+        if (part !== undefined) markResult(part, tool);
+        const value = part ?? (reviver === undefined ? parseJson(json) : parseJson(json, reviver));
         if (unparsed !== undefined && indexOf(unparsed, json) >= 0) {
           unparsed = undefined;
           native.noteUnparsed("", "");

@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use super::units;
+
 /// Longest text that is read.
 pub(super) const MAX_BYTES: usize = 64;
 
@@ -32,7 +34,7 @@ impl Quantity {
 pub(super) struct Amount {
     pub(super) number: f64,
     /// `$`, `EUR`, `kg`, `%`.
-    unit: String,
+    pub(super) unit: String,
     /// Is it written as JavaScript reads numbers?
     pub(super) is_plain: bool,
 }
@@ -99,7 +101,8 @@ fn compare(left: &Quantity, right: &Quantity) -> Option<(Ordering, Reason)> {
     match (left, right) {
         (Quantity::Amount(left), Quantity::Amount(right)) => {
             let is_plain = left.is_plain && right.is_plain;
-            let order = left.number.partial_cmp(&right.number).filter(|_| left.unit == right.unit)?;
+            let ratio = if left.unit == right.unit { 1.0 } else { units::ratio(&left.unit, &right.unit)? };
+            let order = (left.number * ratio).partial_cmp(&right.number)?;
             Some((order, Reason::Numbers { is_plain }))
         }
         (Quantity::Moment(left), Quantity::Moment(right)) => compare_moments(left, right),
@@ -141,6 +144,22 @@ fn compare_moments(left: &Moment, right: &Moment) -> Option<(Ordering, Reason)> 
 
 // ── Numbers ────────────────────────────────────────────────────────────────────────────────────
 
+/// Is this a length of time in parts, such as `1h 30m` or, if the first of the parts is not wanted, `3:45`?
+fn is_compound(text: &str, is_whole: bool) -> bool {
+    let mut rest = text;
+    let mut parts = 0;
+    while let Some((_, behind)) = number(rest, 9).filter(|(_, behind)| behind.len() < rest.len()) {
+        let behind = behind.trim_start();
+        let end = behind.find(|it: char| !it.is_alphabetic()).unwrap_or(behind.len());
+        if !units::is_time(&behind[..end]) {
+            break;
+        }
+        parts += 1;
+        rest = behind[end..].trim_start_matches([' ', ',']);
+    }
+    parts > 1 && rest.is_empty() || !is_whole && matches!(clock(text), Some((_, "")))
+}
+
 /// Do `parseFloat` and `parseInt` take only a part of the number that a text begins with, and so another one?
 pub(super) fn is_cut(text: &str, is_whole: bool) -> bool {
     let text = text.trim();
@@ -154,8 +173,24 @@ pub(super) fn is_cut(text: &str, is_whole: bool) -> bool {
         end += 1 + digits(fraction);
     }
     let Ok(taken) = text[..end].parse::<f64>() else { return false };
-    amount(text)
-        .is_some_and(|it| if is_whole { it.number.trunc() != taken } else { !it.is_plain && it.number != taken })
+    is_compound(text, is_whole)
+        || amount(text)
+            .is_some_and(|it| if is_whole { it.number.trunc() != taken } else { !it.is_plain && it.number != taken })
+}
+
+/// Is it an amount that JavaScript does not read as a number: one with a unit or separators, or a length of time in parts?
+pub(super) fn is_amount(text: &str) -> bool {
+    let text = text.trim();
+    text.len() <= MAX_BYTES && (amount(text).is_some_and(|it| !it.is_plain) || is_compound(text, false))
+}
+
+/// The number that a text says, unless its only separator may be either that of thousands or that of the fraction.
+pub(super) fn number_of(text: &str) -> Option<f64> {
+    let amount = amount(text.trim())?;
+    let behind = |at: usize| text[at + 1..].bytes().take_while(u8::is_ascii_digit).count();
+    let separators: Vec<(usize, char)> = text.char_indices().filter(|(_, it)| matches!(it, '.' | ',')).collect();
+    let is_doubtful = matches!(separators[..], [(at, _)] if behind(at) == 3);
+    (!is_doubtful).then_some(amount.number)
 }
 
 /// How to read a number with separators, in words.
@@ -450,7 +485,8 @@ mod tests {
         let table = [
             ("12,500.00", true, true), ("1.234,56", true, true), ("12,5", true, false), ("1,200 items", true, true), ("-1,200", true, true),
             ("12px", false, false), ("45%", false, false), ("3 items", false, false), ("9.99", false, false), ("1e3", false, true), ("2024-03-14", false, false),
-            ("1.2.3", false, false), ("$5", false, false), ("10:30", false, false), ("", false, false),
+            ("1.2.3", false, false), ("$5", false, false), ("10:30", true, false), ("", false, false), ("1h 30m", true, true), ("2 days, 4 hours", true, true),
+            ("3h", false, false), ("10:30 Uhr", false, false),
         ];
         for (text, is_cut_by_float, is_cut_by_int) in table {
             assert_eq!((is_cut(text, false), is_cut(text, true)), (is_cut_by_float, is_cut_by_int), "{text}");
@@ -476,7 +512,7 @@ mod tests {
             ("9:30 PM", "10:15 AM", None),
             ("12:15 AM", "11:15 AM", Some(Reason::Clocks)),
             // The same order, or nothing to compare.
-            ("10", "20", None), ("007", "10", None), ("$9", "€10", None), ("1.9", "1.10", None), ("b", "a10", None), ("9 kg", "10 g", None),
+            ("10", "20", None), ("007", "10", None), ("$9", "€10", None), ("1.9", "1.10", None), ("b", "a10", None), ("900 g", "1.2 kg", Some(Reason::Numbers { is_plain: false })), ("9 kg", "10 km", None),
             ("03/04/2024", "04/03/2024", None), ("2024-03-14", "2024-02-01", None), ("2024-03-14", "2024-03-14T00:30:00+01:00", None),
             ("2024-03-14T09:00:00", "2024-03-14T08:30:00Z", None), ("09:30", "10:15", None), ("10:15", "10:15", None),
         ];

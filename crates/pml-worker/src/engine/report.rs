@@ -76,7 +76,10 @@ impl<'a, 'js> Reporter<'a, 'js> {
         let mut report = self.locate(ErrorReport::new(ErrorCode::Exception, full), &exception);
         report.hint = self.misspelt(&message).or_else(|| self.misused(&message));
         if blame.is_none() && report.hint.is_none() && error.is_some() {
-            report.hint = hints::for_message(&message);
+            let is_of_date = message == "Date value is NaN";
+            let branches = self.session.state.branches.borrow();
+            let began = is_of_date.then(|| self.session.state.watches.invalid_date(self.source, &branches)).flatten();
+            report.hint = began.or_else(|| hints::for_message(&message));
         }
         let mut fallback = None;
         if let Some(Blame { hint, missing, position, fallback: other, .. }) = blame {

@@ -17,6 +17,9 @@ const MAX_ELEMENTS: usize = 20;
 /// Longest text that is looked at to know whether it is JSON.
 const MAX_LOOK_BYTES: usize = 64 * 1024;
 
+/// Characters of a text that a message shows.
+const MAX_BEGINNING: usize = 60;
+
 /// How a list or dictionary begins that Python shows. JSON has no such quotes and parentheses.
 const PYTHON: [&str; 4] = ["[{'", "{'", "['", "[("];
 
@@ -31,6 +34,7 @@ impl Results {
         let stack = stack.filter(|stack| stack.is_string()).and_then(raw::text);
         let place = stack.and_then(|(stack, _)| innermost(&stack));
         let shape = if value.is_string() { Shape::Text(text) } else { shape(value, 0) };
+        let beginning = if value.is_string() { beginning_of(value) } else { None };
         let mut results = self.0.borrow_mut();
         if let Some(given) = results.iter_mut().find(|given| given.tool == tool && given.place == place) {
             given.shape = given.shape.take().and_then(|before| before.common(shape));
@@ -39,7 +43,7 @@ impl Results {
         if results.len() == MAX_RESULTS {
             results.pop_front();
         }
-        results.push_back(Given { tool: tool.to_owned(), place, shape: Some(shape) });
+        results.push_back(Given { tool: tool.to_owned(), place, shape: Some(shape), beginning });
     }
 
     /// Is any of them a text?
@@ -51,12 +55,17 @@ impl Results {
     pub(super) fn note_args(&self, args: &Value<'_>) {
         let mut results = self.0.borrow_mut();
         results.retain(|given| given.tool != ARGS);
-        results.push_front(Given { tool: ARGS.to_owned(), place: None, shape: Some(shape(args, 0)) });
+        results.push_front(Given { tool: ARGS.to_owned(), place: None, shape: Some(shape(args, 0)), beginning: None });
     }
 
     pub(super) fn list(&self) -> Vec<Given> {
         self.0.borrow().iter().cloned().collect()
     }
+}
+
+/// What a text begins with, for a message.
+pub(super) fn beginning_of(text: &Value<'_>) -> Option<String> {
+    raw::with_text(text, |text, _| text.chars().take(MAX_BEGINNING).collect::<String>()).filter(|it| !it.is_empty())
 }
 
 /// What is in the text that this is the JSON of, if it is one. Texts that are JSON are what a tool with an output schema

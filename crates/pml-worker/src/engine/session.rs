@@ -21,6 +21,7 @@ use rquickjs::{
 use super::{
     deadline::Deadline,
     decisions,
+    drops::Drops,
     exact::{self, Exact},
     explained::{self, Explained},
     handles,
@@ -31,7 +32,7 @@ use super::{
     natives,
     no_modules::NoModules,
     orders::Orders,
-    pages::Pages,
+    pages::{Asked, Pages},
     raw,
     report::{self, Reporter},
     results::{self, Results},
@@ -40,7 +41,7 @@ use super::{
     to_json::{self, Intrinsics, Texts},
     truths::Truths,
     uses::Uses,
-    watches::{Members, Watches},
+    watches::{INVALID, Members, Watches},
     web,
 };
 use crate::{
@@ -106,6 +107,7 @@ pub(super) struct State<'js> {
     pub(super) watches: Watches<'js>,
     pub(super) members: Members<'js>,
     pub(super) truths: Truths,
+    pub(super) drops: Drops,
     pub(super) orders: Orders,
     pub(super) uses: Uses,
     /// What to say of a result that has JSON, of which the program read none.
@@ -147,8 +149,8 @@ pub(super) struct PendingCall<'js> {
     pub(super) form: Form,
     /// What stood in the arguments where JSON has something else.
     pub(super) lost: Vec<(String, String)>,
-    /// Do the arguments say how many results are wanted, or which?
-    pub(super) is_bounded: bool,
+    /// What the arguments say of pages.
+    pub(super) asked: Asked,
     /// The only argument, if it looks as if it held the arguments.
     pub(super) wrapper: Option<&'static str>,
 }
@@ -267,6 +269,7 @@ impl<'js> Session<'js> {
             watches: Watches::default(),
             members: Members::default(),
             truths: Truths::default(),
+            drops: Drops::default(),
             orders: Orders::default(),
             uses: Uses::default(),
             unparsed: RefCell::default(),
@@ -349,10 +352,11 @@ impl<'js> Session<'js> {
         let source = self.state.source.borrow().clone();
         let mut missing = Vec::new();
         if let Some(source) = source {
-            let said = outcome
-                .as_ref()
-                .err()
-                .map(|report| format!("{} {}", report.message, report.hint.as_deref().unwrap_or_default()));
+            let said = outcome.as_ref().err().map(|report| {
+                // Where a date became invalid does not say what there is instead.
+                let hint = report.hint.as_deref().filter(|hint| !hint.starts_with(INVALID));
+                format!("{} {}", report.message, hint.unwrap_or_default())
+            });
             let branches = self.state.branches.borrow();
             let undefined = self.state.watches.undefined(&source, &branches);
             missing = self.state.misses.told(&source, said.as_deref(), &undefined);
@@ -375,13 +379,23 @@ impl<'js> Session<'js> {
                     .filter(|_| !String::from_utf8_lossy(&success.json.text).contains("JSON"));
                 self.state.warnings.borrow_mut().extend(unparsed);
                 self.state.warnings.borrow_mut().extend(line_ends::told(&source, &success.json.text));
-                let told = self.state.pages.told(&source, &success.json.text);
+                let told = self.state.pages.told(&source, &success.json.text, &self.state.misses.of_pages.take());
                 self.state.warnings.borrow_mut().extend(told);
                 let unread = self.state.slips.unread_failures(&source, &success.json.text);
                 self.state.warnings.borrow_mut().extend(unread);
             }
             if said.is_none() && self.state.results.has_text() {
                 self.state.warnings.borrow_mut().extend(source.text_uses(&self.state.results.list()));
+            }
+            // Anything else that is said explains it.
+            if let Ok(success) = &outcome
+                && missing.is_empty()
+                && success.json.warnings.is_empty()
+                && self.state.warnings.borrow().is_empty()
+            {
+                let branches = self.state.branches.borrow();
+                let dropped = self.state.drops.told(&self.state, &source, &branches, &success.json.text);
+                self.state.warnings.borrow_mut().extend(dropped);
             }
         }
         let mut complete = ExecutionComplete {
@@ -632,8 +646,8 @@ impl<'js> Session<'js> {
             // What stands at the place of `callTool` is the envelope, not the result.
             let stack = Some(&call.stack).filter(|_| call.manner == Manner::Thrown);
             self.state.results.note(&call.target, stack, value, text);
-            if call.target.contains(':') && !call.is_bounded {
-                self.state.pages.note(&call.target, &call.stack, value);
+            if call.target.contains(':') {
+                self.state.pages.note(&call.target, call.asked, &call.stack, value);
             }
             if call.target.contains(':')
                 && self.prelude.mark_result.call::<_, ()>((value.clone(), &call.target)).is_err()

@@ -138,10 +138,11 @@ pub(crate) fn to_json<'js>(
     if writer.out.len() > limit {
         return Err(Failure::TooLarge { limit });
     }
+    let mut warnings: Vec<String> = writer.warnings.into_iter().map(Warning::into_text).collect();
     if writer.more_warnings > 0 {
-        writer.warnings.push(format!("and {} more values were changed or dropped", writer.more_warnings));
+        warnings.push(format!("and {} more values were changed or dropped", writer.more_warnings));
     }
-    Ok(Json { text: writer.out, texts: writer.texts, warnings: writer.warnings, lost: writer.lost })
+    Ok(Json { text: writer.out, texts: writer.texts, warnings, lost: writer.lost })
 }
 
 enum Step<'js> {
@@ -189,7 +190,7 @@ struct Writer<'a, 'js> {
     names: HashMap<JSAtom, KnownName<'js>, BuildHasherDefault<AtomHasher>>,
     /// The objects around the current value, outermost first.
     open: Vec<Object<'js>>,
-    warnings: Vec<String>,
+    warnings: Vec<Warning>,
     more_warnings: usize,
     lost: Vec<(String, String)>,
 }
@@ -622,9 +623,14 @@ impl<'js> Writer<'_, 'js> {
     }
 
     fn warn(&mut self, what: &str) {
-        if self.warnings.len() < MAX_WARNINGS {
-            let path = self.path();
-            self.warnings.push(format!("{path}: {what}"));
+        let path = self.path();
+        // Of `$[0].cost` and `$[1].cost`, one is enough.
+        let place = without_indexes(&path);
+        let known = self.warnings.iter_mut().find(|known| known.place == place && known.what == what);
+        if let Some(known) = known {
+            known.more += 1;
+        } else if self.warnings.len() < MAX_WARNINGS {
+            self.warnings.push(Warning { path, place, what: what.to_owned(), more: 0 });
         } else {
             self.more_warnings += 1;
         }
@@ -718,4 +724,29 @@ pub(super) fn path(steps: &[walk::Step]) -> String {
         }
     }
     path
+}
+/// What is said of a place, and of others like it.
+struct Warning {
+    path: String,
+    /// The path without indexes.
+    place: String,
+    what: String,
+    more: usize,
+}
+
+impl Warning {
+    fn into_text(self) -> String {
+        let Warning { path, what, more, .. } = self;
+        if more == 0 { format!("{path}: {what}") } else { format!("{path} and {more} more like it: {what}") }
+    }
+}
+
+/// A path in which each index is the same.
+fn without_indexes(path: &str) -> String {
+    let mut steps = path.split('[');
+    let first = steps.next().unwrap_or_default().to_owned();
+    steps.fold(first, |place, step| {
+        let behind = step.trim_start_matches(|it: char| it.is_ascii_digit());
+        place + "[" + behind
+    })
 }

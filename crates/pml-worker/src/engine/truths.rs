@@ -14,7 +14,7 @@ use super::{
     slips::{called_at, in_quotes},
     watches::Watches,
 };
-use crate::transpile::{Branch, Literal, Source, Usage, Watched};
+use crate::transpile::{Branch, Literal, Source, Treatment, Usage, Watched};
 
 /// Looks at a place that shows nothing of interest.
 const MAX_LOOKS: u32 = 500;
@@ -145,7 +145,8 @@ impl Truths {
                 ));
             }
             let (no, yes) = seen.mistake()?;
-            let is_text = treatment.is_tested || treatment.is_folded || treatment.is_entered || treatment.is_converted;
+            let Treatment { is_tested_as_text, is_folded, is_entered, is_converted, .. } = treatment;
+            let is_text = is_tested_as_text || is_folded || is_entered || is_converted;
             if is_text || is_compared(value, branches) {
                 return None;
             }

@@ -222,6 +222,8 @@ pub(super) fn translate(source: &Source, probes: Probes, options: CodegenOptions
                 watch::watch_keys(&mut program, &pen("6"), &mut branches);
                 watch::watch_texts(&mut program, &pen("7"), &names, &mut branches);
                 watch::watch_means(&mut program, &pen("8"), &names, &mut branches);
+                watch::watch_amounts(&mut program, &pen("9"), &names, &mut branches);
+                watch::watch_drops(&mut program, &pen("10"), &mut branches);
             }
             branches
         }

@@ -39,12 +39,12 @@ mod wrap;
 use self::compile::{parse, source_map, translate};
 pub(crate) use self::{
     blame::{
-        ARGS, Blame, Given, Read, Shape, Text, assigned, assigned_constant, declared_elsewhere, is_explained,
+        ARGS, Blame, Given, Read, Shape, Text, assigned, assigned_constant, declared_elsewhere, is_explained, plain,
         undefined_name,
     },
     compile::{ENGINE_FILE, MODULE_EXPORTS, Probes, compile},
     parameters::analyse,
-    probe::Branch,
+    probe::{Branch, Guard},
     source::{Source, function_of, innermost, nearest},
     watch::{Keys, Literal, Number, Side, Treatment, Usage, Watched, Way, last_name},
     wrap::import_refusal,

@@ -32,8 +32,8 @@ const CONDITION_CHARS: usize = 80;
 /// A place that reports when the program passes it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Branch {
-    /// An `if` or `?:`, with its condition as written, shortened.
-    Test(String),
+    /// An `if` or `?:`, with its condition as written, shortened, and where that stands in the text.
+    Test { condition: String, span: (u32, u32), guard: Option<Guard> },
     /// A `switch`: what it looks at, and its labels in order.
     Switch(String, Vec<String>),
     /// A `throw`, and where in the text its value begins.
@@ -46,6 +46,15 @@ pub(crate) enum Branch {
     Sum { value: String, offset: u32 },
     /// A value that is looked at where it is used.
     Watch(Watched),
+}
+
+/// An `if` that lets only some of the elements of a list through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Guard {
+    /// It goes on with the next one if the condition is true: `if (!x.a) continue;`.
+    Skips,
+    /// It does something only if the condition is true.
+    Admits,
 }
 
 /// Longest condition that is written twice.
@@ -153,13 +162,14 @@ impl<'a> Inserter<'a> {
         *value = self.call(branch, inner);
     }
 
-    fn wrap_test(&mut self, test: &mut Expression<'a>) {
+    fn wrap_test(&mut self, test: &mut Expression<'a>, guard: Option<Guard>) {
         // What the transformer made up has no place in the source, and is no decision of the agent.
         if test.span().is_empty() || self.is_tight {
             return self.visit_expression(test);
         }
         let condition = self.excerpt(test.span());
-        let branch = self.add(Branch::Test(condition));
+        let span = (test.span().start, test.span().end);
+        let branch = self.add(Branch::Test { condition, span, guard });
         if !is_simple(test) {
             self.visit_expression(test);
             let inner = test.take_in(&self.allocator);
@@ -230,6 +240,26 @@ impl<'a> Inserter<'a> {
 
 fn is_destructuring(value: &Expression<'_>) -> bool {
     matches!(value, Expression::AssignmentExpression(it) if it.left.is_assignment_target_pattern())
+}
+
+/// Which elements an `if` lets through.
+fn guard_of(it: &IfStatement<'_>) -> Option<Guard> {
+    if it.alternate.is_some() {
+        return None;
+    }
+    let only = match &it.consequent {
+        Statement::BlockStatement(block) => match &block.body[..] {
+            [only] => Some(only),
+            _ => None,
+        },
+        only => Some(only),
+    };
+    match only {
+        Some(Statement::ContinueStatement(_)) => Some(Guard::Skips),
+        Some(Statement::ReturnStatement(it)) if it.argument.is_none() => Some(Guard::Skips),
+        Some(Statement::ReturnStatement(_) | Statement::BreakStatement(_) | Statement::ThrowStatement(_)) => None,
+        _ => Some(Guard::Admits),
+    }
 }
 
 /// Would the engine place an error in this statement somewhere else?
@@ -306,13 +336,14 @@ impl<'a> VisitMut<'a> for Inserter<'a> {
     }
 
     fn visit_if_statement(&mut self, it: &mut IfStatement<'a>) {
-        self.wrap_test(&mut it.test);
+        let guard = guard_of(it);
+        self.wrap_test(&mut it.test, guard);
         self.visit_statement(&mut it.consequent);
         it.alternate.iter_mut().for_each(|it| self.visit_statement(it));
     }
 
     fn visit_conditional_expression(&mut self, it: &mut ConditionalExpression<'a>) {
-        self.wrap_test(&mut it.test);
+        self.wrap_test(&mut it.test, None);
         self.visit_expression(&mut it.consequent);
         self.visit_expression(&mut it.alternate);
     }
@@ -426,11 +457,12 @@ mod tests {
     use super::{
         super::{Probes, compile},
         Branch::{self, Switch, Switchboard, Test, Throw},
+        Guard,
     };
 
     #[test]
     fn every_kind_of_branch_gets_a_probe() {
-        let test = |condition: &str| Test(condition.to_owned());
+        let test = |condition: &str| Test { condition: condition.to_owned(), span: (0, 0), guard: None };
         let switch = Switch("a".to_owned(), vec!["'x'".to_owned(), "default".to_owned()]);
         let table: [(&str, &str, Vec<Branch>); 14] = [
             (
@@ -475,7 +507,34 @@ mod tests {
         for (code, expected, branches) in table {
             let program = compile(code, "agent.ts", Probes::Insert).unwrap();
             assert!(program.javascript.contains(expected), "{code} became {}", program.javascript);
-            assert_eq!(program.branches, branches, "{code}");
+            let found = program.branches.into_iter().map(|it| match it {
+                Test { condition, .. } => test(&condition),
+                it => it,
+            });
+            assert_eq!(found.collect::<Vec<_>>(), branches, "{code}");
+        }
+    }
+
+    #[test]
+    fn conditions_that_let_elements_through_are_known() {
+        let table = [
+            ("for (const x of y) { if (x.a) continue; await f(x) }", Some(Guard::Skips)),
+            ("y.forEach((x) => { if (!x.a) return; f(x) })", Some(Guard::Skips)),
+            ("for (const x of y) { if (x.a) { continue } await f(x) }", Some(Guard::Skips)),
+            ("for (const x of y) { if (x.a) await f(x) }", Some(Guard::Admits)),
+            ("for (const x of y) { if (x.a) { f(x); g(x) } }", Some(Guard::Admits)),
+            ("for (const x of y) { if (x.a) await f(x); else g(x) }", None),
+            ("for (const x of y) { if (f(x)) break }", None),
+            ("if (x.a) return 1; f()", None),
+            ("return x.a ? f() : g()", None),
+        ];
+        for (code, expected) in table {
+            let program = compile(code, "agent.ts", Probes::Insert).unwrap();
+            let found = program.branches.iter().find_map(|it| match it {
+                Test { guard, .. } => Some(*guard),
+                _ => None,
+            });
+            assert_eq!(found.flatten(), expected, "{code}");
         }
     }
 
@@ -500,7 +559,7 @@ mod tests {
         ];
         for (code, expected) in table {
             let program = compile(code, "agent.ts", Probes::Insert).unwrap();
-            let decisions = program.branches.iter().filter(|it| matches!(it, Test(_) | Switch(..))).count();
+            let decisions = program.branches.iter().filter(|it| matches!(it, Test { .. } | Switch(..))).count();
             assert_eq!(decisions, expected, "{code} became {}", program.javascript);
         }
     }
@@ -515,7 +574,7 @@ mod tests {
     fn long_conditions_are_shortened_at_a_character() {
         let code = format!("if ('{}') 1", "é".repeat(200));
         let program = compile(&code, "agent.ts", Probes::Insert).unwrap();
-        let [Test(condition), ..] = &program.branches[..] else { panic!("{:?}", program.branches) };
+        let [Test { condition, .. }, ..] = &program.branches[..] else { panic!("{:?}", program.branches) };
         assert_eq!(condition.chars().count(), 81);
     }
 }

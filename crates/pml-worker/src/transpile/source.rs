@@ -7,7 +7,7 @@ use pml_wire::{ErrorCode, message::ErrorReport};
 
 use super::{
     Blame, ENGINE_FILE, Given, Probes, Read, Treatment,
-    blame::{self, Failed},
+    blame::{self, Failed, plain},
     function_text, lists, source_map,
 };
 
@@ -157,6 +157,46 @@ impl Source {
         self.code().contains(text)
     }
 
+    /// Does a text or regular expression of the program have a unit as a word: `"GiB"`, `/k$/`?
+    pub(crate) fn names_unit(&self, unit: &str) -> bool {
+        let code = self.code().to_lowercase();
+        let is_letter = |it: char| it.is_alphabetic();
+        let mut places = code.match_indices(unit).map(|(at, _)| (&code[..at], &code[at + unit.len()..]));
+        // One letter is a variable, too, unless something around it is of a text.
+        let is_short = unit.chars().count() == 1 && unit.chars().all(is_letter);
+        !unit.is_empty()
+            && places.any(|(before, after)| {
+                let is_word = !before.ends_with(is_letter) && !after.starts_with(is_letter);
+                let is_quoted = before.ends_with(['"', '\'', '`', '/', '[', '|', '\\'])
+                    || after.starts_with(['"', '\'', '`', '$', ':']);
+                is_word && (!is_short || is_quoted)
+            })
+    }
+
+    /// Does the program count or index what a variable holds, or go through it, and do nothing with it that is done with a text?
+    pub(crate) fn is_counted(&self, name: &str) -> bool {
+        let of_text = [
+            "split",
+            "match",
+            "replace",
+            "trim",
+            "startsWith",
+            "endsWith",
+            "toLowerCase",
+            "toUpperCase",
+            "substring",
+            "charAt",
+        ];
+        let uses = self.uses(name);
+        let method = |rest: &str| rest.trim_start_matches(['?', '!']).strip_prefix('.').map(str::to_owned);
+        let is_text =
+            uses.iter().filter_map(|rest| method(rest)).any(|rest| of_text.iter().any(|it| rest.starts_with(it)));
+        let is_list =
+            uses.iter().any(|rest| rest.starts_with(['[']) || method(rest).is_some_and(|it| it.starts_with("length")));
+        let is_converted = ["JSON.parse(", "typeof ", "String("].iter().any(|it| self.has_text(&format!("{it}{name}")));
+        !is_text && !is_converted && (is_list || self.has_text(&format!(" of {name})")))
+    }
+
     /// What stands behind an expression that is looked at.
     pub(crate) fn text_behind(&self, watched: &super::Watched) -> &str {
         let behind = self.code().get(watched.offset as usize..).and_then(|rest| rest.strip_prefix(&watched.value));
@@ -215,9 +255,23 @@ impl Source {
     /// Is the name anywhere in the program, however it is spelt: `next_cursor` or `nextCursor`?
     pub(crate) fn mentions(&self, name: &str) -> bool {
         let is_part = |it: char| it.is_alphanumeric() || matches!(it, '_' | '$');
-        let plain = |name: &str| name.replace(['_', '-'], "").to_ascii_lowercase();
         let name = plain(name);
         self.code().split(|it| !is_part(it)).any(|word| plain(word) == name)
+    }
+
+    /// Does the program read a property of this name, however it is spelt? A variable that is called so is none.
+    pub(crate) fn reads(&self, name: &str) -> bool {
+        let code = self.code();
+        let is_part = |it: char| it.is_alphanumeric() || matches!(it, '_' | '$');
+        let name = plain(name);
+        let mut at = 0;
+        code.split(|it| !is_part(it)).any(|word| {
+            let before = code[..at].trim_end();
+            at += word.len();
+            // The character that was split at.
+            at += code[at..].chars().next().map_or(0, char::len_utf8);
+            plain(word) == name && before.ends_with(['.', '"', '\'', '`', '{', ','])
+        })
     }
 
     /// What stands behind a name wherever it is in the program.
@@ -237,7 +291,7 @@ impl Source {
     }
 
     /// Judges reads of properties that were not there, each by the engine's line and column and the name.
-    pub(crate) fn reads(&self, reads: &[((u32, u32), &str)]) -> Vec<Read> {
+    pub(crate) fn judge_reads(&self, reads: &[((u32, u32), &str)]) -> Vec<Read> {
         blame::reads(self, self.probes, reads)
     }
 

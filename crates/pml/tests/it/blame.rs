@@ -25,14 +25,14 @@ async fn what_is_done_to_a_result_is_explained_by_the_result() {
     check(&[
         (
             "// rows\nconst rows =\n  await mcp.test.text({ text: '\"a\\\\nb\"' });\nreturn rows.map((row) => row.id);",
-            "TypeError: rows.map is not a function: rows is a string, the result of test:text (line 3)",
+            "TypeError: rows.map is not a function: rows is a string, the result of test:text (line 3), which begins \"a\\nb\"",
             4,
             "rows.split(",
         ),
         // It begins like JSON, and is none.
         (
             "const list = await mcp.test.text({ text: '\"[FILE] a\\\\n[DIR] b\"' });\nreturn list.map((it) => it);",
-            "TypeError: list.map is not a function: list is a string, the result of test:text (line 1)",
+            "TypeError: list.map is not a function: list is a string, the result of test:text (line 1), which begins \"[FILE] a\\n[DIR] b\"",
             2,
             "list.split(",
         ),
@@ -81,7 +81,7 @@ async fn what_is_done_to_a_result_is_explained_by_the_result() {
         // Of two calls of a tool, each is told from the other; of one that gave different things, what was read last is told.
         (
             "const a = await mcp.test.text({ text: '\"a\"' });\nconst b = await mcp.test.text({ text: '{\"x\":1}' });\nreturn a.map(b);",
-            "TypeError: a.map is not a function: a is a string, the result of test:text (line 1)",
+            "TypeError: a.map is not a function: a is a string, the result of test:text (line 1), which begins \"a\"",
             3,
             "split",
         ),
@@ -95,7 +95,7 @@ async fn what_is_done_to_a_result_is_explained_by_the_result() {
             "import { callTool } from 'pml';\nconst r = await callTool('test:echo', { list: [1] });\nreturn r.list.length;",
             "TypeError: cannot read property 'length' of undefined: r.list is undefined, and r is an object with `success`, `result`, `error`, from the result of test:echo (line 2)",
             3,
-            "which is { success, result, error }: read it of `result`",
+            "did you mean `r.result.list`?",
         ),
     ])
     .await;

@@ -7,19 +7,23 @@
 use std::{
     cell::{Cell, RefCell},
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    ops::Range,
     rc::Rc,
 };
 
 use rquickjs::{Ctx, Function, Object, Result, Value};
 
 use super::{
-    super::{State, quantities, raw, results, slips::in_quotes},
+    super::{State, quantities, raw, results, slips::in_quotes, units},
     digest::digest,
-    plain::{Plain, is_equal, is_not_number, is_variant, number, plain},
+    members::at_end,
+    plain::{Plain, all_written, either, is_equal, is_not_number, is_variant, number, plain},
     sentences,
 };
 use crate::transpile::{Branch, Keys, Literal, Number, Shape, Source, Usage, Watched, last_name};
 
+/// How it is said where the first Invalid Date was made.
+pub(in crate::engine) const INVALID: &str = "the first Invalid Date";
 /// Looks at a place that shows nothing of interest.
 const MAX_LOOKS: u32 = 500;
 /// Looks at a place that seems to be wrong, and may turn out to be right.
@@ -28,6 +32,9 @@ const MAX_DOUBTS: u32 = 20_000;
 const MAX_DESCRIBED: u32 = 300;
 /// Numbers of one side of a comparison that are kept.
 const MAX_NUMBERS: usize = 50;
+/// Texts that are shown of those that are no literal, and the longest of them.
+const MAX_OTHERS: usize = 4;
+const MAX_OTHER_BYTES: usize = 30;
 /// Elements of a list that are looked at.
 const MAX_ELEMENTS: usize = 200;
 /// Warnings of one kind in one run.
@@ -40,8 +47,14 @@ pub(in crate::engine) struct Watches<'js> {
     prototypes: RefCell<Vec<(String, Vec<Object<'js>>)>>,
     /// The addresses of results. A part that took the place of one is not told of, which is no loss.
     wholes: RefCell<HashSet<usize>>,
-    /// The place where a text was first made NaN.
-    first_nan: Cell<Option<usize>>,
+    /// The engine's `Date.parse`.
+    parse_date: RefCell<Option<Function<'js>>>,
+    /// The place where a text, or `undefined`, was first made NaN.
+    first_nan: Cell<Option<(usize, bool)>>,
+    /// What was compared with texts and never equal, once the run is over: some of its values, by branch.
+    compared: RefCell<BTreeMap<usize, Vec<String>>>,
+    /// The place where an Invalid Date was first made, and of what.
+    first_invalid: RefCell<Option<(usize, String)>>,
     /// The same in words, once the run is over.
     pub(in crate::engine) nan_began: RefCell<Option<String>>,
 }
@@ -61,6 +74,8 @@ pub(super) struct Seen {
     /// Values that are a literal in another form, by the literal.
     pub(super) variants: BTreeMap<usize, Variant>,
     pub(super) object: Option<Part>,
+    /// Some of the texts that were no literal.
+    others: BTreeSet<String>,
     /// Of what is compared with another value: its kinds, and what it says as a number.
     pub(super) has_text: bool,
     pub(super) has_number: bool,
@@ -68,8 +83,13 @@ pub(super) struct Seen {
     /// A time in seconds, and whether there was one in milliseconds.
     pub(super) seconds: Option<f64>,
     pub(super) has_milliseconds: bool,
-    /// A text that is no number, or no date.
+    /// A text that is no number, or no date, and whether it is an amount with a unit or separators.
     pub(super) no_number: Option<String>,
+    pub(super) is_amount: bool,
+    /// The number that the program makes of it.
+    pub(super) made: f64,
+    /// Texts with units of different size, and their units.
+    pub(super) units: [Option<(String, String)>; 2],
     /// The addresses of objects, by what they hold, and whether two hold the same.
     digests: HashMap<u64, usize>,
     pub(super) has_twin: bool,
@@ -94,6 +114,21 @@ pub(super) struct Part {
     pub(super) shape: Shape,
     /// The property that holds the text which it is compared with.
     pub(super) property: Option<String>,
+}
+
+impl Seen {
+    /// Keeps the unit of an amount, if it is the first, or counts the same thing as the first in other steps.
+    fn note_unit(&mut self, text: &str) {
+        if self.units[1].is_some() || text.len() > quantities::MAX_BYTES {
+            return;
+        }
+        let Some(unit) = quantities::amount(text).map(|it| it.unit) else { return };
+        match &self.units[0] {
+            None => self.units[0] = Some((unit, text.to_owned())),
+            Some((first, _)) if units::differ(first, &unit) => self.units[1] = Some((unit, text.to_owned())),
+            Some(_) => {}
+        }
+    }
 }
 
 impl<'js> Watches<'js> {
@@ -123,14 +158,28 @@ impl<'js> Watches<'js> {
             Usage::Side { .. } => self.look_at_side(seen, value),
             Usage::Time { is_date } => {
                 seen.has_null |= value.is_null();
-                if *is_date && value.is_string() && seen.no_number.is_none() {
-                    let is_no_date = |text: &str| quantities::is_day_first(text).then(|| text.to_owned());
-                    seen.no_number = raw::with_text(value, |text, _| is_no_date(text)).flatten();
-                }
-                if let Some(object) = value.as_object().filter(|_| *is_date && !raw::is_date(value)) {
-                    self.note_object(seen, &[], object);
+                if *is_date {
+                    self.look_at_date(seen, branch, value);
                 }
                 look_at_time(seen, value)
+            }
+            Usage::DateText => {
+                self.look_at_date(seen, branch, value);
+                seen.no_number.is_none() && seen.object.is_none() && seen.looks < MAX_LOOKS
+            }
+            Usage::Seconds => Self::look_at_seconds(seen, value),
+            Usage::Amount => Self::look_at_amount(seen, value),
+            Usage::Alternative(_) => {
+                match value.as_object() {
+                    _ if value.is_string() && seen.no_number.is_none() => {
+                        seen.no_number = raw::with_text(value, |text, _| text.chars().take(80).collect());
+                    }
+                    Some(object) if self.wholes.borrow().contains(&raw::address(object)) && !object.is_array() => {
+                        self.note_object(seen, &[], object);
+                    }
+                    _ => seen.has_plain |= !value.is_string(),
+                }
+                !seen.has_plain && seen.looks < MAX_LOOKS
             }
             Usage::Nothing { .. } => {
                 seen.has_null |= value.is_null();
@@ -177,6 +226,7 @@ impl<'js> Watches<'js> {
             | Usage::Indexed(_)
             | Usage::Split(_)
             | Usage::Begins(_)
+            | Usage::Dropped { .. }
             | Usage::Among { .. } => false,
         }
     }
@@ -191,6 +241,12 @@ impl<'js> Watches<'js> {
             self.note_object(seen, with, object);
         } else if let Some(plain) = plain(value, with) {
             seen.has_plain = true;
+            if let Plain::Text(text) = &plain
+                && seen.others.len() < MAX_OTHERS
+                && (1..=MAX_OTHER_BYTES).contains(&text.len())
+            {
+                seen.others.insert(text.clone());
+            }
             for (index, literal) in with.iter().enumerate() {
                 if is_equal(literal, &plain, is_strict) {
                     seen.equal.insert(index);
@@ -201,7 +257,8 @@ impl<'js> Watches<'js> {
         }
         let is_doubtful =
             seen.object.is_some() && !seen.has_plain || seen.variants.keys().any(|index| !seen.equal.contains(index));
-        seen.equal.len() < with.len() && seen.looks < if is_doubtful { MAX_DOUBTS } else { MAX_LOOKS }
+        // Texts may be equal here, and of another case there.
+        seen.looks < if is_doubtful { MAX_DOUBTS } else { MAX_LOOKS }
     }
 
     fn look_at_list(&self, seen: &mut Seen, literal: &Literal, value: &Value<'js>) -> bool {
@@ -262,32 +319,120 @@ impl<'js> Watches<'js> {
     /// Looks at a value that is made a number.
     fn look_at_number(&self, seen: &mut Seen, branch: usize, made: Number, value: &Value<'js>) -> bool {
         seen.has_null |= value.is_null();
-        if value.is_string() {
+        if made == Number::Checked {
+            return false;
+        }
+        if value.is_undefined()
+            && self.first_nan.get().is_none()
+            && !matches!(made, Number::Defaulted | Number::ParsedOr | Number::WholeOr)
+        {
+            self.first_nan.set(Some((branch, true)));
+        }
+        if let Some(object) = value.as_object().filter(|_| !raw::is_date(value)) {
+            self.note_object(seen, &[], object);
+        }
+        let cuts = matches!(made, Number::Parsed | Number::Whole | Number::ParsedOr | Number::WholeOr);
+        let is_silent = matches!(made, Number::Other | Number::Computed);
+        let found = raw::with_text(value, |text, _| {
             let is_wrong = match made {
-                Number::Parsed => |text: &str| quantities::is_cut(text, false),
-                Number::Whole => |text: &str| quantities::is_cut(text, true),
-                Number::ParsedOr => |text: &str| quantities::is_cut(text, false) || quantities::is_passed_over(text),
-                Number::WholeOr => |text: &str| quantities::is_cut(text, true) || quantities::is_passed_over(text),
-                _ => is_not_number,
+                Number::Parsed | Number::Whole => {
+                    quantities::is_cut(text, made == Number::Whole)
+                        || quantities::is_passed_over(text) && quantities::is_amount(text)
+                }
+                Number::ParsedOr | Number::WholeOr => {
+                    quantities::is_cut(text, made == Number::WholeOr) || quantities::is_passed_over(text)
+                }
+                // A word in place of a number is compared on purpose: it stands for none.
+                Number::Ordered | Number::Defaulted => {
+                    is_not_number(text) && text.bytes().any(|it| it.is_ascii_digit())
+                }
+                _ => is_not_number(text),
             };
-            // A word in place of a number is compared on purpose: it stands for none.
-            let may_be_a_word = matches!(made, Number::Ordered | Number::Defaulted);
-            let has_digit = |text: &str| !may_be_a_word || text.bytes().any(|it| it.is_ascii_digit());
-            let text = raw::with_text(value, |text, _| {
-                (is_wrong(text) && has_digit(text)).then(|| text.chars().take(80).collect())
-            });
-            seen.no_number = text.flatten();
-            if seen.no_number.is_some()
-                && !matches!(
-                    made,
-                    Number::Parsed | Number::Whole | Number::ParsedOr | Number::WholeOr | Number::Defaulted
-                )
-                && self.first_nan.get().is_none()
-            {
-                self.first_nan.set(Some(branch));
+            if cuts {
+                seen.note_unit(text);
+            }
+            is_wrong.then(|| (text.chars().take(80).collect::<String>(), quantities::is_amount(text)))
+        });
+        if let Some((text, is_amount)) = found.filter(|_| value.is_string()).flatten()
+            && (seen.no_number.is_none() || is_amount && !seen.is_amount)
+        {
+            seen.is_amount = is_amount;
+            seen.no_number = Some(text);
+            if !cuts && made != Number::Defaulted && self.first_nan.get().is_none() {
+                self.first_nan.set(Some((branch, false)));
             }
         }
-        seen.no_number.is_none() && seen.looks < MAX_LOOKS
+        let is_done = seen.no_number.is_some() && (seen.is_amount || !is_silent) && (!cuts || seen.units[1].is_some());
+        !is_done && seen.looks < MAX_LOOKS
+    }
+
+    /// Looks at the number that methods of texts cut out of a text: `[…names, text, number]`.
+    fn look_at_amount(seen: &mut Seen, both: &Value<'js>) -> bool {
+        let both = both.as_array().into_iter().flat_map(|both| raw::own_elements(both, both.len()));
+        let mut path: Vec<Value<'js>> = both.collect();
+        let made = path.pop().and_then(|it| it.as_number());
+        if let Some((text, made)) = at_end(&path).filter(Value::is_string).zip(made) {
+            raw::with_text(&text, |text, _| {
+                let number = (text.len() <= quantities::MAX_BYTES).then(|| quantities::number_of(text)).flatten();
+                // Parts of a text that is no amount are meant.
+                let is_other = number.is_some_and(|it| (it - made).abs() > 1e-9 * it.abs() || made.is_nan());
+                if is_other && seen.no_number.is_none() {
+                    seen.no_number = Some(text.to_owned());
+                    seen.made = made;
+                }
+                seen.note_unit(text);
+            });
+        }
+        seen.no_number.is_none() && seen.units[1].is_none() && seen.looks < MAX_LOOKS
+    }
+
+    /// Looks at what is taken for seconds since 1970, and is milliseconds by its size, or the text of a date.
+    fn look_at_seconds(seen: &mut Seen, value: &Value<'js>) -> bool {
+        /// Milliseconds since 1973; as seconds, they are all after the year 5000.
+        const MILLISECONDS: f64 = 1e11;
+        let number = match value.as_number() {
+            Some(number) => Some(number),
+            None if value.is_string() => raw::with_text(value, |text, _| {
+                let is_date = is_not_number(text) && text.bytes().any(|it| it.is_ascii_digit());
+                if is_date && seen.no_number.is_none() {
+                    seen.no_number = Some(text.chars().take(80).collect());
+                }
+                text.trim().parse().ok()
+            })
+            .flatten(),
+            None => None,
+        };
+        seen.seconds = seen.seconds.or(number.filter(|it| *it >= MILLISECONDS));
+        seen.seconds.is_none() && seen.no_number.is_none() && seen.looks < MAX_LOOKS
+    }
+
+    /// Looks at what a date is made of.
+    fn look_at_date(&self, seen: &mut Seen, branch: usize, value: &Value<'js>) {
+        let invalid = match value {
+            value if value.is_undefined() => Some("undefined".to_owned()),
+            value if value.is_string() && self.is_no_date(value) => {
+                raw::with_text(value, |text, _| format!("the text {}", in_quotes(text)))
+            }
+            _ => None,
+        };
+        if let Some(invalid) = invalid {
+            self.first_invalid.borrow_mut().get_or_insert((branch, invalid));
+        }
+        if value.is_string() && seen.no_number.is_none() {
+            let text =
+                raw::with_text(value, |text, _| text.bytes().any(|it| it.is_ascii_digit()).then(|| text.to_owned()));
+            seen.no_number = text.flatten().filter(|_| self.is_no_date(value));
+        }
+        if let Some(object) = value.as_object().filter(|_| !raw::is_date(value)) {
+            self.note_object(seen, &[], object);
+        }
+    }
+
+    /// Is an Invalid Date all that the engine makes of a text?
+    fn is_no_date(&self, text: &Value<'js>) -> bool {
+        let parse = self.parse_date.borrow();
+        let parsed = parse.as_ref().and_then(|parse| parse.call::<_, f64>((text.clone(),)).ok());
+        parsed.is_some_and(f64::is_nan)
     }
 
     /// Looks at an object that a Set or Map tells from others.
@@ -310,12 +455,26 @@ impl<'js> Watches<'js> {
         !seen.has_twin && seen.looks < MAX_LOOKS
     }
 
-    /// Where the first NaN of the run began, if it began with a text.
-    fn origin_of_nan(&self, seen: &BTreeMap<usize, Seen>, source: &Source, branches: &[Branch]) -> Option<String> {
-        let branch = self.first_nan.take()?;
+    /// Where the first Invalid Date of the run began.
+    pub(in crate::engine) fn invalid_date(&self, source: &Source, branches: &[Branch]) -> Option<String> {
+        let (branch, what) = self.first_invalid.take()?;
         let Branch::Watch(watched) = branches.get(branch)? else { return None };
-        let text = in_quotes(seen.get(&branch)?.no_number.as_ref()?);
         let line = source.position(watched.offset).line;
+        Some(format!("{INVALID} is made in line {line}, where `{}` is {what}", watched.value))
+    }
+
+    /// Where the first NaN of the run began, if it began with a text or `undefined`.
+    fn origin_of_nan(&self, seen: &BTreeMap<usize, Seen>, source: &Source, branches: &[Branch]) -> Option<String> {
+        let (branch, is_undefined) = self.first_nan.take()?;
+        let Branch::Watch(watched) = branches.get(branch)? else { return None };
+        let line = source.position(watched.offset).line;
+        if is_undefined {
+            return Some(format!("the first NaN is that of line {line}, where `{}` is undefined", watched.value));
+        }
+        let seen = seen.get(&branch)?;
+        // It is told there.
+        let is_told = seen.is_amount && matches!(watched.usage, Usage::Number(Number::Other | Number::Computed));
+        let text = in_quotes(seen.no_number.as_ref().filter(|_| !is_told)?);
         Some(format!("the first NaN is that of line {line}, where `{}` is the text {text}", watched.value))
     }
 
@@ -341,6 +500,21 @@ impl<'js> Watches<'js> {
         self.tool_of(object).is_some() && !self.wholes.borrow().contains(&raw::address(object))
     }
 
+    /// Of what is compared with a text in a part of the program, and was never equal: what it was. Before the places are told.
+    pub(in crate::engine) fn never_equal(&self, branches: &[Branch], part: Range<u32>) -> Option<String> {
+        let seen = self.compared.borrow();
+        let sentence = |(branch, values): (&usize, &Vec<String>)| {
+            let Branch::Watch(Watched { value, offset, usage: Usage::Compared { with, .. } }) =
+                branches.get(*branch)?
+            else {
+                return None;
+            };
+            let is_meant = part.contains(offset) && with.iter().any(|it| matches!(it, Literal::Text(_)));
+            is_meant.then(|| format!("`{value}` was never {}, but {}", all_written(with), either(values)))
+        };
+        seen.iter().find_map(sentence)
+    }
+
     /// The lines and names of what is compared with `null`, and is never anything but `undefined`.
     pub(in crate::engine) fn undefined(&self, source: &Source, branches: &[Branch]) -> Vec<(usize, String)> {
         let seen = self.seen.borrow();
@@ -364,6 +538,9 @@ impl<'js> Watches<'js> {
         missing: &[(usize, String)],
     ) -> Vec<String> {
         let seen = self.seen.take();
+        let compared = seen.iter().filter(|(_, seen)| seen.equal.is_empty() && !seen.others.is_empty());
+        let compared = compared.map(|(branch, seen)| (*branch, seen.others.iter().cloned().collect()));
+        self.compared.replace(compared.collect());
         self.nan_began.replace(self.origin_of_nan(&seen, source, branches));
         let places: Vec<(&Watched, &Seen)> = seen
             .iter()
@@ -409,7 +586,13 @@ impl<'js> Watches<'js> {
         tell(&|it, seen| sentences::of_side(it, seen, treatment(it), other(it)?));
         tell(&|it, seen| sentences::of_twin(it, seen, source, other(it)?));
         tell(&|it, seen| sentences::of_variant(it, seen, treatment(it), &known(&it.value)));
+        tell(&|it, seen| sentences::of_mixed(it, seen, treatment(it), &known(&it.value)));
         tell(&|it, seen| sentences::of_seconds(it, seen));
+        tell(&|it, seen| sentences::of_milliseconds(it, seen));
+        tell(&|it, seen| sentences::of_amount(it, seen));
+        tell(&|it, seen| sentences::of_units(it, seen, source));
+        tell(&|it, seen| sentences::of_object_as_number(it, seen, treatment(it)));
+        tell(&|it, seen| sentences::of_alternative(it, seen, source));
         tell(&|it, seen| sentences::of_null(it, seen, source));
         tell(&|it, seen| sentences::of_nulls(it, seen));
         tell(&|it, seen| sentences::of_date(it, seen, treatment(it), source));
@@ -501,5 +684,7 @@ pub(in crate::engine) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>, stat
     let note = move |result: Object<'js>| {
         shared.watches.wholes.borrow_mut().insert(raw::address(&result));
     };
+    let parse = ctx.globals().get::<_, Object<'js>>("Date")?.get("parse")?;
+    state.watches.parse_date.replace(Some(parse));
     native.set("noteWhole", Function::new(ctx.clone(), note)?)
 }

@@ -316,7 +316,7 @@ impl<'js> Seen<'js> {
 }
 
 /// What stands at the end of a chain: a value, and the names that lead on from it. None if a getter of the program is on the way.
-fn at_end<'js>(path: &[Value<'js>]) -> Option<Value<'js>> {
+pub(in crate::engine) fn at_end<'js>(path: &[Value<'js>]) -> Option<Value<'js>> {
     let (root, names) = path.split_first()?;
     names.iter().try_fold(root.clone(), |value, name| {
         let object = value.as_object().filter(|it| !it.is_proxy() && (name.is_string() || name.is_number()))?;

@@ -7,6 +7,6 @@ mod plain;
 mod sentences;
 
 pub(super) use self::{
-    looks::{Watches, install},
-    members::{Members, install as install_members},
+    looks::{INVALID, Watches, install},
+    members::{Members, at_end, install as install_members},
 };

@@ -123,6 +123,16 @@ pub(super) fn all_written(with: &[Literal]) -> String {
     text
 }
 
+/// `"a", "b" or "c"`.
+pub(super) fn either(texts: &[String]) -> String {
+    let quoted: Vec<String> = texts.iter().map(|text| in_quotes(text)).collect();
+    match &quoted[..] {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
 /// Is a text no number to JavaScript, and not empty?
 pub(super) fn is_not_number(text: &str) -> bool {
     let text = text.trim();
@@ -181,6 +191,16 @@ mod tests {
         for (literal, value, expected) in table {
             assert_eq!(is_variant(&literal, &value), expected, "{literal:?} {value:?}");
             assert!(!is_equal(&literal, &value, true));
+        }
+    }
+
+    #[test]
+    fn texts_are_listed() {
+        let table: [(&[&str], &str); 3] =
+            [(&["a"], r#""a""#), (&["a", "b"], r#""a" or "b""#), (&["a", "b", "c"], r#""a", "b" or "c""#)];
+        for (texts, expected) in table {
+            let texts: Vec<String> = texts.iter().map(|it| (*it).to_owned()).collect();
+            assert_eq!(either(&texts), expected);
         }
     }
 }

@@ -120,6 +120,27 @@ pub(super) fn of_variant(watched: &Watched, seen: &Seen, treatment: Treatment, k
     Some(format!("`{value}` {is} {}, which is never equal to {written_literal}: {advice}", variant.shown))
 }
 
+/// A text that is in the case of the literal in some places, and in another case in others.
+pub(super) fn of_mixed(watched: &Watched, seen: &Seen, treatment: Treatment, known: &[&Literal]) -> Option<String> {
+    let Usage::Compared { with, .. } = &watched.usage else { return None };
+    if treatment.is_tested || treatment.is_folded {
+        return None;
+    }
+    let value = &watched.value;
+    seen.variants.iter().filter(|(index, _)| seen.equal.contains(index)).find_map(|(index, variant)| {
+        let (Some(Literal::Text(literal)), Plain::Text(text)) = (with.get(*index), &variant.value) else { return None };
+        let is_known = known.iter().any(|literal| is_equal(literal, &variant.value, true));
+        let is_case = literal.to_lowercase() == text.to_lowercase() && !is_known;
+        is_case.then(|| {
+            format!(
+                "`{value}` is {} in some places and {} in others: compare `{value}.toLowerCase()`",
+                in_quotes(literal),
+                in_quotes(text)
+            )
+        })
+    })
+}
+
 /// Two values that are compared and of kinds that are never equal: an object and a text, or a text and a number.
 pub(super) fn of_side(
     watched: &Watched,
@@ -179,6 +200,7 @@ pub(super) fn of_twin(
 
 /// Seconds that are taken for milliseconds.
 pub(super) fn of_seconds(watched: &Watched, seen: &Seen) -> Option<String> {
+    let Usage::Time { is_date } = watched.usage else { return None };
     let seconds = seen.seconds.filter(|_| !seen.has_milliseconds)?;
     let value = &watched.value;
     if is_span(last_name(value)) {
@@ -186,15 +208,100 @@ pub(super) fn of_seconds(watched: &Watched, seen: &Seen) -> Option<String> {
     }
     let month = if seconds < 31.0 * DAY { "January" } else { "February" };
     let product = format!("{} * 1000", value.strip_prefix('+').unwrap_or(value));
-    Some(match watched.usage {
-        Usage::Time { is_date: true } => format!(
+    Some(match is_date {
+        true => format!(
             "`{value}` is {seconds}, seconds by its size, and a date counts milliseconds, which gives {month} 1970: write \
              `new Date({product})`"
         ),
-        _ => format!(
+        false => format!(
             "`{value}` is {seconds}, seconds by its size, and what it is compared with counts milliseconds: write `{product}`"
         ),
     })
+}
+
+/// Milliseconds, or the text of a date, that are taken for seconds.
+pub(super) fn of_milliseconds(watched: &Watched, seen: &Seen) -> Option<String> {
+    let value = &watched.value;
+    if watched.usage != Usage::Seconds {
+        return None;
+    }
+    let advice = format!("write `new Date({value})`");
+    if let Some(text) = &seen.no_number {
+        return Some(format!(
+            "`{value}` is the text {}, which is no number, and 1000 times it is NaN: {advice}",
+            in_quotes(text)
+        ));
+    }
+    let number = seen.seconds?;
+    Some(format!(
+        "`{value}` is {number}, milliseconds by its size, and 1000 times it is a date after the year 5000: {advice}"
+    ))
+}
+
+/// A number that methods of texts cut out of a text that says another one.
+pub(super) fn of_amount(watched: &Watched, seen: &Seen) -> Option<String> {
+    let text = seen.no_number.as_ref().filter(|_| watched.usage == Usage::Amount)?;
+    let number = quantities::number_of(text)?;
+    let made = if seen.made.is_nan() { "NaN".to_owned() } else { seen.made.to_string() };
+    Some(format!("`{}` makes {made} of the text {}, which says {number}", watched.value, in_quotes(text)))
+}
+
+/// Amounts in different units, of which only the numbers are taken.
+pub(super) fn of_units(watched: &Watched, seen: &Seen, source: &Source) -> Option<String> {
+    let [Some((unit, text)), Some((other_unit, other))] = &seen.units else { return None };
+    // Of parts it is told already, and who knows the units reckons with them.
+    if seen.no_number.is_some() || [unit, other_unit].iter().any(|unit| source.names_unit(unit)) {
+        return None;
+    }
+    Some(format!(
+        "`{}` drops units that differ, as in {} and {}: reckon with the unit of each",
+        watched.value,
+        in_quotes(text),
+        in_quotes(other)
+    ))
+}
+
+/// An object that a number is made of.
+pub(super) fn of_object_as_number(watched: &Watched, seen: &Seen, treatment: Treatment) -> Option<String> {
+    let Usage::Number(_) = watched.usage else { return None };
+    let Part { tool, shape, .. } = seen.object.as_ref().filter(|_| !treatment.is_tested)?;
+    let value = &watched.value;
+    let what = shape.describe();
+    if let Shape::Array(..) = shape {
+        return Some(format!("`{value}` is {what}, a part of the result of {tool}, and no number"));
+    }
+    let names = ["value", "amount", "number", "count", "total", "seconds", "minutes", "cents"];
+    let name = names.iter().find(|name| shape.keys().any(|key| key == **name));
+    let advice = name.map(|name| format!(": did you mean `{value}.{name}`?")).unwrap_or_default();
+    Some(format!("`{value}` is {what}, a part of the result of {tool}, and as a number it is NaN{advice}"))
+}
+
+/// A result that is no list, and has none of the names that one is looked for under: `res.items ?? res`.
+pub(super) fn of_alternative(watched: &Watched, seen: &Seen, source: &Source) -> Option<String> {
+    let Usage::Alternative(name) = &watched.usage else { return None };
+    if seen.has_plain || !source.is_counted(name) {
+        return None;
+    }
+    if let Some(text) = &seen.no_number {
+        let start = text.find(['[', '{']).filter(|at| *at > 0 && text[*at..].contains('"'));
+        let advice = match start {
+            Some(at) => {
+                format!(
+                    "take the JSON out of it first: `JSON.parse({name}.slice({name}.indexOf({:?})))`",
+                    &text[at..=at]
+                )
+            }
+            None => "take the text apart first, as by `.split(\"\\n\")`".to_owned(),
+        };
+        return Some(format!(
+            "`{name}` is the text {}, of which the length and the elements are characters: {advice}",
+            in_quotes(text)
+        ));
+    }
+    let Part { tool, shape, .. } = seen.object.as_ref()?;
+    let whole = watched.value.rsplit(['?', '|', ' ']).next().unwrap_or_default();
+    let advice = shape.list().map(|way| format!(": did you mean `{whole}{way}`?")).unwrap_or_default();
+    Some(format!("`{name}` is the result of {tool} as a whole, {}, and no list{advice}", shape.describe()))
 }
 
 /// `null`, of which a date is the beginning of 1970 and a number 0.
@@ -236,12 +343,20 @@ pub(super) fn of_nulls(watched: &Watched, seen: &Seen) -> Option<String> {
 
 /// An object or text that no date can be made of.
 pub(super) fn of_date(watched: &Watched, seen: &Seen, treatment: Treatment, source: &Source) -> Option<String> {
-    let Usage::Time { is_date: true } = watched.usage else { return None };
-    if let Some(text) = seen.no_number.as_ref().filter(|_| !source.has_text("isNaN(")) {
+    let (Usage::Time { is_date: true } | Usage::DateText) = watched.usage else { return None };
+    let knows = ["isNaN(", "isFinite(", "Invalid Date"];
+    if let Some(text) = seen.no_number.as_ref().filter(|_| !knows.iter().any(|it| source.has_text(it))) {
+        let value = &watched.value;
+        let (why, advice) = match text.trim().parse::<f64>() {
+            Ok(seconds) if seconds.abs() < 1e11 => ("", format!("write `new Date(Number({value}) * 1000)`")),
+            Ok(_) => ("", format!("write `new Date(Number({value}))`")),
+            Err(_) if quantities::is_day_first(text) => {
+                (", whose day stands first", "pass year, month and day".to_owned())
+            }
+            Err(_) => ("", "bring it into the form \"2024-01-31\" first".to_owned()),
+        };
         return Some(format!(
-            "`{}` is the text {}, whose day stands first, and `new Date` of it is an Invalid Date, which is neither before nor after \
-             any: pass year, month and day",
-            watched.value,
+            "`{value}` is the text {}{why}, and `new Date` of it is an Invalid Date, which is neither before nor after any: {advice}",
             in_quotes(text)
         ));
     }
@@ -285,33 +400,35 @@ pub(super) fn of_nothing(watched: &Watched, seen: &Seen, known: &[&Literal]) -> 
     })
 }
 
-/// A text that is no number, where one is compared.
+/// A text that is no number, where one is made of it.
 pub(super) fn of_no_number(watched: &Watched, seen: &Seen) -> Option<String> {
-    let text = in_quotes(seen.no_number.as_ref()?);
+    let Usage::Number(made) = watched.usage else { return None };
+    let text = seen.no_number.as_ref()?;
     let value = &watched.value;
-    // What parseFloat and parseInt take the beginning of is not lost.
-    let is_lost = watched.usage == Usage::Number(Number::Defaulted)
-        || seen.no_number.as_ref().is_some_and(|it| quantities::is_passed_over(it));
-    let advice = quantities::reading(seen.no_number.as_ref()?, value).map(|it| format!(": {it}")).unwrap_or_default();
-    match watched.usage {
-        Usage::Number(Number::Ordered) => Some(format!(
-            "`{value}` is the text {text}, which is no number: as NaN it is neither less nor more than any{advice}"
-        )),
-        Usage::Number(Number::Defaulted | Number::ParsedOr | Number::WholeOr) if is_lost => {
-            let advice = quantities::reading_of_any(seen.no_number.as_ref()?, value);
-            let advice = advice.map(|it| format!(": {it}")).unwrap_or_default();
-            Some(format!(
-                "`{value}` is the text {text}, which is no number, and the number behind it is taken in place of NaN{advice}"
-            ))
+    let is_passed_over = quantities::is_passed_over(text);
+    let what = match made {
+        Number::Ordered => "which is no number: as NaN it is neither less nor more than any",
+        Number::Sorted => "which is no number: the comparator gives NaN, and the order is wrong",
+        // What parseFloat and parseInt take the beginning of is not lost.
+        Number::Defaulted => "which is no number, and the number behind it is taken in place of NaN",
+        Number::ParsedOr | Number::WholeOr if is_passed_over => {
+            "which is no number, and the number behind it is taken in place of NaN"
         }
-        Usage::Number(Number::Parsed | Number::Whole | Number::ParsedOr | Number::WholeOr) => Some(format!(
-            "`{value}` is the text {text}, of which parseFloat and parseInt take only the beginning{advice}"
-        )),
-        Usage::Number(Number::Sorted) => Some(format!(
-            "`{value}` is the text {text}, which is no number: the comparator gives NaN, and the order is wrong{advice}"
-        )),
-        _ => None,
-    }
+        Number::Parsed | Number::Whole if is_passed_over => "of which parseFloat and parseInt make NaN",
+        Number::Parsed | Number::Whole | Number::ParsedOr | Number::WholeOr => {
+            "of which parseFloat and parseInt take only the beginning"
+        }
+        // Words stand for no number, and that of a code or date is in the result, if anywhere.
+        Number::Other | Number::Computed if seen.is_amount => "which is no number: it becomes NaN",
+        Number::Other | Number::Computed | Number::Checked => return None,
+    };
+    let is_cut = what.ends_with("beginning");
+    let advice = match made {
+        _ if is_cut || made == Number::Sorted || made == Number::Ordered => quantities::reading(text, value),
+        _ => quantities::reading_of_any(text, value),
+    };
+    let advice = advice.map(|it| format!(": {it}")).unwrap_or_default();
+    Some(format!("`{value}` is the text {}, {what}{advice}", in_quotes(text)))
 }
 
 /// An object that is used as a key, or objects that are told apart by what they are, not by what they hold.

@@ -213,7 +213,7 @@ impl<'a> Teller<'_, 'a> {
                         let object = self.knowledge.of(member.object());
                         if let Some(object) = &object {
                             let name = self.text(member.object());
-                            message = format!("{message}: {name} is {}", self.describe(object));
+                            message = format!("{message}: {name} is {}", self.describe_more(object));
                             hint = match member.static_property_name() {
                                 Some(method) => self.advice_of_method(object, &name, Some(method)),
                                 None => self.advice(object, &name, None).filter(|_| object.is_promise),
@@ -230,7 +230,7 @@ impl<'a> Teller<'_, 'a> {
                     }
                     None => {
                         if let Some(known) = self.knowledge.of(subject) {
-                            message = format!("{message}: {text} is {}", self.describe(&known));
+                            message = format!("{message}: {text} is {}", self.describe_more(&known));
                         }
                     }
                 }
@@ -238,7 +238,7 @@ impl<'a> Teller<'_, 'a> {
             }
             Failure::NotSearchable => {
                 let known = self.knowledge.of(subject);
-                let is = known.map(|known| format!(": {text} is {}", self.describe(&known))).unwrap_or_default();
+                let is = known.map(|known| format!(": {text} is {}", self.describe_more(&known))).unwrap_or_default();
                 hint = Some(format!("`in` needs an object on its right; a text is searched with `{text}.includes(…)`"));
                 format!("the right side of `in` is no object{is}")
             }
@@ -263,7 +263,7 @@ impl<'a> Teller<'_, 'a> {
                 let known = self.knowledge.of(subject);
                 hint = known.as_ref().and_then(|known| self.advice(known, &text, None));
                 match known {
-                    Some(known) => format!("{text} is not iterable: {text} is {}", self.describe(&known)),
+                    Some(known) => format!("{text} is not iterable: {text} is {}", self.describe_more(&known)),
                     None => format!("{text} is not iterable"),
                 }
             }

@@ -11,7 +11,7 @@ use super::{
     operations::name_of,
     shape::{Given, Shape, Text},
 };
-use crate::transpile::watch::unwatched;
+use crate::transpile::watch::{unprobed, unwatched};
 
 /// What the program was given, among the results of tools.
 pub(crate) const ARGS: &str = "args";
@@ -134,6 +134,32 @@ impl<'a> Knowledge<'_, 'a> {
         Some((known, it.id.is_destructuring_pattern()))
     }
 
+    /// What a variable was declared with, if that is a property of something that is known: the last one of `x.a ?? x.b`. Any other
+    /// expression is itself.
+    pub(super) fn read_for<'e>(&'e self, value: &'e Expression<'a>) -> &'e Expression<'a> {
+        let declared = || {
+            let Expression::Identifier(name) = value.get_inner_expression() else { return None };
+            let symbol = self.symbol_of(name)?;
+            let scoping = self.semantic.scoping();
+            if scoping.symbol_is_mutated(symbol) {
+                return None;
+            }
+            let AstKind::VariableDeclarator(it) = self.semantic.nodes().kind(scoping.symbol_declaration(symbol)) else {
+                return None;
+            };
+            let mut read = unwatched(it.init.as_ref().filter(|_| it.id.is_binding_identifier())?);
+            while let Expression::LogicalExpression(it) = read.get_inner_expression()
+                && it.operator != LogicalOperator::And
+            {
+                read = unwatched(&it.right);
+            }
+            let member = read.get_inner_expression().as_member_expression()?;
+            self.of(member.object()).filter(|known| known.origin.is_some())?;
+            Some(read)
+        };
+        declared().unwrap_or(value)
+    }
+
     /// Of a variable that a pattern took out of an object: the object, and the name of the property.
     pub(super) fn taken_from<'e>(&'e self, value: &Expression<'a>) -> Option<(&'e Expression<'a>, &'e str)> {
         let Expression::Identifier(name) = value.get_inner_expression() else { return None };
@@ -185,16 +211,40 @@ impl<'a> Knowledge<'_, 'a> {
                 let class = CLASSES.iter().find(|name| **name == class.name)?;
                 Some(Known::plain(Shape::Instance(class)))
             }
-            value if self.tool(value).is_some() => Some(Known::plain(Shape::Function)),
-            value => {
-                let member = value.as_member_expression()?;
-                let object = self.value(member.object(), steps)?;
-                match member.static_property_name() {
-                    Some(name) if name.parse::<usize>().is_err() => object.property(name),
-                    Some(_) => object.element(),
-                    None => object.element().filter(|_| is_index(member)),
+            Expression::LogicalExpression(it) if it.operator != LogicalOperator::And => {
+                let left = self.value(&it.left, steps)?;
+                match &left.shape {
+                    _ if left.is_promise => Some(left),
+                    Shape::Undefined | Shape::Null => self.value(&it.right, steps),
+                    Shape::Array(..) | Shape::Object(_) | Shape::Instance(_) | Shape::Function => Some(left),
+                    Shape::Text(_) | Shape::Number | Shape::Boolean => Some(left).filter(|_| it.operator.is_coalesce()),
+                    Shape::Promise(_) | Shape::Other | Shape::Unknown => None,
                 }
             }
+            Expression::ConditionalExpression(it) => {
+                let Expression::CallExpression(test) = unprobed(&it.test).get_inner_expression() else { return None };
+                let is_test = test.callee.is_specific_member_access("Array", "isArray");
+                let tested = test.arguments.first().and_then(Argument::as_expression).filter(|_| is_test)?;
+                let tested = self.value(tested, steps).filter(|known| !known.is_promise && known.origin.is_some())?;
+                match tested.shape {
+                    Shape::Array(..) => self.value(&it.consequent, steps),
+                    _ => self.value(&it.alternate, steps),
+                }
+            }
+            Expression::ChainExpression(it) => self.member(it.expression.as_member_expression()?, steps),
+            value if self.tool(value).is_some() => Some(Known::plain(Shape::Function)),
+            value => self.member(value.as_member_expression()?, steps),
+        }
+    }
+
+    fn member(&self, member: &MemberExpression<'a>, steps: usize) -> Option<Known> {
+        let object = self.value(member.object(), steps)?;
+        match member.static_property_name() {
+            Some(name) if name.parse::<usize>().is_err() => object.property(name),
+            // An object has no elements, but may have members that are called so.
+            Some(name) if matches!(object.shape, Shape::Object(_)) => object.property(name),
+            Some(_) => object.element(),
+            None => object.element().filter(|_| is_index(member)),
         }
     }
 

@@ -26,6 +26,6 @@ pub(crate) use self::{
     failure::{Blame, is_explained},
     known::ARGS,
     reads::Read,
-    shape::{Given, Shape, Text},
+    shape::{Given, Shape, Text, plain},
     undeclared::{assigned, assigned_constant, declared_elsewhere, undefined_name},
 };

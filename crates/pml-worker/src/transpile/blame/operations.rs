@@ -264,6 +264,9 @@ impl<'a> Visit<'a> for Finder<'a> {
             AstKind::NewExpression(it) => {
                 self.add_call(Kind::New, it.span.start, &it.callee, &it.arguments);
             }
+            AstKind::YieldExpression(it) if it.delegate => {
+                self.add(Kind::Iterate, it.span.start, it.argument.as_ref(), None);
+            }
             AstKind::SpreadElement(it) => self.add(Kind::Iterate, it.span.start, Some(&it.argument), None),
             _ => {}
         }

@@ -26,6 +26,8 @@ pub(crate) struct Read {
     pub(crate) is_computed: bool,
     /// Another value takes its place: `x.a ?? x.b`. A literal is no such value: `x.a ?? []` is what a slip gives, too.
     pub(crate) has_alternative: bool,
+    /// The names of what it is read in place of, of the same object: `next_cursor` in `x.nextCursor ?? x.next_cursor`.
+    pub(crate) instead_of: Vec<String>,
     /// The next step fails if the property is not there: `x.a.b`, `x.a()`.
     pub(crate) throws: bool,
     /// Does the program look at `success` or `error` anywhere?
@@ -124,10 +126,18 @@ impl<'a> Judge<'_, 'a> {
                         return read;
                     }
                 },
+                AstKind::LogicalExpression(it) if it.operator != LogicalOperator::And => {
+                    let instead_of =
+                        names_of(it.left.span().source_text(self.javascript), own.source_text(self.javascript));
+                    read.instead_of.extend(instead_of);
+                }
                 AstKind::UnaryExpression(it) if it.operator == UnaryOperator::Typeof => read.is_test = true,
                 AstKind::BinaryExpression(it) if it.operator.is_equality() => {
                     let other = if it.left.span().contains_inclusive(span) { &it.right } else { &it.left };
-                    read.is_test |= is_nothing(other) || read.is_test;
+                    // What is there unless it says otherwise: `x.isActive !== false`.
+                    let is_unless = it.operator == BinaryOperator::StrictInequality
+                        && matches!(other.get_inner_expression(), Expression::BooleanLiteral(it) if !it.value);
+                    read.is_test |= is_nothing(other) || is_unless || read.is_test;
                     return read;
                 }
                 AstKind::ConditionalExpression(it) if is_probe(&it.test) || is_watch(&it.test) => {}
@@ -182,6 +192,17 @@ fn is_probe(value: &Expression<'_>) -> bool {
 
 fn mentions(span: Span, property: &str, text: &str) -> bool {
     span.source_text(text).contains(&format!(".{property}"))
+}
+
+/// The properties that are read of the same object as another one, by the texts of both.
+fn names_of(text: &str, other: &str) -> Vec<String> {
+    let is_part = |it: char| it.is_alphanumeric() || matches!(it, '_' | '$');
+    let root = other.split(|it| !is_part(it)).next().unwrap_or_default();
+    if root.is_empty() || !text.split(|it| !is_part(it)).any(|word| word == root) {
+        return Vec::new();
+    }
+    let parts = text.split('.').skip(1).map(|part| part.split(|it| !is_part(it)).next().unwrap_or_default());
+    parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
 /// `null`, `undefined` or `void 0`.

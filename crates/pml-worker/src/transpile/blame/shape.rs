@@ -5,6 +5,22 @@ use std::fmt::Write as _;
 /// Keys that a message names.
 const SHOWN_KEYS: usize = 8;
 
+/// Members of one level that are looked at for one that is meant.
+const MAX_INSIDE: usize = 100;
+/// Methods of lists that objects do not have.
+const LIST_METHODS: [&str; 15] = [
+    "map", "filter", "forEach", "find", "reduce", "some", "every", "slice", "join", "sort", "at", "flatMap", "push",
+    "concat", "includes",
+];
+/// Names that programs read of objects, and arrays do not have.
+const OTHERS: [&str; 16] = [
+    "items", "rows", "data", "results", "result", "list", "records", "nodes", "edges", "total", "count", "content",
+    "value", "name", "id", "plays",
+];
+/// Names of lists in an object that has little else.
+const LISTS: [&str; 10] =
+    ["items", "rows", "data", "results", "list", "records", "values", "nodes", "edges", "entries"];
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Text(Text),
@@ -47,6 +63,8 @@ pub(crate) struct Given {
     pub(crate) place: Option<(u32, u32)>,
     /// Nothing if the call was made several times and gave different things.
     pub(crate) shape: Option<Shape>,
+    /// What it begins with, if it is a text.
+    pub(crate) beginning: Option<String>,
 }
 
 impl Shape {
@@ -76,6 +94,7 @@ impl Shape {
                 Some(found.unwrap_or(Shape::Undefined))
             }
             Shape::Array(..) if name == "length" => Some(Shape::Number),
+            Shape::Array(..) if OTHERS.contains(&name) => Some(Shape::Undefined),
             Shape::Text(_) if name == "length" => Some(Shape::Number),
             _ => None,
         }
@@ -97,13 +116,56 @@ impl Shape {
         members.iter().map(|(key, _)| key.as_str())
     }
 
-    /// The members that are arrays.
-    pub(crate) fn arrays(&self) -> impl Iterator<Item = &str> {
+    /// The steps to the members that are arrays: `.items`.
+    pub(crate) fn arrays(&self) -> impl Iterator<Item = String> {
         let members = match self {
             Shape::Object(members) => &members[..],
             _ => &[],
         };
-        members.iter().filter(|(_, shape)| matches!(shape, Shape::Array(..))).map(|(key, _)| key.as_str())
+        members.iter().filter(|(_, shape)| matches!(shape, Shape::Array(..))).map(|(key, _)| step(key))
+    }
+
+    /// The way to what is meant by a property that an object does not have: `.data.issues`, if there is one of that name further inside,
+    /// or the only list in it, if a list seems to be meant. Nothing in a list is looked at.
+    pub(crate) fn way_to(&self, property: &str) -> Option<String> {
+        let is_list = property == "length" || LIST_METHODS.contains(&property);
+        if !is_list && let Some((way, found)) = self.inside(|key, _| plain(key) == plain(property)) {
+            // `issues: { nodes: […], pageInfo: {…} }`
+            let list = found.list().filter(|_| is_plural(property) && found.keys().any(|key| LISTS.contains(&key)));
+            return Some(way + &list.unwrap_or_default());
+        }
+        if is_list {
+            return self.list().map(|way| format!("{way}.{property}"));
+        }
+        if is_plural(property) || LISTS.contains(&property) { self.list() } else { None }
+    }
+
+    /// The way to the only list that is as near as it.
+    pub(crate) fn list(&self) -> Option<String> {
+        self.inside(|_, shape| matches!(shape, Shape::Array(..))).map(|(way, _)| way)
+    }
+
+    /// The nearest of the members, and those of members, that is meant, and the way to it. None if two are equally near.
+    fn inside(&self, is_meant: impl Fn(&str, &Shape) -> bool) -> Option<(String, &Shape)> {
+        let mut level: Vec<(String, &Shape)> = vec![(String::new(), self)];
+        while !level.is_empty() {
+            let members = level.iter().flat_map(|(way, shape)| {
+                let members = match shape {
+                    Shape::Object(members) => &members[..],
+                    _ => &[],
+                };
+                members.iter().map(move |(key, shape)| (way, key, shape))
+            });
+            let members: Vec<_> = members.take(MAX_INSIDE).collect();
+            let mut found = members.iter().filter(|(_, key, shape)| is_meant(key, shape));
+            match (found.next(), found.next()) {
+                (Some((way, key, shape)), None) => return Some((format!("{way}{}", step(key)), shape)),
+                (Some(_), Some(_)) => return None,
+                (None, _) => {}
+            }
+            level = members.into_iter().map(|(way, key, shape)| (format!("{way}{}", step(key)), shape)).collect();
+        }
+        None
     }
 
     /// `a string`, `an object with …`.
@@ -133,6 +195,59 @@ impl Shape {
             Shape::Promise(_) => "a promise".to_owned(),
             Shape::Other => "an object".to_owned(),
             Shape::Unknown => "a value".to_owned(),
+        }
+    }
+}
+
+/// A name however it is spelt: `has_more` and `hasMore`.
+pub(crate) fn plain(name: &str) -> String {
+    name.replace(['_', '-'], "").to_ascii_lowercase()
+}
+
+/// Does a name stand for several of a kind: `issues`, not `status`?
+fn is_plural(name: &str) -> bool {
+    name.len() > 3 && name.ends_with('s') && !name.ends_with("ss") && !name.ends_with("us")
+}
+
+/// A step from an object to a member.
+fn step(key: &str) -> String {
+    let is_name = key.starts_with(|it: char| it.is_alphabetic() || matches!(it, '_' | '$'))
+        && key.chars().all(|it| it.is_alphanumeric() || matches!(it, '_' | '$'));
+    if is_name { format!(".{key}") } else { format!("[{key:?}]") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Shape, Text};
+
+    fn object(members: &[(&str, Shape)]) -> Shape {
+        Shape::Object(members.iter().map(|(key, shape)| ((*key).to_owned(), shape.clone())).collect())
+    }
+
+    #[test]
+    fn what_is_meant_is_found_further_inside() {
+        let text = Shape::Text(Text::Plain);
+        let list = Shape::Array(Some(2), Some(Box::new(object(&[("id", text.clone())]))));
+        let page = object(&[("nodes", list.clone()), ("pageInfo", object(&[("endCursor", text.clone())]))]);
+        let relay = object(&[("data", object(&[("issues", page)]))]);
+        let wrapped =
+            object(&[("result", object(&[("full name", text.clone()), ("id", text.clone())])), ("ok", text.clone())]);
+        let two = object(&[
+            ("a", object(&[("id", text.clone()), ("l", list.clone())])),
+            ("b", object(&[("id", text), ("l", list.clone())])),
+        ]);
+        let nested =
+            object(&[("data", object(&[("items", list.clone())])), ("meta", object(&[("total", Shape::Number)]))]);
+        #[rustfmt::skip]
+        let table = [
+            (&relay, "issues", Some(".data.issues.nodes")), (&relay, "nodes", Some(".data.issues.nodes")), (&relay, "items", Some(".data.issues.nodes")),
+            (&relay, "end_cursor", Some(".data.issues.pageInfo.endCursor")), (&relay, "filter", Some(".data.issues.nodes.filter")), (&relay, "title", None),
+            (&wrapped, "fullName", None), (&wrapped, "full name", Some(".result[\"full name\"]")), (&wrapped, "users", None), (&wrapped, "id", Some(".result.id")),
+            (&two, "id", None), (&two, "length", None), (&nested, "orders", Some(".data.items")), (&nested, "total", Some(".meta.total")),
+            (&nested, "status", None), (&list, "id", None),
+        ];
+        for (shape, property, expected) in table {
+            assert_eq!(shape.way_to(property).as_deref(), expected, "{property} of {shape:?}");
         }
     }
 }

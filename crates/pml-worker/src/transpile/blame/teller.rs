@@ -42,9 +42,23 @@ impl<'a> Teller<'_, 'a> {
         what + &origin.unwrap_or_default()
     }
 
+    /// The same, and what it begins with, if it is the text that a tool gave.
+    pub(super) fn describe_more(&self, known: &Known) -> String {
+        self.describe(known) + &self.beginning(known)
+    }
+
+    fn beginning(&self, known: &Known) -> String {
+        let is_text = matches!(known.shape, Shape::Text(_)) && !known.is_part && !known.is_promise;
+        let given = known.origin.as_ref().filter(|_| is_text).and_then(|(tool, span)| {
+            let place = (self.knowledge.places)(span.start);
+            self.knowledge.results.iter().find(|given| given.tool == *tool && given.place == place)
+        });
+        given.and_then(|given| given.beginning.as_ref()).map(|it| format!(", which begins {it:?}")).unwrap_or_default()
+    }
+
     /// Where a value that is not there would have come from: the nearest part of the expression that is known.
     pub(super) fn came_from(&self, value: &Expression<'a>) -> String {
-        let value = unwatched(value);
+        let value = self.knowledge.read_for(unwatched(value));
         let Some(member) = value.get_inner_expression().as_member_expression() else {
             return match self.knowledge.whole_of(value) {
                 Some((whole, part)) if part || matches!(whole.shape, Shape::Null | Shape::Undefined) => {
@@ -58,7 +72,7 @@ impl<'a> Teller<'_, 'a> {
             };
         };
         match self.knowledge.of(member.object()) {
-            Some(known) => format!(", and {} is {}", self.text(member.object()), self.describe(&known)),
+            Some(known) => format!(", and {} is {}", self.text(member.object()), self.describe_more(&known)),
             None => String::new(),
         }
     }
@@ -136,7 +150,7 @@ impl<'a> Teller<'_, 'a> {
             }
             Some(shape @ Shape::Object(_)) if shape.arrays().next().is_some() => {
                 let list = shape.arrays().next().unwrap_or_default();
-                Some(format!("did you mean `{object}.{list}[{}]`?", self.excerpt(&it.expression)))
+                Some(format!("did you mean `{object}{list}[{}]`?", self.excerpt(&it.expression)))
             }
             // `groups[key].push(…)`.
             None | Some(Shape::Object(_) | Shape::Other) if !matches!(it.expression, Expression::NumericLiteral(_)) => {
@@ -152,7 +166,7 @@ impl<'a> Teller<'_, 'a> {
 
     /// What to read instead of a property that is not there.
     pub(super) fn missing(&self, value: &Expression<'a>) -> Option<String> {
-        let value = unwatched(value);
+        let value = self.knowledge.read_for(unwatched(value));
         let Some(member) = value.get_inner_expression().as_member_expression() else {
             let (whole, is_taken_out) = self.knowledge.whole_of(value)?;
             if !is_taken_out {
@@ -181,6 +195,13 @@ impl<'a> Teller<'_, 'a> {
             return Some(format!(
                 "{list} is a text, and an index of it gives a character: take it apart first, `{list}.split(\"\\n\")`"
             ));
+        }
+        if let MemberExpression::ComputedMemberExpression(it) = member
+            && let (Expression::NumericLiteral(index), false) = (&it.expression, object.is_promise)
+            && let Some(list) = object.shape.list()
+        {
+            let object = grouped(&self.text(member.object()));
+            return Some(format!("did you mean `{object}{list}[{}]`?", index.value));
         }
         // Of `table[key]`, the key is what it is.
         if matches!(member, MemberExpression::ComputedMemberExpression(_)) && member.static_property_name().is_none() {
@@ -219,6 +240,7 @@ impl<'a> Teller<'_, 'a> {
     }
 
     fn own_advice(&self, object: &Known, text: &str, property: Option<&str>) -> Option<String> {
+        let text = &*grouped(text);
         if object.is_promise {
             return Some(format!(
                 "await it: `(await {text}){}`",
@@ -255,10 +277,13 @@ impl<'a> Teller<'_, 'a> {
                 }
                 let is_list = ["items", "rows", "data", "results", "list", "records", "values"].contains(&property);
                 if let Some(list) = shape.arrays().next().filter(|_| is_list) {
-                    return Some(format!("did you mean `{text}.{list}`?"));
+                    return Some(format!("did you mean `{text}{list}`?"));
                 }
                 if let Some(list) = shape.arrays().next().filter(|_| is_list_method(property)) {
-                    return Some(format!("did you mean `{text}.{list}.{property}`?"));
+                    return Some(format!("did you mean `{text}{list}.{property}`?"));
+                }
+                if let Some(way) = shape.way_to(property) {
+                    return Some(format!("did you mean `{text}{way}`?"));
                 }
                 // What `searchTools` found.
                 if matches!(property, "call" | "execute" | "run" | "invoke")
@@ -269,9 +294,9 @@ impl<'a> Teller<'_, 'a> {
                 None
             }
             (shape @ Shape::Object(_), None) => {
-                let list = shape.arrays().next();
+                let list = shape.arrays().next().or_else(|| shape.list());
                 Some(match list {
-                    Some(list) => format!("did you mean `{text}.{list}`?"),
+                    Some(list) => format!("did you mean `{text}{list}`?"),
                     None => format!("use `Object.entries({text})`, `Object.values({text})` or `Object.keys({text})`"),
                 })
             }
@@ -321,7 +346,14 @@ impl<'a> Teller<'_, 'a> {
     }
 
     fn member(&self, member: &MemberExpression<'a>) -> String {
-        let object = self.text(member.object());
+        let mut object = self.text(member.object());
+        let is_loose = matches!(
+            unwatched(member.object()).get_inner_expression(),
+            Expression::LogicalExpression(_) | Expression::ConditionalExpression(_) | Expression::BinaryExpression(_)
+        );
+        if is_loose {
+            object = grouped(&object);
+        }
         match (member, member.static_property_name()) {
             (MemberExpression::StaticMemberExpression(_), Some(name)) => format!("{object}.{name}"),
             (MemberExpression::ComputedMemberExpression(it), _) => {
@@ -339,6 +371,12 @@ impl<'a> Teller<'_, 'a> {
             false => text.to_owned(),
         }
     }
+}
+
+/// An expression that a property can be read of: `(a ?? b)`.
+fn grouped(text: &str) -> String {
+    let is_loose = [" ?? ", " || ", " && ", " ? "].iter().any(|it| text.contains(it));
+    if is_loose && !text.starts_with('(') { format!("({text})") } else { text.to_owned() }
 }
 
 fn is_list_method(name: &str) -> bool {

@@ -1,13 +1,18 @@
 //! Conversions whose NaN another number takes the place of: `Number(x.a) || 0`, `isNaN(n) ? 0 : n`.
 //!
-//! A text that is no number then counts as that one, and nothing of the NaN is left to be seen.
+//! A text that is no number then counts as that one, and nothing of the NaN is left to be seen. So does a program know of NaN that
+//! asks whether it has one: `if (isNaN(n)) continue`.
 
 use std::collections::{HashMap, HashSet};
 
 use oxc::{
     ast::ast::*,
     ast_visit::{Visit, walk},
+    span::{GetSpan, Span},
+    syntax::scope::ScopeFlags,
 };
+
+use super::places::unprobed;
 
 /// The conversions of a program that have another number behind them.
 #[derive(Default)]
@@ -18,6 +23,11 @@ pub(super) struct Fallbacks<'a> {
     variables: HashMap<&'a str, Option<u32>>,
     /// Variables that have another number behind them.
     named: HashSet<&'a str>,
+    /// What variables begin with, and the functions in it.
+    values: HashMap<&'a str, Vec<(Span, Vec<Span>)>>,
+    /// Variables that are asked whether they are NaN, and what else is.
+    checked_names: HashSet<&'a str>,
+    checked: Vec<Span>,
 }
 
 impl<'a> Fallbacks<'a> {
@@ -34,6 +44,14 @@ impl<'a> Fallbacks<'a> {
         self.conversions.contains(&start)
     }
 
+    /// Does the program ask whether NaN is made of what begins here? In a function of its own, it would not know.
+    pub(super) fn is_checked(&self, start: u32) -> bool {
+        let is_in = |span: &Span| span.start <= start && start < span.end;
+        let held = self.checked_names.iter().filter_map(|name| self.values.get(name)).flatten();
+        self.checked.iter().any(is_in)
+            || held.into_iter().any(|(value, functions)| is_in(value) && !functions.iter().any(is_in))
+    }
+
     fn note(&mut self, value: &Expression<'a>) {
         match value.get_inner_expression() {
             Expression::Identifier(it) => {
@@ -41,6 +59,20 @@ impl<'a> Fallbacks<'a> {
             }
             value => self.conversions.extend(conversion(value)),
         }
+    }
+}
+
+/// The functions in a value.
+#[derive(Default)]
+struct Functions(Vec<Span>);
+
+impl<'a> Visit<'a> for Functions {
+    fn visit_arrow_function_expression(&mut self, it: &ArrowFunctionExpression<'a>) {
+        self.0.push(it.span);
+    }
+
+    fn visit_function(&mut self, it: &Function<'a>, _: ScopeFlags) {
+        self.0.push(it.span);
     }
 }
 
@@ -64,23 +96,14 @@ fn conversion(value: &Expression<'_>) -> Option<u32> {
     }
 }
 
-/// A condition without the probe around it: `$on ? $on(0, c) : c`, `$probe(0, c)`.
-fn unprobed<'e, 'a>(test: &'e Expression<'a>) -> &'e Expression<'a> {
-    let is_ours = |value: &Expression<'a>| value.get_identifier_reference().is_some_and(|it| it.name.starts_with('$'));
-    match test.get_inner_expression() {
-        Expression::ConditionalExpression(it) if is_ours(&it.test) => unprobed(&it.alternate),
-        Expression::CallExpression(it) if is_ours(&it.callee) => {
-            it.arguments.get(1).and_then(Argument::as_expression).map_or(test, unprobed)
-        }
-        inner => inner,
-    }
-}
-
 impl<'a> Visit<'a> for Fallbacks<'a> {
     fn visit_variable_declarator(&mut self, it: &VariableDeclarator<'a>) {
         if let (BindingPattern::BindingIdentifier(id), Some(value)) = (&it.id, &it.init) {
             let start = conversion(value);
             self.variables.entry(id.name.as_str()).and_modify(|it| *it = None).or_insert(start);
+            let mut functions = Functions::default();
+            functions.visit_expression(value);
+            self.values.entry(id.name.as_str()).or_default().push((value.span(), functions.0));
         }
         walk::walk_variable_declarator(self, it);
     }
@@ -91,7 +114,27 @@ impl<'a> Visit<'a> for Fallbacks<'a> {
         {
             self.note(unprobed(&it.left));
         }
+        // Nothing in place of NaN can be seen.
+        if it.operator == LogicalOperator::Or && it.right.is_null_or_undefined() {
+            self.checked.push(it.left.span());
+        }
         walk::walk_logical_expression(self, it);
+    }
+
+    fn visit_call_expression(&mut self, it: &CallExpression<'a>) {
+        let name = match it.callee.get_inner_expression() {
+            Expression::Identifier(name) => name.name.as_str(),
+            callee => callee.as_member_expression().and_then(|it| it.static_property_name()).unwrap_or_default(),
+        };
+        if matches!(name, "isNaN" | "isFinite" | "isInteger" | "isSafeInteger")
+            && let Some(value) = it.arguments.first().and_then(Argument::as_expression)
+        {
+            match value.get_inner_expression() {
+                Expression::Identifier(it) => drop(self.checked_names.insert(it.name.as_str())),
+                value => self.checked.push(value.span()),
+            }
+        }
+        walk::walk_call_expression(self, it);
     }
 
     fn visit_conditional_expression(&mut self, it: &ConditionalExpression<'a>) {
@@ -146,9 +189,15 @@ mod tests {
             ("const n = Number(x.a); return isNaN(n) ? 0 : n", Some(Number::Defaulted)),
             ("const n = parseFloat(x.a); return Number.isFinite(n) ? n : 0", Some(Number::ParsedOr)),
             ("return !isNaN(Number(x.a)) ? Number(x.a) : 0", Some(Number::Defaulted)),
-            ("return Number(x.a) || null", Some(Number::Other)),
-            ("return isNaN(Number(x.a)) ? x.a : Number(x.a)", Some(Number::Other)),
+            ("return Number(x.a) || null", Some(Number::Checked)),
+            ("return isNaN(Number(x.a)) ? x.a : Number(x.a)", Some(Number::Checked)),
             ("return Number(x.a) ?? 0", Some(Number::Other)),
+            ("const n = Number(x.a); if (isNaN(n)) return 1", Some(Number::Checked)),
+            ("const n = x.a * 2; return Number.isFinite(n) ? n : x", Some(Number::Checked)),
+            ("if (!isNaN(Number(x.a))) return 1", Some(Number::Checked)),
+            ("const n = l.map((x) => Number(x.a)); return isNaN(n)", Some(Number::Other)),
+            ("let n = 0; n += Number(x.a); return isNaN(n) ? 0 : n", Some(Number::Other)),
+            ("const n = x.a * 2; return n", Some(Number::Computed)),
             ("return Number(x.a || 0)", Some(Number::Other)),
         ];
         for (code, expected) in table {

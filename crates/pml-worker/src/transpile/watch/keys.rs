@@ -97,7 +97,9 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
         let ForStatementLeft::VariableDeclaration(declaration) = &it.left else { return };
         let Some(name) = declaration.declarations.first().and_then(|it| it.id.get_identifier_name()) else { return };
         let (name, body) = (name.as_str(), self.text(it.body.span()));
-        let is_wrong = (is_name(name) || is_property(name)) && is_mentioned(body, name) && !is_indexed(body, name);
+        let is_wrong = (is_name(name) || is_property(name))
+            && is_mentioned(body, name)
+            && (!is_indexed(body, name) || is_alternative(body, name));
         if is_wrong && is_path(&it.right) {
             self.looker.look_at(&mut it.right, Usage::Indexed(name.to_owned()));
         }
@@ -179,6 +181,16 @@ fn is_indexed(body: &str, name: &str) -> bool {
     forms.iter().any(|form| body.contains(&form.replace('@', name))) || is_number(body, name)
 }
 
+/// Is a key taken in place of a property of it, which it never has: `p.name ?? p`?
+fn is_alternative(body: &str, name: &str) -> bool {
+    let is_end = |rest: &str| !rest.starts_with(|it: char| it.is_alphanumeric() || matches!(it, '_' | '$' | '[' | '.'));
+    let is_taken = ["??", "||"].iter().any(|operator| {
+        let taken = format!("{operator} {name}");
+        body.match_indices(&taken).any(|(at, _)| is_end(&body[at + taken.len()..]))
+    });
+    is_taken && !body.contains(&format!("[{name}]")) && !is_number(body, name)
+}
+
 /// Is a key made a number?
 fn is_number(body: &str, name: &str) -> bool {
     ["Number(@", "parseInt(@", "+@", "~~@"].iter().any(|form| body.contains(&form.replace('@', name)))
@@ -207,6 +219,8 @@ mod tests {
             ("return Object.keys(x).map((k) => `- ${k}`)", true),
             ("for (const [key, item] of Object.entries(x)) s.add(key)", true),
             ("return Object.entries(x).map(([key]) => key)", true),
+            ("for (const p in list) names.push(p.name ?? p)", true),
+            ("for (const p in list) names.push(list[p].name ?? p)", false),
             ("for (const p in list) names.push(list[p])", false),
             ("for (const p in list) names.push(Number(p) + 1)", false),
             ("for (const i in list) names.push(i)", false),

@@ -130,7 +130,7 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
 }
 
 /// The first name of a chain, and the names of the properties behind it. What is no chain is its own.
-fn add_path<'a>(pen: &Pen<'a>, value: &Expression<'a>, path: &mut Vec<Expression<'a>>) {
+pub(super) fn add_path<'a>(pen: &Pen<'a>, value: &Expression<'a>, path: &mut Vec<Expression<'a>>) {
     let (object, name) = match value.get_inner_expression() {
         Expression::StaticMemberExpression(it) => {
             (&it.object, Expression::new_string_literal(SPAN, it.property.name, None, &pen.builder))

@@ -6,7 +6,9 @@
 //! to see more, which is soon no: from then on the place costs the reading of one variable. The value is the same in every
 //! case: a warning is all that comes of it, when the run is over.
 
+mod amounts;
 mod conditions;
+mod drops;
 mod fallbacks;
 mod keys;
 mod looker;
@@ -22,13 +24,15 @@ mod watcher;
 
 pub(crate) use self::watched::{Keys, Literal, Number, Side, Treatment, Usage, Watched, Way, last_name};
 pub(super) use self::{
+    amounts::watch as watch_amounts,
     conditions::watch as watch_conditions,
+    drops::watch as watch_drops,
     keys::watch as watch_keys,
     means::watch as watch_means,
     members::watch as watch_members,
     names::Names,
     orders::watch as watch_orders,
-    places::{is_kept, is_look, is_watch, unwatched},
+    places::{is_kept, is_look, is_watch, unprobed, unwatched},
     texts::watch as watch_texts,
     uses::watch as watch_uses,
     watcher::{KEPT, WATCH, watch},

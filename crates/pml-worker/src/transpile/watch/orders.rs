@@ -84,13 +84,11 @@ fn is_number(value: &Expression<'_>) -> bool {
             it.operator != BinaryOperator::Addition || is_number(&it.left) || is_number(&it.right)
         }
         Expression::StaticMemberExpression(it) => {
-            matches!(it.property.name.as_str(), "length" | "size" | "index" | "lastIndex")
-                || it.object.is_specific_id("Math")
+            matches!(it.property.name.as_str(), "length" | "index" | "lastIndex") || it.object.is_specific_id("Math")
         }
-        Expression::ChainExpression(it) => it
-            .expression
-            .as_member_expression()
-            .is_some_and(|it| matches!(it.static_property_name(), Some("length" | "size"))),
+        Expression::ChainExpression(it) => {
+            it.expression.as_member_expression().is_some_and(|it| it.static_property_name() == Some("length"))
+        }
         Expression::CallExpression(it) => match it.callee.get_inner_expression() {
             Expression::Identifier(name) => {
                 matches!(name.name.as_str(), "Number" | "parseFloat" | "parseInt" | "BigInt")

@@ -62,6 +62,17 @@ pub(super) fn number_in<'e, 'a>(value: &'e mut Expression<'a>) -> Option<&'e mut
     }
 }
 
+/// The `x` of `x * 1000`.
+pub(super) fn seconds_in<'e, 'a>(value: &'e mut Expression<'a>) -> Option<&'e mut Expression<'a>> {
+    let Expression::BinaryExpression(it) = value.get_inner_expression_mut() else { return None };
+    let is_thousand = |value: &Expression<'a>| literal(value) == Some(Literal::Number(1000.0));
+    match it.operator {
+        BinaryOperator::Multiplication if is_thousand(&it.right) => Some(&mut it.left),
+        BinaryOperator::Multiplication if is_thousand(&it.left) => Some(&mut it.right),
+        _ => None,
+    }
+}
+
 /// Does the value count milliseconds, or is it a date, by its looks: `Date.now() - 7 * DAY`, `new Date()`?
 pub(super) fn is_time(value: &Expression<'_>, names: &Names<'_>) -> bool {
     match value.get_inner_expression() {
@@ -104,7 +115,7 @@ pub(super) fn is_read(value: &Expression<'_>, names: &Names<'_>) -> bool {
 /// `x.state`. Not `this.state`, which the program set itself, nor `list[i]`, the element of a tight loop.
 fn is_part(member: &MemberExpression<'_>) -> bool {
     let name = member.static_property_name();
-    name.is_some_and(|name| !matches!(name, "length" | "size")) && is_foreign(member.object())
+    name.is_some_and(|name| name != "length") && is_foreign(member.object())
 }
 
 /// Is this `row[3]`, a field of a line of text?
@@ -163,6 +174,18 @@ pub(in crate::transpile) fn unwatched<'e, 'a>(value: &'e Expression<'a>) -> &'e 
             _ => value,
         },
         _ => value,
+    }
+}
+
+/// A condition without the probe around it: `$on ? $on(0, c) : c`, `$probe(0, c)`.
+pub(in crate::transpile) fn unprobed<'e, 'a>(test: &'e Expression<'a>) -> &'e Expression<'a> {
+    let is_ours = |value: &Expression<'a>| value.get_identifier_reference().is_some_and(|it| it.name.starts_with('$'));
+    match test.get_inner_expression() {
+        Expression::ConditionalExpression(it) if is_ours(&it.test) => unprobed(&it.alternate),
+        Expression::CallExpression(it) if is_ours(&it.callee) => {
+            it.arguments.get(1).and_then(Argument::as_expression).map_or(test, unprobed)
+        }
+        inner => inner,
     }
 }
 

@@ -37,6 +37,14 @@ pub(crate) enum Usage {
     Begins(String),
     /// Taken for milliseconds since 1970: by `new Date`, or beside one.
     Time { is_date: bool },
+    /// The text of a date, given to `Date.parse`.
+    DateText,
+    /// Taken for seconds since 1970, of which it makes milliseconds.
+    Seconds,
+    /// A number that methods of texts cut out of a text, and in front of it the text.
+    Amount,
+    /// A part of a result, or the result if it has no such part, that a variable of this name holds: `x.items ?? x`.
+    Alternative(String),
     /// Compared with `null` or `undefined`, and not with both.
     Nothing { is_null: bool },
     /// Made a number.
@@ -51,6 +59,8 @@ pub(crate) enum Usage {
     Key,
     /// The key of a Map or an element of a Set, or the list of them.
     Identity(Keys),
+    /// What a filter or search left of a list. The call ends here.
+    Dropped { end: u32 },
     /// Looked for in a Set, Map or list, or added to a Set, which is the other expression. Of `in` the value is the list.
     Among { way: Way, other: String },
 }
@@ -110,6 +120,8 @@ pub(crate) enum Number {
     WholeOr,
     /// By `*`, `/` or `-`.
     Computed,
+    /// The program asks whether it is one: `isNaN(n)`.
+    Checked,
     Other,
 }
 
@@ -135,6 +147,8 @@ pub(crate) enum Literal {
 pub(crate) struct Treatment {
     /// It asks what kind of value it is: `typeof x.a`, `Array.isArray(x.a)`.
     pub(crate) is_tested: bool,
+    /// It asks whether it is a text, or which kind of all: `typeof x.a === "string"`, `switch (typeof x.a)`.
+    pub(crate) is_tested_as_text: bool,
     /// It reads a property of it: `x.a.name`.
     pub(crate) is_entered: bool,
     /// It compares it, or a property of that name, in lower or upper case, too.
@@ -159,7 +173,9 @@ impl Treatment {
             treatment.is_converted |= is_argument(before, after);
             treatment.is_entered |= before.ends_with(" of") || before.ends_with("...");
             let before = before.trim_end_matches('(').trim_end();
-            treatment.is_tested |= before.ends_with("typeof") || before.ends_with("Array.isArray");
+            let is_typeof = before.ends_with("typeof");
+            treatment.is_tested |= is_typeof || before.ends_with("Array.isArray");
+            treatment.is_tested_as_text |= is_typeof && !is_compared_with_another_kind(after);
             treatment.is_entered |= after.trim_start_matches(['!', '?']).starts_with('.');
         }
         let name = last_name(value);
@@ -170,6 +186,13 @@ impl Treatment {
         });
         treatment
     }
+}
+
+/// Is this, behind `typeof x.a`, a comparison with a kind that is not that of texts: `=== "boolean"`?
+fn is_compared_with_another_kind(after: &str) -> bool {
+    let after = after.trim_start_matches([')', ' ']);
+    let kind = after.strip_prefix("==").or_else(|| after.strip_prefix("!="));
+    kind.is_some_and(|kind| !kind.trim_start_matches(['=', ' ', '"', '\'', '`']).starts_with("string"))
 }
 
 /// Is what stands between these the one argument of a function that does something with it?
@@ -196,6 +219,7 @@ mod tests {
     fn how_a_value_is_treated_elsewhere() {
         let table = [
             ("if (x.a === 1) f(x.ab.c)", false, false, false),
+            ("typeof x.a !== 'boolean'", true, false, false),
             ("if (x.a) l.push(x.a)", false, false, false),
             ("typeof x.a === 'string'", true, false, false),
             ("typeof (x.a)", true, false, false),
@@ -209,7 +233,8 @@ mod tests {
         ];
         for (code, is_tested, is_entered, is_folded) in table {
             let is_converted = code.starts_with("isOn");
-            let expected = Treatment { is_tested, is_entered, is_folded, is_converted };
+            let is_tested_as_text = code.starts_with("typeof x.a ===") || code.starts_with("typeof (x.a)");
+            let expected = Treatment { is_tested, is_tested_as_text, is_entered, is_folded, is_converted };
             assert_eq!(Treatment::of(code, "x.a"), expected, "{code}");
         }
     }

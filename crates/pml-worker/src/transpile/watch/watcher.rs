@@ -11,7 +11,7 @@ use super::{
     fallbacks::Fallbacks,
     looker::Looker,
     names::{Names, list_of},
-    places::{is_field, is_optional, is_read, is_simple, is_telling, is_time, literal, number_in, operand},
+    places::{is_field, is_optional, is_read, is_simple, is_telling, is_time, literal, number_in, operand, seconds_in},
     watched::{Keys, Literal, Number, Usage},
 };
 use crate::transpile::{pen::Pen, probe::Branch};
@@ -87,6 +87,14 @@ impl<'a> Watcher<'a, '_> {
 
     /// Looks at a value that is taken for milliseconds.
     fn look_at_time(&mut self, value: &mut Expression<'a>, is_date: bool) {
+        if let Some(seconds) = seconds_in(value) {
+            let seconds = operand(seconds);
+            let is_meant = number_in(seconds).is_some_and(|it| is_read(it, self.names)) || is_read(seconds, self.names);
+            if is_meant {
+                self.look_at(seconds, Usage::Seconds);
+            }
+            return;
+        }
         let value = operand(value);
         let is_number = number_in(value).is_some_and(|it| is_read(it, self.names));
         if is_number || is_read(value, self.names) {
@@ -97,6 +105,11 @@ impl<'a> Watcher<'a, '_> {
     /// Looks at the sides of an operator that takes numbers.
     fn look_at_sides(&mut self, it: &mut BinaryExpression<'a>) {
         let is_difference = it.operator == BinaryOperator::Subtraction;
+        let has_time = is_time(&it.left, self.names) || is_time(&it.right, self.names);
+        if it.operator.is_compare() && !self.is_sorting && !has_time {
+            self.look_at_computed(&mut it.left);
+            self.look_at_computed(&mut it.right);
+        }
         if matches!(it.operator, BinaryOperator::Multiplication | BinaryOperator::Division) {
             self.look_at_factor(&mut it.left);
             self.look_at_factor(&mut it.right);
@@ -129,6 +142,37 @@ impl<'a> Watcher<'a, '_> {
         }
     }
 
+    /// Looks at what a side of a comparison is computed of: a text makes NaN of it, which nobody sees.
+    fn look_at_computed(&mut self, value: &mut Expression<'a>) {
+        match value.get_inner_expression_mut() {
+            Expression::BinaryExpression(it) if it.operator.is_arithmetic() => {
+                let is_sum = it.operator == BinaryOperator::Addition;
+                let has_time = is_time(&it.left, self.names) || is_time(&it.right, self.names);
+                if is_sum || has_time {
+                    return;
+                }
+                self.look_at_operand(&mut it.left);
+                self.look_at_operand(&mut it.right);
+            }
+            Expression::CallExpression(it)
+                if it.callee.as_member_expression().is_some_and(|member| member.object().is_specific_id("Math")) =>
+            {
+                let arguments = it.arguments.iter_mut().filter_map(Argument::as_expression_mut);
+                arguments.for_each(|argument| self.look_at_computed(argument));
+            }
+            Expression::CallExpression(_) => self.look_at_number(value, Number::Ordered),
+            _ => {}
+        }
+    }
+
+    fn look_at_operand(&mut self, side: &mut Expression<'a>) {
+        match side.get_inner_expression() {
+            Expression::BinaryExpression(_) | Expression::CallExpression(_) => self.look_at_computed(side),
+            Expression::Identifier(_) => {}
+            _ => self.look_at_number(side, Number::Ordered),
+        }
+    }
+
     /// Looks at a side of `*`, `/` or `-`, of which a text may make NaN.
     fn look_at_factor(&mut self, value: &mut Expression<'a>) {
         let value = operand(value);
@@ -136,7 +180,8 @@ impl<'a> Watcher<'a, '_> {
         if (inner.is_member_expression() || matches!(inner, Expression::ChainExpression(_)))
             && is_read(value, self.names)
         {
-            self.look_at(value, Usage::Number(Number::Computed));
+            let is_checked = self.fallbacks.is_checked(value.span().start);
+            self.look_at(value, Usage::Number(if is_checked { Number::Checked } else { Number::Computed }));
         }
     }
 
@@ -223,7 +268,7 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
     fn visit_unary_expression(&mut self, it: &mut UnaryExpression<'a>) {
         walk_mut::walk_unary_expression(self, it);
         if it.operator == UnaryOperator::UnaryPlus && is_read(&it.argument, self.names) {
-            let made = if self.fallbacks.has(it.span.start) { Number::Defaulted } else { Number::Other };
+            let made = self.made(it.span.start);
             self.look_at(&mut it.argument, Usage::Number(made));
         }
     }
@@ -254,6 +299,15 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
         }
     }
 
+    /// `const items = x.items ?? x`
+    fn visit_variable_declarator(&mut self, it: &mut VariableDeclarator<'a>) {
+        walk_mut::walk_variable_declarator(self, it);
+        let (BindingPattern::BindingIdentifier(id), Some(value)) = (&it.id, &mut it.init) else { return };
+        if is_part_or_whole(value) {
+            self.look_at(value, Usage::Alternative(id.name.to_string()));
+        }
+    }
+
     fn visit_switch_statement(&mut self, it: &mut SwitchStatement<'a>) {
         walk_mut::walk_switch_statement(self, it);
         let tests = it.cases.iter().filter_map(|case| case.test.as_ref());
@@ -272,6 +326,13 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
             self.look_at_conversion(it);
         }
         match method {
+            Some("parse") if it.callee.is_specific_member_access("Date", "parse") => {
+                if let Some(text) = it.arguments.first_mut().and_then(Argument::as_expression_mut).map(operand)
+                    && is_read(text, self.names)
+                {
+                    self.look_at(text, Usage::DateText);
+                }
+            }
             Some("includes" | "indexOf" | "has") => self.look_at_search(it),
             Some("add" | "get" | "set") => self.look_at_identity(it),
             Some("groupBy") => self.look_at_group(it),
@@ -284,12 +345,20 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
 }
 
 impl<'a> Watcher<'a, '_> {
+    /// What the number is made for that a conversion gives, which begins here.
+    fn made(&self, start: u32) -> Number {
+        match () {
+            () if self.fallbacks.has(start) => Number::Defaulted,
+            () if self.fallbacks.is_checked(start) => Number::Checked,
+            () => Number::Other,
+        }
+    }
+
     /// `Number(x.amount)`, `parseFloat(x.amount)`.
     fn look_at_conversion(&mut self, it: &mut CallExpression<'a>) {
         let has_fallback = self.fallbacks.has(it.span.start);
         let made = match it.callee_name() {
-            Some("Number") if has_fallback => Number::Defaulted,
-            Some("Number") => Number::Other,
+            Some("Number") => self.made(it.span.start),
             Some("parseFloat") if has_fallback => Number::ParsedOr,
             Some("parseFloat") => Number::Parsed,
             // With another radix, it is no amount.
@@ -303,7 +372,7 @@ impl<'a> Watcher<'a, '_> {
             _ => return,
         };
         if let Some(argument) = it.arguments.first_mut().and_then(Argument::as_expression_mut)
-            && (is_read(operand(argument), self.names) || is_field(argument))
+            && (is_read(operand(argument), self.names) || is_element(operand(argument)))
         {
             self.look_at(operand(argument), Usage::Number(made));
         }
@@ -353,6 +422,27 @@ impl<'a> Watcher<'a, '_> {
     }
 }
 
+/// Is this a part of a variable, or else the variable: `x.items ?? x.data ?? x`?
+fn is_part_or_whole(value: &Expression<'_>) -> bool {
+    let Expression::LogicalExpression(it) = value.get_inner_expression() else { return false };
+    let Some(whole) = it.right.get_inner_expression().get_identifier_reference() else { return false };
+    let mut first = it.left.get_inner_expression();
+    while let Expression::LogicalExpression(inner) = first {
+        first = inner.left.get_inner_expression();
+    }
+    let first = match first {
+        Expression::ChainExpression(it) => it.expression.as_member_expression(),
+        first => first.as_member_expression(),
+    };
+    it.operator != LogicalOperator::And
+        && first.is_some_and(|it| it.object().get_identifier_reference().is_some_and(|it| it.name == whole.name))
+}
+
+/// Is this `fields[2]` or `fields[at]`?
+fn is_element(value: &Expression<'_>) -> bool {
+    matches!(value, Expression::ComputedMemberExpression(it) if it.expression.is_literal() || it.expression.is_identifier_reference())
+}
+
 /// Is this `10`?
 fn is_ten(value: &Argument<'_>) -> bool {
     matches!(value, Argument::NumericLiteral(it) if it.value == 10.0)
@@ -393,6 +483,12 @@ mod tests {
             ("return Number(x.a) > y", format!("Number{} > y", watched("x.a"))),
             ("return x.a > 3", format!("return {} > 3;", watched("x.a"))),
             ("return +x.a", format!("return +{};", watched("x.a"))),
+            ("return x.a * 2 > 100", format!("return {} * 2 > 100;", watched("x.a"))),
+            ("return Math.abs(x.a - y) > 100", format!("return Math.abs({} - y) > 100;", watched("x.a"))),
+            ("return Date.parse(x.a)", format!("Date.parse{}", watched("x.a"))),
+            ("const l = x.l ?? x.m ?? x", format!("const l = {};", &watched("x.l ?? x.m ?? x")[1..watched("x.l ?? x.m ?? x").len() - 1])),
+            ("return new Date(x.a * 1000)", format!("new Date({} * 1e3)", watched("x.a"))),
+            ("return Date.now() - 1000 * x.a", format!("Date.now() - 1e3 * {}", watched("x.a"))),
             ("l.sort((a, b) => a.n - 1)", format!("(a, b) => {} - 1", watched("a.n"))),
             ("c[x.a] += 1", format!("c[{}] += 1", &watched("x.a")[1..watched("x.a").len() - 1])),
             ("s.add(x.a)", format!("s.add{}", watched("x.a"))),
