@@ -60,10 +60,17 @@ impl Drops {
         branches: &[Branch],
         result: &[u8],
     ) -> Option<String> {
-        let seen = self.seen.take();
         if result.len() > MAX_BYTES || !serde_json::from_slice(result).is_ok_and(|it| is_empty(&it, 0)) {
             return None;
         }
+        let reasons =
+            self.reasons(state, source, branches).or_else(|| state.watches.never_equal(branches, 0..u32::MAX));
+        reasons.map(|reasons| format!("the result is empty; {reasons}"))
+    }
+
+    /// Where everything was dropped, in words. Once.
+    pub(super) fn reasons(&self, state: &State<'_>, source: &Source, branches: &[Branch]) -> Option<String> {
+        let seen = self.seen.take();
         let decisions = state.decisions.borrow();
         let has_all = state.decisions_cut.get() == 0;
         // Where something was dropped, to where that reaches in the text, and what is said of it.
@@ -71,13 +78,15 @@ impl Drops {
         for (branch, it) in branches.iter().enumerate() {
             match it {
                 Branch::Watch(watched) => {
-                    let (Usage::Dropped { end }, Some(seen)) = (&watched.usage, seen.get(&branch)) else { continue };
+                    let (Usage::Dropped { end, is_filter }, Some(seen)) = (&watched.usage, seen.get(&branch)) else {
+                        continue;
+                    };
                     if seen.has_kept || seen.elements == Some(0) {
                         continue;
                     }
                     let of = seen.elements.map(|elements| format!(" none of {elements}"));
                     let of = of.unwrap_or_else(|| " nothing".to_owned());
-                    let verb = if watched.value.contains(".filter(") { "kept" } else { "found" };
+                    let verb = if *is_filter { "kept" } else { "found" };
                     reasons.push((watched.offset, *end, format!("`{}` {verb}{of}", shortened(&watched.value))));
                 }
                 Branch::Test { condition, span, guard: Some(guard) } if has_all => {
@@ -110,11 +119,7 @@ impl Drops {
             format!("line {line}: {sentence}{}", values.unwrap_or_default())
         });
         let sentences: Vec<String> = sentences.collect();
-        let sentences = match sentences.is_empty() {
-            true => state.watches.never_equal(branches, 0..u32::MAX).into_iter().collect(),
-            false => sentences,
-        };
-        (!sentences.is_empty()).then(|| format!("the result is empty; {}", sentences.join("; ")))
+        (!sentences.is_empty()).then(|| sentences.join("; "))
     }
 }
 

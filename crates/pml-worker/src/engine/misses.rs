@@ -50,7 +50,7 @@ const ARRAY_METHODS: [&str; 12] =
 /// Methods of numbers that programs look for on texts.
 const NUMBER_METHODS: [&str; 3] = ["toFixed", "toPrecision", "toExponential"];
 /// Parts of names of what leads to the next page, and names of what holds it.
-const MARKS: [&str; 6] = ["cursor", "next", "more", "token", "truncated", "continu"];
+const MARKS: [&str; 7] = ["cursor", "next", "more", "token", "truncated", "continu", "offset"];
 const HOLDERS: [&str; 9] =
     ["paging", "pagination", "pageinfo", "responsemetadata", "metadata", "meta", "links", "link", "page"];
 /// How much of a value is shown.
@@ -361,6 +361,11 @@ fn advise(miss: &Miss) -> Option<String> {
     match shape {
         Shape::Array(_, Some(element)) if element.keys().any(|key| key == property) => {
             return Some(format!("its elements have it, as in `[0].{property}` or `.map((it) => it.{property})`"));
+        }
+        Shape::Array(_, Some(element))
+            if *subject == Subject::Whole && property.ends_with('s') && nearest(property, element.keys()).is_none() =>
+        {
+            return Some("it is the list itself".to_owned());
         }
         Shape::Array(_, Some(element)) if *subject == Subject::Part || !WRAPPERS.contains(&property.as_str()) => {
             if let Some(near) = nearest(property, element.keys()) {

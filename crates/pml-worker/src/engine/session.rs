@@ -387,6 +387,14 @@ impl<'js> Session<'js> {
             if said.is_none() && self.state.results.has_text() {
                 self.state.warnings.borrow_mut().extend(source.text_uses(&self.state.results.list()));
             }
+            if let Err(report) = &mut outcome
+                && report.hint.is_none()
+                && report.message.contains(" of undefined")
+            {
+                // The element of a list of which nothing was left.
+                let branches = self.state.branches.borrow();
+                report.hint = self.state.drops.reasons(&self.state, &source, &branches);
+            }
             // Anything else that is said explains it.
             if let Ok(success) = &outcome
                 && missing.is_empty()

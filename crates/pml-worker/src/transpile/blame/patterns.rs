@@ -188,7 +188,7 @@ impl<'a> Taken<'_, 'a> {
         let value = self.value.as_ref().filter(|_| self.is_nothing() || self.pattern.kind == Kind::Iterate);
         let value = match (value, self.pattern.kind) {
             (Some(value), _) if self.is_nothing() => value.shape.describe(),
-            (Some(value), _) => teller.describe(value),
+            (Some(value), _) => teller.describe_more(value),
             (None, Kind::Iterate) => String::new(),
             (None, _) => "undefined or null".to_owned(),
         };
@@ -204,7 +204,7 @@ impl<'a> Taken<'_, 'a> {
             && let Some(parent) = &self.parent
         {
             let whose = self.name(steps - 1);
-            message = format!("{message}, and {whose} is {}", teller.describe(parent));
+            message = format!("{message}, and {whose} is {}", teller.describe_more(parent));
             if let Some(Step::Property(property @ Some(_))) = self.pattern.path.last() {
                 let text = if self.is_expression { whose } else { "it".to_owned() };
                 hint = teller.advice(parent, &text, *property);

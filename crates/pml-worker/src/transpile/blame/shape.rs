@@ -126,10 +126,12 @@ impl Shape {
     }
 
     /// The way to what is meant by a property that an object does not have: `.data.issues`, if there is one of that name further inside,
-    /// or the only list in it, if a list seems to be meant. Nothing in a list is looked at.
+    /// or the only list in it, if a list seems to be meant. In lists it is looked for last, in their first elements.
     pub(crate) fn way_to(&self, property: &str) -> Option<String> {
         let is_list = property == "length" || LIST_METHODS.contains(&property);
-        if !is_list && let Some((way, found)) = self.inside(|key, _| plain(key) == plain(property)) {
+        let is_named = |key: &str, _: &Shape| plain(key) == plain(property);
+        let named = || self.inside(is_named, false).or_else(|| self.inside(is_named, true));
+        if !is_list && let Some((way, found)) = named() {
             // `issues: { nodes: […], pageInfo: {…} }`
             let list = found.list().filter(|_| is_plural(property) && found.keys().any(|key| LISTS.contains(&key)));
             return Some(way + &list.unwrap_or_default());
@@ -142,28 +144,32 @@ impl Shape {
 
     /// The way to the only list that is as near as it.
     pub(crate) fn list(&self) -> Option<String> {
-        self.inside(|_, shape| matches!(shape, Shape::Array(..))).map(|(way, _)| way)
+        self.inside(|_, shape| matches!(shape, Shape::Array(..)), false).map(|(way, _)| way)
     }
 
     /// The nearest of the members, and those of members, that is meant, and the way to it. None if two are equally near.
-    fn inside(&self, is_meant: impl Fn(&str, &Shape) -> bool) -> Option<(String, &Shape)> {
+    fn inside(&self, is_meant: impl Fn(&str, &Shape) -> bool, goes_into_lists: bool) -> Option<(String, &Shape)> {
         let mut level: Vec<(String, &Shape)> = vec![(String::new(), self)];
         while !level.is_empty() {
             let members = level.iter().flat_map(|(way, shape)| {
-                let members = match shape {
-                    Shape::Object(members) => &members[..],
-                    _ => &[],
+                let (way, members) = match shape {
+                    Shape::Object(members) => (way.clone(), &members[..]),
+                    Shape::Array(_, Some(element)) if goes_into_lists => match &**element {
+                        Shape::Object(members) => (format!("{way}[0]"), &members[..]),
+                        _ => (way.clone(), &[][..]),
+                    },
+                    _ => (way.clone(), &[][..]),
                 };
-                members.iter().map(move |(key, shape)| (way, key, shape))
+                members.iter().map(move |(key, shape)| (format!("{way}{}", step(key)), key, shape))
             });
             let members: Vec<_> = members.take(MAX_INSIDE).collect();
             let mut found = members.iter().filter(|(_, key, shape)| is_meant(key, shape));
             match (found.next(), found.next()) {
-                (Some((way, key, shape)), None) => return Some((format!("{way}{}", step(key)), shape)),
+                (Some((way, _, shape)), None) => return Some((way.clone(), shape)),
                 (Some(_), Some(_)) => return None,
                 (None, _) => {}
             }
-            level = members.into_iter().map(|(way, key, shape)| (format!("{way}{}", step(key)), shape)).collect();
+            level = members.into_iter().map(|(way, _, shape)| (way, shape)).collect();
         }
         None
     }
@@ -241,10 +247,10 @@ mod tests {
         #[rustfmt::skip]
         let table = [
             (&relay, "issues", Some(".data.issues.nodes")), (&relay, "nodes", Some(".data.issues.nodes")), (&relay, "items", Some(".data.issues.nodes")),
-            (&relay, "end_cursor", Some(".data.issues.pageInfo.endCursor")), (&relay, "filter", Some(".data.issues.nodes.filter")), (&relay, "title", None),
+            (&relay, "end_cursor", Some(".data.issues.pageInfo.endCursor")), (&relay, "filter", Some(".data.issues.nodes.filter")),
             (&wrapped, "fullName", None), (&wrapped, "full name", Some(".result[\"full name\"]")), (&wrapped, "users", None), (&wrapped, "id", Some(".result.id")),
             (&two, "id", None), (&two, "length", None), (&nested, "orders", Some(".data.items")), (&nested, "total", Some(".meta.total")),
-            (&nested, "status", None), (&list, "id", None),
+            (&nested, "status", None), (&nested, "id", Some(".data.items[0].id")), (&relay, "title", None),
         ];
         for (shape, property, expected) in table {
             assert_eq!(shape.way_to(property).as_deref(), expected, "{property} of {shape:?}");

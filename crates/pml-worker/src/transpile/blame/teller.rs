@@ -65,7 +65,7 @@ impl<'a> Teller<'_, 'a> {
                     let taken = if part { "taken out of what is " } else { "" };
                     format!(
                         ", {taken}{}",
-                        self.describe(&whole).trim_start_matches("null, ").trim_start_matches("undefined, ")
+                        self.describe_more(&whole).trim_start_matches("null, ").trim_start_matches("undefined, ")
                     )
                 }
                 _ => String::new(),

@@ -48,18 +48,35 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
         }
         let pen = self.looker.pen;
         let mut path = Vec::new();
-        match unwatched(&member.object) {
+        match listed(&member.object) {
             list if is_path(list) => add_path(pen, list, &mut path),
             _ => path.push(Expression::new_identifier(SPAN, "undefined", &pen.builder)),
         }
-        let span = call.span;
-        let Some((branch, flag)) = self.looker.place(span, Usage::Dropped { end: span.end }) else { return };
+        let (span, is_filter) = (call.span, member.property.name == "filter");
+        let usage = Usage::Dropped { end: span.end, is_filter };
+        let Some((branch, flag)) = self.looker.place(span, usage) else { return };
         let kept = || pen.name(SPAN, pen.kept);
         let told = pen.set(flag, pen.tell(branch, pen.list(path.into_iter().chain([kept()]))));
         let first = pen.set(pen.kept, value.take_in(&pen.allocator));
         let wants_more = pen.name(SPAN, flag);
         let told = Expression::new_logical_expression(SPAN, wants_more, LogicalOperator::And, told, &pen.builder);
         *value = pen.sequence([first, told, kept()]);
+    }
+}
+
+/// The list that has as many elements: of `l.map(f)` it is `l`.
+fn listed<'e, 'a>(value: &'e Expression<'a>) -> &'e Expression<'a> {
+    let value = unwatched(value);
+    match value.get_inner_expression() {
+        Expression::CallExpression(call) => match &call.callee {
+            Expression::StaticMemberExpression(member)
+                if matches!(member.property.name.as_str(), "map" | "sort" | "toSorted" | "reverse" | "toReversed") =>
+            {
+                listed(&member.object)
+            }
+            _ => value,
+        },
+        _ => value,
     }
 }
 
@@ -74,6 +91,7 @@ mod tests {
         let table = [
             ("return l.filter((x) => f(x))", Some("$kept10 = l.filter((x) => f(x)), $watchDrop0 && ($watchDrop0 = $probe(0, [l, $kept10])), $kept10;")),
             ("return x.l.find((x) => f(x)).id", Some("[x, \"l\", $kept10]")),
+            ("return x.l.map((x) => f(x)).filter((x) => g(x))", Some("[x, \"l\", $kept10]")),
             ("return f().filter((x) => g(x))", Some("[undefined, $kept10]")),
             ("return l.filter(Boolean)", None),
             ("return l?.filter((x) => f(x))", None),

@@ -59,8 +59,8 @@ pub(crate) enum Usage {
     Key,
     /// The key of a Map or an element of a Set, or the list of them.
     Identity(Keys),
-    /// What a filter or search left of a list. The call ends here.
-    Dropped { end: u32 },
+    /// What a filter, or else a search, left of a list. The call ends here.
+    Dropped { end: u32, is_filter: bool },
     /// Looked for in a Set, Map or list, or added to a Set, which is the other expression. Of `in` the value is the list.
     Among { way: Way, other: String },
 }
