@@ -4,7 +4,7 @@
 use std::{fs, path::PathBuf, time::Duration};
 
 use pml_wire::ErrorCode;
-use reqwest::{Certificate, NoProxy, Proxy, redirect};
+use reqwest::{Certificate, NoProxy, Proxy, Url, redirect};
 use rustls::{
     RootCertStore,
     pki_types::{CertificateDer, pem::PemObject as _},
@@ -36,7 +36,7 @@ pub struct Network {
 impl Network {
     /// Makes a client. What is wrong in the environment is logged and left out, since it need not matter to any server.
     pub(crate) fn client(&self) -> Result<reqwest::Client, Error> {
-        self.client_with(redirect::Policy::custom(|attempt| {
+        let redirects = redirect::Policy::custom(|attempt| {
             // Headers with tokens go along, so they go nowhere else.
             let is_same = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
             // The others turn a message into a question.
@@ -45,15 +45,16 @@ impl Network {
                 true => attempt.follow(),
                 false => attempt.stop(),
             }
-        }))
+        });
+        self.client_with(redirects, true)
     }
 
-    /// Makes a client that follows no redirect.
-    pub(crate) fn strict_client(&self) -> Result<reqwest::Client, Error> {
-        self.client_with(redirect::Policy::none())
+    /// Makes a client for one address, which follows no redirect. Without TLS it needs no certificates.
+    pub(crate) fn strict_client(&self, url: &Url) -> Result<reqwest::Client, Error> {
+        self.client_with(redirect::Policy::none(), url.scheme() == "https" || !self.proxies().is_empty())
     }
 
-    fn client_with(&self, redirects: redirect::Policy) -> Result<reqwest::Client, Error> {
+    fn client_with(&self, redirects: redirect::Policy, has_tls: bool) -> Result<reqwest::Client, Error> {
         // An error says that there is one already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
@@ -65,8 +66,10 @@ impl Network {
         for proxy in self.proxies() {
             builder = builder.proxy(proxy);
         }
-        let certificates: Vec<_> = self.certificates.iter().flat_map(certificates).collect();
-        if !certificates.is_empty() {
+        let certificates: Vec<_> = self.certificates.iter().filter(|_| has_tls).flat_map(certificates).collect();
+        if !has_tls {
+            builder = builder.tls_certs_only([]);
+        } else if !certificates.is_empty() {
             builder = builder.tls_certs_merge(certificates);
         }
         builder.build().map_err(|err| {

@@ -82,10 +82,12 @@ impl Traces {
         let folder = data_dir.filter(|_| settings.enabled);
         let stores = settings.open(data_dir);
         let store = stores.as_ref().map(|stores| stores.of(&Scope::local()));
-        let (nudge, syncer) = match settings.hub.clone().zip(store.clone()) {
+        // One client for all that is asked of the hub.
+        let hub = settings.hub.as_ref().map(|hub| client(hub, network)).transpose()?;
+        let (nudge, syncer) = match settings.hub.clone().zip(hub.clone()).zip(store.clone()) {
             None => (None, None),
-            Some((hub, store)) => {
-                let (nudge, task) = syncer(hub, store, network)?.start(stop.clone());
+            Some(((settings, client), store)) => {
+                let (nudge, task) = Syncer::new(settings, store, client).start(stop.clone());
                 (Some(Arc::new(nudge) as Arc<dyn Outlet>), Some(tokio::spawn(task)))
             }
         };
@@ -97,7 +99,7 @@ impl Traces {
         let keeper = Keeper::start(settings.rules.clone(), store, raw, exporter, nudge)
             .inspect_err(|err| tracing::warn!(error = %err, "traces are not kept"));
         let sink = keeper.ok().map(|keeper| Arc::new(keeper) as Arc<dyn Sink>);
-        Ok(Traces { sink, stores, stop, exporter: task, syncer, hub: hub_client(settings, network)? })
+        Ok(Traces { sink, stores, stop, exporter: task, syncer, hub })
     }
 
     /// Only reads what others have kept, if they have.
@@ -168,14 +170,8 @@ impl Sink for Telling {
     }
 }
 
-/// The hub of the settings, if there is one.
-fn hub_client(settings: &TraceSettings, network: &Network) -> Result<Option<HubClient>, Error> {
-    let Some(hub) = &settings.hub else { return Ok(None) };
-    client(hub, network).map(Some)
-}
-
 fn client(settings: &SyncSettings, network: &Network) -> Result<HubClient, Error> {
-    HubClient::new(network.strict_client()?, settings.url.clone(), &settings.key)
+    HubClient::new(network.strict_client(&settings.url)?, settings.url.clone(), &settings.key)
         .ok_or_else(|| Error::new(ErrorCode::ConfigInvalid, "`hub.key` is no key of a hub"))
 }
 

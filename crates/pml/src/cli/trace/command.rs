@@ -86,7 +86,7 @@ impl HubArgs {
             let hint = "set PML_HUB_KEY, or `hub.url` and `hub.key` in pml.toml";
             wrong(format!("there is no key for the hub `{url}`")).with_hint(hint)
         })?;
-        let client = HubClient::new(config.network.strict_client()?, url, &key);
+        let client = HubClient::new(config.network.strict_client(&url)?, url, &key);
         let client = client.ok_or_else(|| wrong("the key of the hub is no text of a header".to_owned()))?;
         Ok(Some(HubArchive::new(client)))
     }
