@@ -44,7 +44,7 @@ impl Drops {
         let mut all = self.seen.borrow_mut();
         let seen = all.entry(branch).or_default();
         seen.looks += 1;
-        seen.has_kept |= left.as_array().map_or(!left.is_undefined(), |list| !list.is_empty());
+        seen.has_kept |= left.as_array().map_or(!left.is_undefined() && !left.is_null(), |list| !list.is_empty());
         let length = at_end(&path).and_then(|list| Some(list.as_array()?.len()));
         if let Some(length) = length {
             *seen.elements.get_or_insert(0) += length;

@@ -380,14 +380,14 @@ impl<'a> Knowledge<'_, 'a> {
 
     /// The call that gave the value of an expression, also through a variable that is never assigned again.
     pub(super) fn made_by<'e>(&'e self, value: &'e Expression<'a>) -> Option<&'e CallExpression<'a>> {
-        match value.get_inner_expression() {
+        match unwatched(value).get_inner_expression() {
             Expression::CallExpression(it) => Some(it),
             Expression::Identifier(name) => {
                 let scoping = self.semantic.scoping();
                 let symbol = self.symbol_of(name).filter(|symbol| !scoping.symbol_is_mutated(*symbol))?;
                 match self.semantic.nodes().kind(scoping.symbol_declaration(symbol)) {
                     AstKind::VariableDeclarator(it) if !it.id.is_destructuring_pattern() => {
-                        match it.init.as_ref()?.get_inner_expression() {
+                        match unwatched(it.init.as_ref()?).get_inner_expression() {
                             Expression::CallExpression(call) => Some(call),
                             _ => None,
                         }

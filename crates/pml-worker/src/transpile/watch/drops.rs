@@ -1,4 +1,5 @@
-//! Looks at what `filter` and `find` leave of a list, to tell where everything was dropped when the result is empty.
+//! Looks at what `filter` and `find` leave of a list, and patterns of a text, to tell where everything was dropped when the result is
+//! empty.
 //!
 //! `l.filter(f)` becomes `($kept = l.filter(f), $watchDrop0 && ($watchDrop0 = $probe(0, [l, $kept])), $kept)`. The list is given if it is
 //! a name or a chain of them, else `undefined` stands in its place.
@@ -7,7 +8,7 @@ use oxc::{
     allocator::TakeIn,
     ast::ast::*,
     ast_visit::{VisitMut, walk_mut},
-    span::SPAN,
+    span::{GetSpan, SPAN},
 };
 
 use super::{
@@ -39,20 +40,14 @@ struct Watcher<'a, 'b> {
 impl<'a> VisitMut<'a> for Watcher<'a, '_> {
     fn visit_expression(&mut self, value: &mut Expression<'a>) {
         walk_mut::walk_expression(self, value);
-        let Expression::CallExpression(call) = &*value else { return };
-        let Expression::StaticMemberExpression(member) = &call.callee else { return };
-        let is_meant = matches!(member.property.name.as_str(), "filter" | "find" | "findLast")
-            && call.arguments.first().is_some_and(|it| it.is_expression() && it.to_expression().is_function());
-        if !is_meant || member.optional || call.optional {
-            return;
-        }
+        let Some((left, is_filter)) = left_of(value) else { return };
         let pen = self.looker.pen;
         let mut path = Vec::new();
-        match listed(&member.object) {
-            list if is_path(list) => add_path(pen, list, &mut path),
+        match left {
+            Some(list) if is_path(list) => add_path(pen, list, &mut path),
             _ => path.push(Expression::new_identifier(SPAN, "undefined", &pen.builder)),
         }
-        let (span, is_filter) = (call.span, member.property.name == "filter");
+        let span = value.span();
         let usage = Usage::Dropped { end: span.end, is_filter };
         let Some((branch, flag)) = self.looker.place(span, usage) else { return };
         let kept = || pen.name(SPAN, pen.kept);
@@ -62,6 +57,42 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
         let told = Expression::new_logical_expression(SPAN, wants_more, LogicalOperator::And, told, &pen.builder);
         *value = pen.sequence([first, told, kept()]);
     }
+}
+
+/// The list that a filter or search goes through, if it has as many elements as one that is known, and whether it is a filter. A pattern
+/// of a text, too, may find nothing: `text.match(…)`, `[...text.matchAll(…)]`, `Array.from(text.matchAll(…))`.
+fn left_of<'e, 'a>(value: &'e Expression<'a>) -> Option<(Option<&'e Expression<'a>>, bool)> {
+    match value {
+        Expression::CallExpression(call) if call.callee.is_specific_member_access("Array", "from") => {
+            let matches = call.arguments.first().and_then(Argument::as_expression)?;
+            method_of(matches).filter(|(_, method)| *method == "matchAll").map(|_| (None, false))
+        }
+        Expression::CallExpression(call) => {
+            let (object, method) = method_of(value)?;
+            match method {
+                "filter" | "find" | "findLast" => {
+                    let callback = call.arguments.first().and_then(Argument::as_expression)?;
+                    callback.is_function().then(|| (Some(listed(object)), method == "filter"))
+                }
+                "match" => Some((None, false)),
+                _ => None,
+            }
+        }
+        Expression::ArrayExpression(it) => match &it.elements[..] {
+            [ArrayExpressionElement::SpreadElement(matches)] => {
+                method_of(&matches.argument).filter(|(_, method)| *method == "matchAll").map(|_| (None, false))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The object and the method of `x.f(…)`.
+fn method_of<'e, 'a>(value: &'e Expression<'a>) -> Option<(&'e Expression<'a>, &'e str)> {
+    let Expression::CallExpression(call) = value else { return None };
+    let Expression::StaticMemberExpression(member) = &call.callee else { return None };
+    (!member.optional && !call.optional).then(|| (&member.object, member.property.name.as_str()))
 }
 
 /// The list that has as many elements: of `l.map(f)` it is `l`.
@@ -93,6 +124,10 @@ mod tests {
             ("return x.l.find((x) => f(x)).id", Some("[x, \"l\", $kept10]")),
             ("return x.l.map((x) => f(x)).filter((x) => g(x))", Some("[x, \"l\", $kept10]")),
             ("return f().filter((x) => g(x))", Some("[undefined, $kept10]")),
+            ("return t.match(/a/)", Some("[undefined, $kept10]")),
+            ("return [...t.matchAll(/a/g)]", Some("[undefined, $kept10]")),
+            ("return Array.from(t.matchAll(/a/g), (m) => m[1])", Some("[undefined, $kept10]")),
+            ("return [...t]", None),
             ("return l.filter(Boolean)", None),
             ("return l?.filter((x) => f(x))", None),
             ("return l.map((x) => f(x))", None),

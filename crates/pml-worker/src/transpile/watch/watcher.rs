@@ -97,7 +97,7 @@ impl<'a> Watcher<'a, '_> {
         }
         let value = operand(value);
         let is_number = number_in(value).is_some_and(|it| is_read(it, self.names));
-        if is_number || is_read(value, self.names) {
+        if is_number || is_read(value, self.names) || is_date && is_element(value) {
             self.look_at(value, Usage::Time { is_date });
         }
     }
@@ -328,7 +328,7 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
         match method {
             Some("parse") if it.callee.is_specific_member_access("Date", "parse") => {
                 if let Some(text) = it.arguments.first_mut().and_then(Argument::as_expression_mut).map(operand)
-                    && is_read(text, self.names)
+                    && (is_read(text, self.names) || is_element(text))
                 {
                     self.look_at(text, Usage::DateText);
                 }
@@ -485,6 +485,7 @@ mod tests {
             ("return +x.a", format!("return +{};", watched("x.a"))),
             ("return x.a * 2 > 100", format!("return {} * 2 > 100;", watched("x.a"))),
             ("return Math.abs(x.a - y) > 100", format!("return Math.abs({} - y) > 100;", watched("x.a"))),
+            ("return new Date(x[i])", format!("new Date{}", watched("x[i]"))),
             ("return Date.parse(x.a)", format!("Date.parse{}", watched("x.a"))),
             ("const l = x.l ?? x.m ?? x", format!("const l = {};", &watched("x.l ?? x.m ?? x")[1..watched("x.l ?? x.m ?? x").len() - 1])),
             ("return new Date(x.a * 1000)", format!("new Date({} * 1e3)", watched("x.a"))),
