@@ -15,7 +15,7 @@ const MAX_LOOKS: u32 = 2_000;
 /// Reasons that are told.
 const MAX_REASONS: usize = 3;
 /// Longest result that is looked at, and how deep.
-const MAX_BYTES: usize = 1_000;
+const MAX_BYTES: usize = 10_000;
 const MAX_DEPTH: usize = 3;
 /// Characters of a condition or call that are shown.
 const SHOWN_CHARS: usize = 60;
@@ -60,12 +60,13 @@ impl Drops {
         branches: &[Branch],
         result: &[u8],
     ) -> Option<String> {
-        if result.len() > MAX_BYTES || !serde_json::from_slice(result).is_ok_and(|it| is_empty(&it, 0)) {
+        if result.len() > MAX_BYTES {
             return None;
         }
+        let what = emptiness(&serde_json::from_slice(result).ok()?)?;
         let reasons =
             self.reasons(state, source, branches).or_else(|| state.watches.never_equal(branches, 0..u32::MAX));
-        reasons.map(|reasons| format!("the result is empty; {reasons}"))
+        reasons.map(|reasons| format!("{what}; {reasons}"))
     }
 
     /// Where everything was dropped, in words. Once.
@@ -123,6 +124,18 @@ impl Drops {
     }
 }
 
+/// What is empty of a result: all of it, or a member that is nothing in each object of a list.
+fn emptiness(result: &Json) -> Option<String> {
+    if is_empty(result, 0) {
+        return Some("the result is empty".to_owned());
+    }
+    let list = result.as_array().filter(|list| list.len() > 1)?;
+    let first = list.first()?.as_object()?;
+    let is_nothing =
+        |name: &&String| list.iter().all(|it| it.get(name.as_str()).is_some_and(|it| is_empty(it, MAX_DEPTH - 1)));
+    first.keys().find(is_nothing).map(|name| format!("`{name}` is {} in all of the result", first[name]))
+}
+
 /// Is a result nothing: `null`, 0, an empty text or list, or an object or list of such?
 fn is_empty(value: &Json, depth: usize) -> bool {
     match value {
@@ -150,6 +163,17 @@ mod tests {
 
     #[test]
     fn results_that_are_nothing() {
+        let members = [
+            ("[]", Some("the result is empty")),
+            (r#"[{"a": "x", "n": 0}, {"a": "y", "n": 0}]"#, Some("`n` is 0 in all of the result")),
+            (r#"[{"a": "x", "n": 0}, {"a": "y", "n": 1}]"#, None),
+            (r#"[{"a": "x", "n": 0}]"#, None),
+            (r#"[{"a": "x"}, 5]"#, None),
+            ("[1, 0]", None),
+        ];
+        for (json, expected) in members {
+            assert_eq!(emptiness(&serde_json::from_str(json).unwrap()).as_deref(), expected, "{json}");
+        }
         let table = [
             ("null", true),
             ("0", true),

@@ -158,7 +158,8 @@ impl Misses {
         let is_meant = |miss: &&Miss| {
             miss.place == place || miss.place.0 == place.0 && said.contains(&format!("{} is not", miss.property))
         };
-        let miss = noted.iter().rev().find(is_meant)?;
+        // An index that is written out has words of its own.
+        let miss = noted.iter().rev().find(is_meant).filter(|miss| !is_negative_index(miss))?;
         // A message that describes the value needs only the advice.
         let is_described = matches!(miss.subject, Subject::Whole | Subject::Part) && said.contains(" result of ");
         if is_described { advise(miss) } else { Some(sentence(miss, None)) }
@@ -225,6 +226,10 @@ impl Misses {
     }
 }
 
+fn is_negative_index(miss: &Miss) -> bool {
+    matches!(miss.shape, Shape::Array(..)) && miss.property.starts_with('-')
+}
+
 /// Is it the mark of a page, or what holds it? The last page may have none, but not in another spelling.
 fn is_of_page(miss: &Miss) -> bool {
     let name = plain(&miss.property);
@@ -237,6 +242,14 @@ fn is_of_page(miss: &Miss) -> bool {
 fn is_handled(miss: &Miss, read: &Read) -> bool {
     // An error says it.
     if read.throws {
+        return true;
+    }
+    // No list has such an index: `indexOf` and `findIndex` found nothing.
+    if is_negative_index(miss) {
+        return false;
+    }
+    // A number may be the key of a thing.
+    if miss.subject == Subject::Part && miss.property.parse::<usize>().is_ok() && miss.shape.list().is_none() {
         return true;
     }
     // An empty object in a result has members at other times.
@@ -359,6 +372,9 @@ fn sentence(miss: &Miss, line: Option<usize>) -> String {
 fn advise(miss: &Miss) -> Option<String> {
     let Miss { property, subject, shape, .. } = miss;
     match shape {
+        Shape::Array(..) if is_negative_index(miss) => {
+            return Some("`indexOf` and `findIndex` give -1 if nothing fits".to_owned());
+        }
         Shape::Array(_, Some(element)) if element.keys().any(|key| key == property) => {
             return Some(format!("its elements have it, as in `[0].{property}` or `.map((it) => it.{property})`"));
         }
@@ -373,6 +389,11 @@ fn advise(miss: &Miss) -> Option<String> {
             }
         }
         Shape::Object(_) => {
+            if property.parse::<usize>().is_ok()
+                && let Some(list) = shape.list()
+            {
+                return Some(format!("did you mean `{}[{property}]`?", list.trim_start_matches('.')));
+            }
             if let Some(near) = nearest(property, shape.keys()).or_else(|| alike(property, shape.keys())) {
                 return Some(format!("did you mean `{near}`?"));
             }

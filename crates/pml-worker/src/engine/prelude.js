@@ -90,7 +90,7 @@ export default function prelude(native) {
         const value = reflectGet(target, name, receiver);
         if (value !== undefined || typeof name === "symbol" || unwatched[name]) return value;
         const first = charCode(name, 0);
-        if (first >= 48 && first <= 57) return undefined; // an index
+        if (first >= 48 && first <= 57 && isArray(receiver)) return undefined; // an index
         const count = counts[name] ?? 0;
         if (count < maxNoted) {
           counts[name] = count + 1;
