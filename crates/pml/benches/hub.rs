@@ -43,9 +43,11 @@ const TRIES: usize = 3;
 /// Traces that are there when others are looked up, unless `--traces` says otherwise.
 const STORED: usize = 100_000;
 /// Executions of each gateway.
-const EXECUTIONS: usize = 200;
+const EXECUTIONS: usize = 60;
+/// Executions before them, so that the gateway is warm.
+const WARM_UP: usize = 20;
 /// How often each gateway is started anew.
-const STARTS: usize = 41;
+const STARTS: usize = 101;
 
 const PROMISES: [Promise; 3] = [
     Promise::at_most("us_per_trace", 125.0, "a trace, delivered in batches of 100: at least 8 000 in a second"),
@@ -200,12 +202,12 @@ fn in_turn(folder: &Path, configs: [&str; 3]) -> [f64; 3] {
         let output = BufReader::new(gateway.child.stdout.take().expect("piped"));
         (gateway, output, Vec::new())
     });
-    for round in 0..EXECUTIONS + 50 {
+    for round in 0..EXECUTIONS + WARM_UP {
         // Each is first, second and last equally often.
         for turn in 0..gateways.len() {
             let (gateway, output, samples) = &mut gateways[(round + turn) % configs.len()];
             let took = gateway.execute(output);
-            if round >= 50 {
+            if round >= WARM_UP {
                 samples.push(took);
             }
             // As clients do, and so that a worker is ready.

@@ -25,10 +25,9 @@ pub(super) fn install<'js>(
     late: &Late<'js>,
 ) -> Result<()> {
     let (shared, prelude) = (Rc::clone(state), Rc::clone(late));
-    let parse = move |ctx: Ctx<'js>, text: String, tool: String| {
-        let prelude = given(&prelude);
-        let prototype: Object<'js> = prelude.watched.call((&tool,)).ok()?;
-        let parsed = exact::parse(&ctx, &shared, prelude, text.into_bytes(), &tool, Some(&prototype));
+    let parse = move |ctx: Ctx<'js>, text: Value<'js>, tool: String, prototype: Object<'js>| {
+        let (text, _) = raw::text(&text).filter(|(_, has_replaced)| !has_replaced)?;
+        let parsed = exact::parse(&ctx, &shared, given(&prelude), text.into_bytes(), &tool, Some(&prototype));
         // The engine says what is wrong with it.
         parsed.inspect_err(|_| drop(ctx.catch())).ok()
     };

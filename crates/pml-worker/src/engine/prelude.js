@@ -78,12 +78,15 @@ export default function prelude(native) {
   const disguises = new WeakMap();
   /// Reads of one name that are noted, of one kind of value.
   const maxNoted = 20;
+  /// Reads of all names. A table that is asked for many keys it does not have would take long otherwise.
+  const maxNotes = 300;
   // Names that the language, and code that tells kinds of values apart, ask of any value.
   const unwatched = { __proto__: null, then: true, toJSON: true, constructor: true, inspect: true, nodeType: true, $$typeof: true,
     asymmetricMatch: true, "@@iterator": true, valueOf: true };
   /// A prototype that has what `parent` has, looks like `shown`, and tells `note` of names that are not there.
   const watch = (parent, shown, note) => {
     const counts = { __proto__: null };
+    let notes = 0;
     const proxy = new Proxy(parent, {
       __proto__: null,
       get(target, name, receiver) {
@@ -91,9 +94,11 @@ export default function prelude(native) {
         if (value !== undefined || typeof name === "symbol" || unwatched[name]) return value;
         const first = charCode(name, 0);
         if (first >= 48 && first <= 57 && isArray(receiver)) return undefined; // an index
+        if (notes >= maxNotes) return undefined;
         const count = counts[name] ?? 0;
         if (count < maxNoted) {
           counts[name] = count + 1;
+          notes++;
           note(name, receiver, stackOf(new Error()));
         }
         return undefined;
@@ -149,10 +154,14 @@ export default function prelude(native) {
       textObject: front(textObject, Object.prototype, (name, value, stack) => { if (name !== "length") note(name, value, stack); }),
       textArray: front(textArray, Array.prototype, note),
       envelope: front(resultObject, Object.prototype, noteEnvelope),
+      // What the program parses itself has the texts that any object has.
+      parsedObject: front(Object.prototype, Object.prototype, note),
+      parsedArray: front(Array.prototype, Array.prototype, note),
     };
     weakSet(envelopes, made.envelope, true);
     native.noteTextPrototypes(made.textObject, made.textArray);
     native.notePrototypes(tool, made.object, made.array, made.textObject, made.textArray);
+    native.notePrototypes(tool, made.parsedObject, made.parsedArray, made.parsedObject, made.parsedArray);
     return (watchers[tool] = made);
   };
   /// Members of a result that are looked at for arrays.
@@ -176,12 +185,14 @@ export default function prelude(native) {
   };
   /// Has the result of a tool watched. The objects in it have their prototypes already.
   const markResult = (value, tool) => {
+    mark(value, tool, watched(tool));
+  };
+  const mark = (value, tool, { object, array }) => {
     hasResults = true;
     if (typeof value !== "object" || value === null) return notePrimitive(value, tool);
     if (weakGet(tokens, value) !== undefined) return;
     weakSet(wholes, value, true);
     native.noteWhole(value);
-    const { array, object } = watched(tool);
     if (isArray(value)) {
       if (getPrototypeOf(value) === Array.prototype) setPrototypeOf(value, array);
     } else if (getPrototypeOf(value) === Object.prototype) {
@@ -701,8 +712,9 @@ export default function prelude(native) {
       const json = text(source);
       try {
         const tool = reviver === undefined && json.length < maxPart ? jsonParts[primitiveKey(trim(json))] : undefined;
-        const part = tool === undefined ? undefined : native.parsePart(json, tool);
-        if (part !== undefined) markResult(part, tool);
+        const made = tool === undefined ? undefined : watched(tool);
+        const part = tool === undefined ? undefined : native.parsePart(json, tool, made.parsedObject);
+        if (part !== undefined) mark(part, tool, { object: made.parsedObject, array: made.parsedArray });
         const value = part ?? (reviver === undefined ? parseJson(json) : parseJson(json, reviver));
         if (unparsed !== undefined && indexOf(unparsed, json) >= 0) {
           unparsed = undefined;

@@ -16,6 +16,10 @@ pub(crate) fn text(value: &Value<'_>) -> Option<(String, bool)> {
 
 /// Lets `look` see the text of [`text`], which is copied only if it has to be.
 pub(crate) fn with_text<T>(value: &Value<'_>, look: impl FnOnce(&str, bool) -> T) -> Option<T> {
+    // The text of an object is what its `toString` gives, and nothing of the program runs here.
+    if value.is_object() || value.is_symbol() {
+        return None;
+    }
     let ctx = value.ctx().as_raw().as_ptr();
     let mut len = MaybeUninit::uninit();
     // SAFETY: `value` is alive and belongs to `ctx`. On success the pointer is valid for `len`

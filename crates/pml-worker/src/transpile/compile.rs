@@ -223,7 +223,7 @@ pub(super) fn translate(source: &Source, probes: Probes, options: CodegenOptions
                 watch::watch_texts(&mut program, &pen("7"), &names, &mut branches);
                 watch::watch_means(&mut program, &pen("8"), &names, &mut branches);
                 watch::watch_amounts(&mut program, &pen("9"), &names, &mut branches);
-                watch::watch_drops(&mut program, &pen("10"), &mut branches);
+                watch::watch_drops(&mut program, &pen("10"), &names, &mut branches);
             }
             branches
         }

@@ -232,11 +232,49 @@ async fn nothing_of_a_program_runs_for_a_look() {
           const q = { n: 1, m: new M([[1, 2]]) }; const c = { ...q.m }; return [Object.keys(c).length, runs]",
             json!([0, 0]),
         ),
+        // The text of an object, which is asked for as a number, and for one that is looked for.
+        (
+            "const p = { a: { valueOf: () => 5, toString() { runs++; return '5' } } }; return [p.a * 2 > 3, runs]",
+            json!([true, 0]),
+        ),
+        (
+            "const s = new Set(['5']), w = { o: { toString() { runs++; return '5' } } }; return [s.has(w.o), runs]",
+            json!([false, 0]),
+        ),
+        // A look inside of what a look might have called.
+        (
+            "const q = { b: 'x' }, p = { a: { valueOf: () => 5, toString: () => (Number(q.b) > 3 ? '5' : '6') } };
+          return p.a * 2 > 3",
+            json!(true),
+        ),
+        // A global that a filter goes through, and that is gone then.
+        ("count(globalThis, 'gl', [1, 2, 3]); return [gl.filter((y) => y > 2), runs]", json!([[3], 1])),
     ];
     for (program, expected) in table {
         let start = "mcp; let runs = 0;
             const count = (o, name, value = 7) => Object.defineProperty(o, name, { get() { runs++; return value } });";
         assert_eq!(sandbox.value(&format!("{start} {program}")).await, expected, "{program}");
+    }
+    sandbox.stop().await;
+}
+
+/// A look takes nothing out of a chain that may end early.
+#[tokio::test]
+async fn optional_chains_end_early_where_values_are_looked_at() {
+    let sandbox = Sandbox::start();
+    let table = [
+        ("o.log?.lines.filter((l) => l.a).length ?? 0", json!(0)),
+        ("x?.t.match(/a/).index ?? 1", json!(1)),
+        ("o.l?.rows.find((y) => y).id ?? 'none'", json!("none")),
+        ("o.l?.rows.filter((y) => y)[0] ?? 2", json!(2)),
+        ("o.l?.x.map((q) => q).filter((y) => y).length ?? 3", json!(3)),
+        ("[...(x?.l.filter((y) => y).concat([1]) ?? [7])]", json!([7])),
+        ("x?.d.filter((y) => new Date(y[0]) > 1).at(0) ?? 4", json!(4)),
+        ("o.l?.[0].match(/q/)[1] ?? 5", json!(5)),
+    ];
+    for (program, expected) in table {
+        let program = format!("mcp; const o = {{ l: null, log: undefined }}; const x = undefined; return {program}");
+        assert_eq!(sandbox.value(&program).await, expected, "{program}");
     }
     sandbox.stop().await;
 }

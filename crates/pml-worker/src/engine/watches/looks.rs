@@ -375,7 +375,9 @@ impl<'js> Watches<'js> {
             raw::with_text(&text, |text, _| {
                 let number = (text.len() <= quantities::MAX_BYTES).then(|| quantities::number_of(text)).flatten();
                 // Parts of a text that is no amount are meant.
-                let is_other = number.is_some_and(|it| (it - made).abs() > 1e-9 * it.abs() || made.is_nan());
+                // A sign may be left out on purpose.
+                let is_other =
+                    number.is_some_and(|it| (it.abs() - made.abs()).abs() > 1e-9 * it.abs() || made.is_nan());
                 if is_other && seen.no_number.is_none() {
                     seen.no_number = Some(text.to_owned());
                     seen.made = made;

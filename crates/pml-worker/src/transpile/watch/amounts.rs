@@ -114,7 +114,13 @@ fn is_first(member: &ComputedMemberExpression<'_>) -> bool {
 fn is_separator(what: &Expression<'_>) -> bool {
     match what.get_inner_expression() {
         Expression::StringLiteral(it) => matches!(it.value.as_str(), "." | ","),
-        Expression::RegExpLiteral(it) => matches!(it.regex.pattern.text.as_str(), "\\." | "," | "[.]" | "[,]"),
+        // So does whoever keeps the digits alone.
+        Expression::RegExpLiteral(it) => {
+            matches!(
+                it.regex.pattern.text.as_str(),
+                "\\." | "," | "[.]" | "[,]" | "\\D" | "\\D+" | "[^\\d]" | "[^\\d]+" | "[^0-9]" | "[^0-9]+"
+            )
+        }
         _ => false,
     }
 }
@@ -134,6 +140,8 @@ mod tests {
             (r"l.map(({ a }) => Number(a.replace('$', '')))", Some("[a, $kept9]")),
             (r"return Number(x.a.replace('.', ''))", None),
             (r"return Number(x.a.replace(/,/g, ''))", None),
+            (r"return Number(x.a.replace(/\D/g, ''))", None),
+            (r"return Number(x.a.replace(/[^\d]/g, ''))", None),
             (r"return Number(x.a.slice(0, 4))", None),
             (r"return Number(x.a.split(':')[0])", None),
             (r"return Number(x.a)", None),

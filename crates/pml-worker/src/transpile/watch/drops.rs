@@ -14,7 +14,8 @@ use oxc::{
 use super::{
     looker::Looker,
     members::{add_path, is_path},
-    places::unwatched,
+    names::Names,
+    places::{is_optional, unwatched},
     watched::Usage,
 };
 use crate::transpile::{pen::Pen, probe::Branch};
@@ -26,14 +27,16 @@ const FLAG: &str = "$watchDrop";
 pub(in crate::transpile) fn watch<'a>(
     program: &mut oxc::ast::ast::Program<'a>,
     pen: &Pen<'a>,
+    names: &Names<'a>,
     branches: &mut Vec<Branch>,
 ) {
-    let mut watcher = Watcher { looker: Looker::new(pen, FLAG, branches) };
+    let mut watcher = Watcher { names, looker: Looker::new(pen, FLAG, branches) };
     watcher.visit_program(program);
     watcher.looker.declare(program);
 }
 
 struct Watcher<'a, 'b> {
+    names: &'b Names<'a>,
     looker: Looker<'a, 'b>,
 }
 
@@ -44,7 +47,8 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
         let pen = self.looker.pen;
         let mut path = Vec::new();
         match left {
-            Some(list) if is_path(list) => add_path(pen, list, &mut path),
+            // A global may have a getter.
+            Some(list) if is_path(list) && self.names.knows(root_of(list)) => add_path(pen, list, &mut path),
             _ => path.push(Expression::new_identifier(SPAN, "undefined", &pen.builder)),
         }
         let span = value.span();
@@ -88,11 +92,20 @@ fn left_of<'e, 'a>(value: &'e Expression<'a>) -> Option<(Option<&'e Expression<'
     }
 }
 
+/// The name that a chain of names begins with.
+fn root_of<'e>(path: &'e Expression<'_>) -> &'e str {
+    match unwatched(path).get_inner_expression() {
+        Expression::Identifier(it) => it.name.as_str(),
+        path => path.as_member_expression().map_or("", |member| root_of(member.object())),
+    }
+}
+
 /// The object and the method of `x.f(…)`.
 fn method_of<'e, 'a>(value: &'e Expression<'a>) -> Option<(&'e Expression<'a>, &'e str)> {
     let Expression::CallExpression(call) = value else { return None };
     let Expression::StaticMemberExpression(member) = &call.callee else { return None };
-    (!member.optional && !call.optional).then(|| (&member.object, member.property.name.as_str()))
+    // Of `a?.b.filter(f).c`, nothing can be taken out.
+    (!is_optional(value)).then(|| (&member.object, member.property.name.as_str()))
 }
 
 /// The list that has as many elements: of `l.map(f)` it is `l`.
@@ -130,10 +143,14 @@ mod tests {
             ("return [...t]", None),
             ("return l.filter(Boolean)", None),
             ("return l?.filter((x) => f(x))", None),
+            ("return x.a?.l.filter((x) => f(x)).length", None),
+            ("return x.a?.t.match(/a/).index", None),
+            ("return x?.l.find((x) => f(x)).id ?? 1", None),
+            ("return g.filter((x) => f(x))", Some("[undefined, $kept10]")),
             ("return l.map((x) => f(x))", None),
         ];
         for (code, expected) in table {
-            let code = format!("mcp; {code}");
+            let code = format!("mcp; const {{ l, x }} = y; {code}");
             let javascript = compile(&code, "agent.ts", Probes::Insert).unwrap().javascript;
             let javascript = javascript.replace("[\n\t\t", "[").replace(",\n\t\t", ", ").replace("\n\t]", "]");
             assert_eq!(javascript.contains(FLAG), expected.is_some(), "{code} became {javascript}");

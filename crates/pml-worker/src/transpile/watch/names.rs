@@ -40,6 +40,11 @@ impl<'a> Names<'a> {
         self.taken.get(name).copied().unwrap_or(false)
     }
 
+    /// Does the program declare the name?
+    pub(super) fn knows(&self, name: &str) -> bool {
+        self.taken.contains_key(name)
+    }
+
     pub(super) fn constant(&self, name: &str) -> Option<&Literal> {
         self.constants.get(name)?.as_ref()
     }

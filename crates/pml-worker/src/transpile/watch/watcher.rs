@@ -1,5 +1,7 @@
 //! Puts the looks into a program.
 
+use std::{cell::RefCell, collections::HashMap};
+
 use oxc::{
     allocator::{CloneIn, TakeIn},
     ast::ast::*,
@@ -29,7 +31,13 @@ pub(in crate::transpile) fn watch<'a>(
     branches: &mut Vec<Branch>,
 ) {
     let fallbacks = Fallbacks::of(program);
-    let mut watcher = Watcher { names, fallbacks, is_sorting: false, looker: Looker::new(pen, WATCH, branches) };
+    let mut watcher = Watcher {
+        names,
+        fallbacks,
+        changed: RefCell::default(),
+        is_sorting: false,
+        looker: Looker::new(pen, WATCH, branches),
+    };
     watcher.visit_program(program);
     watcher.looker.declare(program);
 }
@@ -37,6 +45,8 @@ pub(in crate::transpile) fn watch<'a>(
 struct Watcher<'a, 'b> {
     names: &'b Names<'a>,
     fallbacks: Fallbacks<'a>,
+    /// Lists that are written out, and whether they change.
+    changed: RefCell<HashMap<&'a str, bool>>,
     /// Is this a comparator?
     is_sorting: bool,
     looker: Looker<'a, 'b>,
@@ -61,9 +71,13 @@ impl<'a> Watcher<'a, '_> {
         match value.get_inner_expression() {
             Expression::Identifier(it) => {
                 let name = it.name.as_str();
-                let grows = [".push(", ".add(", ".unshift(", "[", ".delete("];
-                let is_changed = grows.iter().any(|it| self.looker.pen.text.contains(&format!("{name}{it}")));
-                self.names.list(name).filter(|_| !is_changed).cloned()
+                let list = self.names.list(name)?;
+                let mut changed = self.changed.borrow_mut();
+                let is_changed = changed.entry(name).or_insert_with(|| {
+                    let grows = [".push(", ".add(", ".unshift(", "[", ".delete("];
+                    grows.iter().any(|it| self.looker.pen.text.contains(&format!("{name}{it}")))
+                });
+                (!*is_changed).then(|| list.clone())
             }
             value => list_of(value),
         }
