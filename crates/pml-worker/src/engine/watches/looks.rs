@@ -20,7 +20,7 @@ use super::{
     plain::{Plain, all_written, either, is_equal, is_not_number, is_variant, number, plain},
     sentences,
 };
-use crate::transpile::{Branch, Keys, Literal, Number, Shape, Source, Usage, Watched, last_name};
+use crate::transpile::{Branch, Keys, Literal, Number, Shape, Source, Treatment, Usage, Watched, last_name};
 
 /// How it is said where the first Invalid Date was made.
 pub(in crate::engine) const INVALID: &str = "the first Invalid Date";
@@ -577,7 +577,12 @@ impl<'js> Watches<'js> {
         let mut tell = |sentence: &dyn Fn(&Watched, &Seen) -> Option<String>| {
             add(places.iter().filter_map(|(it, seen)| Some(line(it) + &sentence(it, seen)?)).collect());
         };
-        let treatment = |it: &Watched| source.treatment(&it.value);
+        // An expression may stand in many places, and each is judged several times.
+        let treatments: RefCell<HashMap<String, Treatment>> = RefCell::default();
+        let treatment = |it: &Watched| {
+            let mut treatments = treatments.borrow_mut();
+            *treatments.entry(it.value.clone()).or_insert_with(|| source.treatment(&it.value))
+        };
         tell(&|it, seen| sentences::of_object(it, seen, treatment(it)));
         // The other side of a comparison.
         let other = |it: &Watched| {
