@@ -46,15 +46,16 @@ impl Network {
                 false => attempt.stop(),
             }
         });
-        self.client_with(redirects, true)
+        self.client_with(redirects, None)
     }
 
     /// Makes a client for one address, which follows no redirect. Without TLS it needs no certificates.
     pub(crate) fn strict_client(&self, url: &Url) -> Result<reqwest::Client, Error> {
-        self.client_with(redirect::Policy::none(), url.scheme() == "https" || !self.proxies().is_empty())
+        self.client_with(redirect::Policy::none(), Some(url))
     }
 
-    fn client_with(&self, redirects: redirect::Policy, has_tls: bool) -> Result<reqwest::Client, Error> {
+    /// `only` is the one address that is asked, if it is known.
+    fn client_with(&self, redirects: redirect::Policy, only: Option<&Url>) -> Result<reqwest::Client, Error> {
         // An error says that there is one already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
@@ -63,7 +64,10 @@ impl Network {
             .redirect(redirects)
             // Not what the library reads from the environment: `self` says it all.
             .no_proxy();
-        for proxy in self.proxies() {
+        let proxies = self.proxies();
+        // A proxy may want TLS, whatever is behind it.
+        let has_tls = only.is_none_or(|url| url.scheme() == "https") || !proxies.is_empty();
+        for proxy in proxies {
             builder = builder.proxy(proxy);
         }
         let certificates: Vec<_> = self.certificates.iter().filter(|_| has_tls).flat_map(certificates).collect();
