@@ -270,7 +270,10 @@ fn print_text(known: &ToolOverview, policy: &Policy, signatures: bool) -> io::Re
 pub(super) fn summary(description: &str) -> String {
     let line = description.trim().lines().next().unwrap_or_default();
     // `e.g. #1001` is no end.
-    let is_end = |at: usize| !["e.g", "i.e", "etc", "vs", "incl", "approx"].iter().any(|it| line[..at].ends_with(it));
+    let is_end = |at: usize| {
+        let word = line[..at].rsplit([' ', '(']).next();
+        !matches!(word, Some("e.g" | "i.e" | "etc" | "vs" | "incl" | "approx"))
+    };
     let end = line.match_indices(". ").map(|(at, _)| at).find(|at| is_end(*at)).map_or(line.len(), |at| at + 1);
     let sentence = &line[..end];
     match sentence.char_indices().nth(SUMMARY) {
@@ -290,7 +293,8 @@ mod tests {
             ("Reads a file. Then more.", "Reads a file."),
             ("  First line\nsecond", "First line"),
             ("Version 1.2 of it", "Version 1.2 of it"),
-            ("By its number, e.g. #1001. Then more.", "By its number, e.g. #1001."),
+            ("By its number (e.g. #1001). Then more.", "By its number (e.g. #1001)."),
+            ("Lists all divs. Then more.", "Lists all divs."),
         ];
         for (text, expected) in table {
             assert_eq!(summary(text), expected);

@@ -60,23 +60,14 @@ pub(super) fn limits(schema: &Value) -> Option<String> {
 /// A description that is short and says more than the name: `Unix seconds`.
 pub(super) fn remark(name: &str, schema: &Value) -> Option<String> {
     let text = schema["description"].as_str()?.trim().trim_end_matches('.');
-    let words = |text: &str| -> Vec<String> {
-        let mut words = vec![String::new()];
-        for letter in text.chars() {
-            if (letter.is_uppercase() || !letter.is_alphanumeric()) && words.last().is_some_and(|word| !word.is_empty())
-            {
-                words.push(String::new());
-            }
-            if let Some(word) = words.last_mut().filter(|_| letter.is_alphanumeric()) {
-                word.extend(letter.to_lowercase());
-            }
-        }
-        words
+    let name = name.to_lowercase();
+    let says_nothing = |word: &str| {
+        let word = word.to_lowercase();
+        word.len() < 4 || name.contains(&word) || matches!(word.as_str(), "filter" | "optional")
     };
-    let known = words(name);
-    let says_nothing =
-        |word: &String| word.len() < 4 || known.contains(word) || matches!(word.as_str(), "filter" | "optional");
-    let is_told = text.len() <= MAX_REMARK_BYTES && !text.contains('\n') && !words(text).iter().all(says_nothing);
+    let is_told = text.len() <= MAX_REMARK_BYTES
+        && !text.contains('\n')
+        && !text.split(|it: char| !it.is_alphanumeric()).all(says_nothing);
     is_told.then(|| safe(text))
 }
 
