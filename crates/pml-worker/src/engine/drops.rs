@@ -7,7 +7,7 @@ use std::{cell::RefCell, collections::BTreeMap};
 use rquickjs::Value;
 use serde_json::Value as Json;
 
-use super::{State, raw, watches::at_end};
+use super::{State, watches::both_of};
 use crate::transpile::{Branch, Guard, Source, Usage};
 
 /// Looks at a place that drops everything.
@@ -36,16 +36,14 @@ struct Seen {
 }
 
 impl Drops {
-    /// Looks at a list and what is left of it: `[list, left]`, or `[root, …names, left]`. Is there more to see at this place?
+    /// Looks at a list and what is left of it, as [`both_of`] takes them apart. Is there more to see at this place?
     pub(super) fn look(&self, branch: usize, both: &Value<'_>) -> bool {
-        let both = both.as_array().into_iter().flat_map(|both| raw::own_elements(both, both.len()));
-        let mut path: Vec<Value<'_>> = both.collect();
-        let Some(left) = path.pop() else { return false };
+        let Some((list, left)) = both_of(both) else { return false };
         let mut all = self.seen.borrow_mut();
         let seen = all.entry(branch).or_default();
         seen.looks += 1;
         seen.has_kept |= left.as_array().map_or(!left.is_undefined() && !left.is_null(), |list| !list.is_empty());
-        let length = at_end(&path).and_then(|list| Some(list.as_array()?.len()));
+        let length = list.and_then(|list| Some(list.as_array()?.len()));
         if let Some(length) = length {
             *seen.elements.get_or_insert(0) += length;
         }

@@ -49,10 +49,10 @@ const ARRAY_METHODS: [&str; 12] =
     ["map", "filter", "reduce", "find", "some", "every", "sort", "slice", "join", "includes", "flatMap", "at"];
 /// Methods of numbers that programs look for on texts.
 const NUMBER_METHODS: [&str; 3] = ["toFixed", "toPrecision", "toExponential"];
-/// Parts of names of what leads to the next page, and names of what holds it.
-const MARKS: [&str; 7] = ["cursor", "next", "more", "token", "truncated", "continu", "offset"];
-const HOLDERS: [&str; 9] =
-    ["paging", "pagination", "pageinfo", "responsemetadata", "metadata", "meta", "links", "link", "page"];
+/// Parts of names of what leads to the next page, and names of what holds it in a result. An item may have a link, too.
+const MARKS: [&str; 6] = ["cursor", "next", "more", "token", "truncated", "continu"];
+const HOLDERS: [&str; 10] =
+    ["paging", "pagination", "pageinfo", "responsemetadata", "metadata", "meta", "links", "link", "page", "offset"];
 /// How much of a value is shown.
 const SHOWN_CHARS: usize = 40;
 
@@ -234,7 +234,8 @@ fn is_negative_index(miss: &Miss) -> bool {
 fn is_of_page(miss: &Miss) -> bool {
     let name = plain(&miss.property);
     matches!(miss.subject, Subject::Whole | Subject::Part)
-        && (MARKS.iter().any(|part| name.contains(part)) || HOLDERS.contains(&name.as_str()))
+        && (MARKS.iter().any(|part| name.contains(part))
+            || miss.subject == Subject::Whole && HOLDERS.contains(&name.as_str()))
         && miss.shape.keys().all(|key| plain(key) != name)
 }
 

@@ -154,15 +154,15 @@ impl Pages {
 
     /// Notes a result, if it says that there is more.
     pub(super) fn note(&self, tool: &str, asked: Asked, stack: &Value<'_>, value: &Value<'_>) {
-        let found = value.as_object().and_then(|object| find(object, 0));
+        let find = || value.as_object().and_then(|object| find(object, 0));
         if asked == Asked::From {
             let mut further = self.further.borrow_mut();
             if further.len() < MAX_PAGES || further.contains_key(tool) {
                 let (count, has_ended) = further.entry(tool.to_owned()).or_default();
                 *count += 1;
                 // How many there are in all does not say whether more follow.
-                *has_ended |=
-                    found.is_none_or(|page| page.marks.first().is_some_and(|it| TOTALS.contains(&plain(it).as_str())));
+                let is_total = |page: Page| page.marks.first().is_some_and(|it| TOTALS.contains(&plain(it).as_str()));
+                *has_ended = *has_ended || find().is_none_or(is_total);
             }
             return;
         }
@@ -172,7 +172,7 @@ impl Pages {
         }
         let stack = Some(stack).filter(|stack| stack.is_string()).and_then(raw::text);
         let place = stack.and_then(|(stack, _)| innermost(&stack));
-        noted.extend(found.map(|page| Page { tool: tool.to_owned(), place, ..page }));
+        noted.extend(find().map(|page| Page { tool: tool.to_owned(), place, ..page }));
     }
 
     /// A text that the program printed or sent: what it shows is no secret.

@@ -32,6 +32,8 @@ use super::{
 const SHOWN_STEPS: usize = 200;
 /// Most warnings about one value; the rest is counted.
 const MAX_WARNINGS: usize = 10;
+/// Most of them whose place is compared with the others.
+const MAX_WARNED: usize = 1000;
 
 /// How the description of an image, audio or a resource begins.
 const HANDLE_BEGINNINGS: [&[u8]; 3] =
@@ -126,6 +128,7 @@ pub(crate) fn to_json<'js>(
         names: HashMap::default(),
         open: Vec::new(),
         warnings: Vec::new(),
+        warned: 0,
         more_warnings: 0,
         lost: Vec::new(),
     };
@@ -177,6 +180,22 @@ impl Hasher for AtomHasher {
     }
 }
 
+/// What is said of a place, and of others like it.
+struct Warning {
+    path: String,
+    /// The path without indexes.
+    place: String,
+    what: String,
+    more: usize,
+}
+
+impl Warning {
+    fn into_text(self) -> String {
+        let Warning { path, what, more, .. } = self;
+        if more == 0 { format!("{path}: {what}") } else { format!("{path} and {more} more like it: {what}") }
+    }
+}
+
 struct Writer<'a, 'js> {
     ctx: Ctx<'js>,
     intrinsics: &'a Intrinsics<'js>,
@@ -191,6 +210,8 @@ struct Writer<'a, 'js> {
     /// The objects around the current value, outermost first.
     open: Vec<Object<'js>>,
     warnings: Vec<Warning>,
+    /// Warnings whose paths were looked at.
+    warned: usize,
     more_warnings: usize,
     lost: Vec<(String, String)>,
 }
@@ -623,6 +644,12 @@ impl<'js> Writer<'_, 'js> {
     }
 
     fn warn(&mut self, what: &str) {
+        // Paths cost time, and a list may have a million places like it.
+        if self.warned == MAX_WARNED {
+            self.more_warnings += 1;
+            return;
+        }
+        self.warned += 1;
         let path = self.path();
         // Of `$[0].cost` and `$[1].cost`, one is enough.
         let place = without_indexes(&path);
@@ -724,21 +751,6 @@ pub(super) fn path(steps: &[walk::Step]) -> String {
         }
     }
     path
-}
-/// What is said of a place, and of others like it.
-struct Warning {
-    path: String,
-    /// The path without indexes.
-    place: String,
-    what: String,
-    more: usize,
-}
-
-impl Warning {
-    fn into_text(self) -> String {
-        let Warning { path, what, more, .. } = self;
-        if more == 0 { format!("{path}: {what}") } else { format!("{path} and {more} more like it: {what}") }
-    }
 }
 
 /// A path in which each index is the same.

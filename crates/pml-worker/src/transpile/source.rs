@@ -188,11 +188,11 @@ impl Source {
             "charAt",
         ];
         let uses = self.uses(name);
-        let method = |rest: &str| rest.trim_start_matches(['?', '!']).strip_prefix('.').map(str::to_owned);
-        let is_text =
-            uses.iter().filter_map(|rest| method(rest)).any(|rest| of_text.iter().any(|it| rest.starts_with(it)));
+        let methods: Vec<&str> =
+            uses.iter().filter_map(|rest| rest.trim_start_matches(['?', '!']).strip_prefix('.')).collect();
+        let is_text = methods.iter().any(|method| of_text.iter().any(|it| method.starts_with(it)));
         let is_list =
-            uses.iter().any(|rest| rest.starts_with(['[']) || method(rest).is_some_and(|it| it.starts_with("length")));
+            uses.iter().any(|rest| rest.starts_with('[')) || methods.iter().any(|method| method.starts_with("length"));
         let is_converted = ["JSON.parse(", "typeof ", "String("].iter().any(|it| self.has_text(&format!("{it}{name}")));
         !is_text && !is_converted && (is_list || self.has_text(&format!(" of {name})")))
     }

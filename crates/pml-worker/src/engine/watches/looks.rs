@@ -16,7 +16,7 @@ use rquickjs::{Ctx, Function, Object, Result, Value};
 use super::{
     super::{State, quantities, raw, results, slips::in_quotes, units},
     digest::digest,
-    members::at_end,
+    members::both_of,
     plain::{Plain, all_written, either, is_equal, is_not_number, is_variant, number, plain},
     sentences,
 };
@@ -333,7 +333,7 @@ impl<'js> Watches<'js> {
         }
         let cuts = matches!(made, Number::Parsed | Number::Whole | Number::ParsedOr | Number::WholeOr);
         let is_silent = matches!(made, Number::Other | Number::Computed);
-        let found = raw::with_text(value, |text, _| {
+        let judge = |text: &str, _| {
             let is_wrong = match made {
                 Number::Parsed | Number::Whole => {
                     quantities::is_cut(text, made == Number::Whole)
@@ -352,8 +352,9 @@ impl<'js> Watches<'js> {
                 seen.note_unit(text);
             }
             is_wrong.then(|| (text.chars().take(80).collect::<String>(), quantities::is_amount(text)))
-        });
-        if let Some((text, is_amount)) = found.filter(|_| value.is_string()).flatten()
+        };
+        let found = value.is_string().then(|| raw::with_text(value, judge)).flatten();
+        if let Some((text, is_amount)) = found.flatten()
             && (seen.no_number.is_none() || is_amount && !seen.is_amount)
         {
             seen.is_amount = is_amount;
@@ -368,10 +369,8 @@ impl<'js> Watches<'js> {
 
     /// Looks at the number that methods of texts cut out of a text: `[…names, text, number]`.
     fn look_at_amount(seen: &mut Seen, both: &Value<'js>) -> bool {
-        let both = both.as_array().into_iter().flat_map(|both| raw::own_elements(both, both.len()));
-        let mut path: Vec<Value<'js>> = both.collect();
-        let made = path.pop().and_then(|it| it.as_number());
-        if let Some((text, made)) = at_end(&path).filter(Value::is_string).zip(made) {
+        let Some((text, made)) = both_of(both) else { return false };
+        if let Some((text, made)) = text.filter(Value::is_string).zip(made.as_number()) {
             raw::with_text(&text, |text, _| {
                 let number = (text.len() <= quantities::MAX_BYTES).then(|| quantities::number_of(text)).flatten();
                 // Parts of a text that is no amount are meant.

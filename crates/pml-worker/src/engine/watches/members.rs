@@ -75,8 +75,7 @@ enum Finding {
 }
 
 impl<'js> Members<'js> {
-    /// Looks at a value beside another one: `[other, value]`, or `[root, …names, value]` if the other one is a chain of names. Is
-    /// there more to see at this place?
+    /// Looks at a value beside another one, as [`both_of`] takes them apart. Is there more to see at this place?
     pub(in crate::engine) fn look(
         &self,
         watches: &Watches<'js>,
@@ -85,10 +84,7 @@ impl<'js> Members<'js> {
         both: &Value<'js>,
     ) -> bool {
         let Usage::Among { way, other } = &watched.usage else { return false };
-        let both = both.as_array().into_iter().flat_map(|both| raw::own_elements(both, both.len()));
-        let mut path: Vec<Value<'js>> = both.collect();
-        let Some(second) = path.pop() else { return false };
-        let Some(first) = at_end(&path) else { return false };
+        let Some((Some(first), second)) = both_of(both) else { return false };
         // A proxy would hear of the look.
         if [&first, &second].iter().any(|it| it.as_object().is_some_and(|it| it.is_proxy())) {
             return false;
@@ -315,8 +311,17 @@ impl<'js> Seen<'js> {
     }
 }
 
+/// A value, and in front of it another one: `[other, value]`, or `[root, …names, value]` if the other one is a chain of names. The other
+/// one is none if a getter of the program is on the way.
+pub(in crate::engine) fn both_of<'js>(both: &Value<'js>) -> Option<(Option<Value<'js>>, Value<'js>)> {
+    let list = both.as_array()?;
+    let mut path: Vec<Value<'js>> = raw::own_elements(list, list.len()).collect();
+    let value = path.pop()?;
+    Some((at_end(&path), value))
+}
+
 /// What stands at the end of a chain: a value, and the names that lead on from it. None if a getter of the program is on the way.
-pub(in crate::engine) fn at_end<'js>(path: &[Value<'js>]) -> Option<Value<'js>> {
+fn at_end<'js>(path: &[Value<'js>]) -> Option<Value<'js>> {
     let (root, names) = path.split_first()?;
     names.iter().try_fold(root.clone(), |value, name| {
         let object = value.as_object().filter(|it| !it.is_proxy() && (name.is_string() || name.is_number()))?;

@@ -8,5 +8,5 @@ mod sentences;
 
 pub(super) use self::{
     looks::{INVALID, Watches, install},
-    members::{Members, at_end, install as install_members},
+    members::{Members, both_of, install as install_members},
 };

@@ -5,7 +5,6 @@
 //! a name or a chain of them, else `undefined` stands in its place.
 
 use oxc::{
-    allocator::TakeIn,
     ast::ast::*,
     ast_visit::{VisitMut, walk_mut},
     span::{GetSpan, SPAN},
@@ -51,15 +50,8 @@ impl<'a> VisitMut<'a> for Watcher<'a, '_> {
             Some(list) if is_path(list) && self.names.knows(root_of(list)) => add_path(pen, list, &mut path),
             _ => path.push(Expression::new_identifier(SPAN, "undefined", &pen.builder)),
         }
-        let span = value.span();
-        let usage = Usage::Dropped { end: span.end, is_filter };
-        let Some((branch, flag)) = self.looker.place(span, usage) else { return };
-        let kept = || pen.name(SPAN, pen.kept);
-        let told = pen.set(flag, pen.tell(branch, pen.list(path.into_iter().chain([kept()]))));
-        let first = pen.set(pen.kept, value.take_in(&pen.allocator));
-        let wants_more = pen.name(SPAN, flag);
-        let told = Expression::new_logical_expression(SPAN, wants_more, LogicalOperator::And, told, &pen.builder);
-        *value = pen.sequence([first, told, kept()]);
+        let usage = Usage::Dropped { end: value.span().end, is_filter };
+        self.looker.look_at_call_beside(value, path, usage);
     }
 }
 

@@ -70,16 +70,30 @@ impl<'a, 'b> Looker<'a, 'b> {
         let pen = self.pen;
         let kept = || pen.name(SPAN, pen.kept);
         let told = pen.set(flag, pen.tell(branch, kept()));
-        let test = pen.name(SPAN, flag);
         *value = if is_simple(value) {
             let first = pen.set(pen.kept, value.clone_in(pen.allocator));
             let plain = value.take_in(&pen.allocator);
-            pen.choose(test, pen.sequence([first, told, kept()]), plain)
+            pen.choose(pen.name(SPAN, flag), pen.sequence([first, told, kept()]), plain)
         } else {
-            let first = pen.set(pen.kept, value.take_in(&pen.allocator));
-            let told = Expression::new_logical_expression(SPAN, test, LogicalOperator::And, told, &pen.builder);
-            pen.sequence([first, told, kept()])
+            self.kept_once(value, flag, told)
         };
+    }
+
+    /// Looks at what a call gives, beside others. It is written once.
+    pub(super) fn look_at_call_beside(&mut self, call: &mut Expression<'a>, others: Vec<Expression<'a>>, usage: Usage) {
+        let Some((branch, flag)) = self.place(call.span(), usage) else { return };
+        let pen = self.pen;
+        let both = pen.list(others.into_iter().chain([pen.name(SPAN, pen.kept)]));
+        *call = self.kept_once(call, flag, pen.set(flag, pen.tell(branch, both)));
+    }
+
+    /// `($kept = value, $watch0 && told, $kept)`
+    fn kept_once(&self, value: &mut Expression<'a>, flag: &'a str, told: Expression<'a>) -> Expression<'a> {
+        let pen = self.pen;
+        let first = pen.set(pen.kept, value.take_in(&pen.allocator));
+        let test = pen.name(SPAN, flag);
+        let told = Expression::new_logical_expression(SPAN, test, LogicalOperator::And, told, &pen.builder);
+        pen.sequence([first, told, pen.name(SPAN, pen.kept)])
     }
 
     /// Looks at a value together with others, which are read a second time. The value may be looked at already.
